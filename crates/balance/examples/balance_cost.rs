@@ -1,4 +1,5 @@
-//! Prints nanoseconds per frame, and the smallest and largest share among 16 outputs.
+//! Prints the nanoseconds per frame, and the smallest and the largest share of the frames that one
+//! of 16 outputs gets.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -1,7 +1,7 @@
-//! Frames that wait for full outputs.
+//! Frames that wait because their output is full.
 //!
-//! All outputs share a number of buffers. When no buffer is free, the output with the longest queue
-//! drops its oldest frame, so a stuck output cannot take the buffers of the others.
+//! All outputs share a fixed number of buffers. If no buffer is free, the output with the longest
+//! queue loses its oldest frame. So an output that is stuck cannot take the buffers of the others.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -22,23 +22,23 @@ use alloc::vec::Vec;
 #[derive(Debug)]
 pub struct Backlog {
     queues: Vec<VecDeque<Vec<u8>>>,
-    /// Buffers without a frame, which keep their allocated memory for reuse.
+    /// Buffers that hold no frame. They keep their allocated memory for reuse.
     free: Vec<Vec<u8>>,
-    /// The number of buffers that may still be allocated.
+    /// How many buffers have not been allocated yet.
     unallocated: usize,
     waiting: usize,
 }
 
 impl Backlog {
-    /// Makes queues for `outputs` outputs, which share `buffers` buffers. With no buffers, no
-    /// frame waits.
+    /// Makes queues for `outputs` outputs that share `buffers` buffers. If `buffers` is 0, no frame
+    /// can wait.
     #[must_use]
     pub fn new(outputs: usize, buffers: usize) -> Self {
         let queues = (0..outputs).map(|_| VecDeque::new()).collect();
         Self { queues, free: Vec::new(), unallocated: buffers, waiting: 0 }
     }
 
-    /// The number of frames that wait for any output.
+    /// The number of frames that wait, over all outputs.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.waiting
@@ -50,14 +50,15 @@ impl Backlog {
         self.queues[output].len()
     }
 
-    /// The number of buffers without a frame.
+    /// The number of buffers that hold no frame.
     #[must_use]
     pub fn free(&self) -> usize {
         self.free.len() + self.unallocated
     }
 
-    /// Enqueues a frame. Returns the output that lost a frame to make space, if any. If there are
-    /// no buffers at all, `frame` is lost and `output` is returned.
+    /// Adds a frame to the queue of an output. If another frame had to be dropped for it, returns
+    /// the output that lost that frame. If there are no buffers at all, `frame` itself is lost and
+    /// `output` is returned.
     pub fn push(&mut self, output: usize, frame: &[u8]) -> Option<usize> {
         let (mut buffer, loser) = match self.take() {
             Some(buffer) => (buffer, None),
@@ -95,7 +96,7 @@ impl Backlog {
     }
 
     fn evict(&mut self) -> Option<(Vec<u8>, usize)> {
-        // If several queues are longest, the first one is taken.
+        // If several queues are equally long, the first one is taken.
         let longest = (0..self.queues.len()).rev().max_by_key(|&at| self.queues[at].len())?;
         let buffer = self.queues[longest].pop_front()?;
         self.waiting -= 1;

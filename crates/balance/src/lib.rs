@@ -15,7 +15,8 @@
 //! # Invariants
 //! 1. Frames of one flow go to one output of a group, in order, with or without a backlog.
 //! 2. All fragments of a packet go to the same output, as do both directions of a flow.
-//! 3. The hash is keyed: a sender that does not know the secret cannot choose an output.
+//! 3. The hash is keyed: a sender that does not know the secret cannot choose the output of its
+//!    frames.
 //!
 //! Not for: connection state, weights, health checks.
 #![no_std]

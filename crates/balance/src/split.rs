@@ -5,12 +5,12 @@ use slipring_wire::{FlowHasher, FlowKey};
 
 use crate::tunnel;
 
-/// The hash of a frame's flow.
+/// The result of hashing a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowHash {
-    /// The hash, which is equal for all frames of a flow in both directions.
+    /// The hash. It is equal for all frames of a flow, in both directions.
     pub hash: u64,
-    /// Whether the frame carries IP.
+    /// Whether the frame is an IP packet.
     pub is_ip: bool,
 }
 
@@ -31,19 +31,21 @@ pub struct FlowSplitter {
 }
 
 impl FlowSplitter {
-    /// Makes a splitter with a secret key, which should be random unless runs must be reproducible.
+    /// Makes a splitter with a secret key. The key should be random, unless runs must be
+    /// reproducible.
     #[must_use]
     pub fn new(secret: [u64; 2]) -> Self {
         Self { hasher: FlowHasher::new(secret).symmetric(), decapsulates: false }
     }
 
-    /// Hashes the frames inside VXLAN, Geneve and GRE instead of the outer ones.
+    /// Makes the splitter hash the frames inside VXLAN, Geneve and GRE packets instead of the
+    /// packets themselves.
     #[must_use]
     pub fn decapsulating(self) -> Self {
         Self { decapsulates: true, ..self }
     }
 
-    /// The hash of a frame's flow.
+    /// Returns the hash of a frame's flow.
     #[must_use]
     #[inline]
     pub fn split(&self, frame: &[u8]) -> FlowHash {

@@ -1,29 +1,33 @@
-//! Selects one of a group's outputs by a hash.
+//! Selects one output of a group by a hash.
 
 use alloc::vec::Vec;
 
-/// Table entries: enough that the shares of a few dozen outputs differ by a few percent.
+/// Number of entries in a table. With this many, the shares of a few dozen outputs differ by a few
+/// percent.
 const TABLE_LEN: usize = 1 << 14;
 
 /// A map from each hash to one of several outputs.
 #[derive(Debug, Clone)]
 pub enum OutputSpread {
-    /// Each of this many outputs gets an equal part of the range of hashes.
+    /// Each of this many outputs gets an equal part of the range of hash values.
     Even(u32),
-    /// A table in which each entry is the output with the greatest weight for that entry.
+    /// A table that is indexed by the hash. Each entry is the number of the output that has the
+    /// greatest weight for this entry.
     Table(Vec<u16>),
 }
 
 impl OutputSpread {
-    /// Spreads over `outputs` outputs, evenly. A change of their number moves nearly all flows.
+    /// Gives each of `outputs` outputs an equal share. If the number of outputs changes, nearly all
+    /// flows move to other outputs.
     #[must_use]
     pub fn even(outputs: u16) -> Self {
         Self::Even(outputs.max(1).into())
     }
 
-    /// Distributes over outputs with these identities (for example hashes of their names). When an
-    /// output is added or removed, only the flows of this output move. The mapping is the same in
-    /// every run. Uses rendezvous hashing (Thaler and Ravishankar, 1998), once per table entry.
+    /// Gives each output a share that depends on the identities of all outputs (for example hashes
+    /// of their names). If an output is added or removed, only the flows of this output move. The
+    /// mapping is the same in every run. Uses rendezvous hashing (Thaler and Ravishankar, 1998),
+    /// once per table entry.
     #[must_use]
     pub fn consistent(identities: &[u64]) -> Self {
         let winner = |slot: usize| {
@@ -34,12 +38,12 @@ impl OutputSpread {
         Self::Table((0..TABLE_LEN).map(winner).collect())
     }
 
-    /// The output for a hash.
+    /// Returns the output for a hash.
     #[must_use]
     #[inline]
     pub fn output(&self, hash: u64) -> usize {
-        // Scales the upper half of the hash to `0..count`, which is cheaper than a division and as
-        // even.
+        // Scales the upper half of the hash to `0..count`. This is cheaper than a division and just
+        // as even.
         let scaled = |count: u64| (((hash >> 32) * count) >> 32) as usize;
         match self {
             Self::Even(outputs) => scaled(u64::from(*outputs)),
@@ -48,7 +52,8 @@ impl OutputSpread {
     }
 }
 
-/// The finalizer of SplitMix64: each bit of the result depends on every bit of the input.
+/// Mixes the bits of `value`, so that each bit of the result depends on every bit of the input.
+/// This is the finalizer of SplitMix64.
 fn mixed(value: u64) -> u64 {
     let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -6,16 +6,16 @@ use slipring_wire::Headers;
 use slipring_wire::assigned::IpProto;
 use slipring_wire::view::FragmentPosition;
 
-/// Maximum depth of nested tunnels that are decapsulated.
+/// Maximum number of nested tunnels of which the inner frame is used.
 const MAX_DEPTH: usize = 4;
 const UDP_LEN: usize = 8;
 const VXLAN_PORT: u16 = 4789;
 const GENEVE_PORT: u16 = 6081;
 const GRE: IpProto = IpProto(47);
-/// The protocol type of Ethernet frames in Geneve and GRE.
+/// The protocol type that Geneve and GRE use for Ethernet frames.
 const ETHERTYPE_TEB: [u8; 2] = [0x65, 0x58];
 
-/// The innermost Ethernet frame, or the frame itself if it is not a tunnel packet.
+/// Returns the innermost Ethernet frame, or the frame itself if it is not a tunnel packet.
 pub(crate) fn innermost(mut frame: &[u8]) -> &[u8] {
     for _ in 0..MAX_DEPTH {
         match inner(frame) {
@@ -43,16 +43,16 @@ fn inner(frame: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Returns the frame after a Geneve header: version and length of the options in words, flags,
-/// type, network, options.
+/// Returns the Ethernet frame after a Geneve header. The header consists of the version and the
+/// length of the options in words, flags, type, network, and the options.
 fn geneve(bytes: &[u8]) -> Option<&[u8]> {
     let header = bytes.first_chunk::<8>()?;
     let is_ethernet = header[0] >> 6 == 0 && header[2..4] == ETHERTYPE_TEB;
     is_ethernet.then(|| bytes.get(8 + 4 * usize::from(header[0] & 0x3f)..)).flatten()
 }
 
-/// Returns the frame after a GRE header. Each of the flags for checksum, key and sequence number
-/// adds a word to the header.
+/// Returns the Ethernet frame after a GRE header. The header is one word longer for each of the
+/// flags for checksum, key and sequence number.
 fn gre(bytes: &[u8]) -> Option<&[u8]> {
     let header = bytes.first_chunk::<4>()?;
     let version_0_without_routing = header[1] & 7 == 0 && header[0] & 0x40 == 0;

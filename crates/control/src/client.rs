@@ -11,30 +11,32 @@ use crate::line_buffer::{ControlLine, LineBuffer};
 use crate::message::ControlRefusal;
 use crate::{ControlError, RunningProgram, directory};
 
-/// Maximum time for an answer. Answers take microseconds, unless the program or its machine is
-/// stopped.
+/// Maximum time to wait for an answer. Answers take microseconds, unless the program or its machine
+/// is stopped.
 pub const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum time for an answer to `hello`, when looking for the only run of a program.
+/// Maximum time to wait for the answer to `hello` when the client looks for the only run of a
+/// program.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(1);
-/// Maximum bytes of an answer: the counters of ten thousand links are some tens of MB.
+/// Maximum length of an answer in bytes. The counters of ten thousand links take some tens of MB.
 const MAX_ANSWER_BYTES: usize = 1 << 28;
 
-/// A connection to a run.
+/// A connection to a running program.
 #[derive(Debug)]
 pub struct ControlClient {
     stream: UnixStream,
-    /// Maximum time for an answer.
+    /// Maximum time to wait for an answer.
     timeout: Duration,
     lines: LineBuffer,
     next_id: u64,
 }
 
 impl ControlClient {
-    /// Connects to the run with this name or process id in `dir`; without a target, to the only
-    /// run.
+    /// Connects to the run in `dir` that has the name or process id `target`. Without a target,
+    /// connects to the only run in `dir`.
     ///
     /// # Errors
-    /// If there is no such run, there are several and no target was given, or the system refuses.
+    /// [`ControlError`] if no run matches, if there are several runs and `target` is `None`, if the
+    /// directory or the run is not trusted, or if a system call fails.
     pub fn find(dir: &Path, target: Option<&str>) -> Result<Self, ControlError> {
         let stream = directory::open(dir, target)?;
         let failed = |error| ControlError::system("set up", dir, error);
@@ -48,12 +50,12 @@ impl ControlClient {
         })
     }
 
-    /// Like [`Self::find`], but without a target it only considers runs that `hello` identifies as
-    /// `program`. A run that does not answer within a second, or refuses this user, might be a run
-    /// of `program`, so it is considered too.
+    /// Like [`Self::find`], but without a target only the runs of `program` count, as reported by
+    /// their answers to `hello`. A run also counts if it does not answer within a second or refuses
+    /// this user, because it might be a run of `program`.
     ///
     /// # Errors
-    /// Same as [`Self::find`].
+    /// The errors of [`Self::find`].
     pub fn find_program(
         dir: &Path,
         target: Option<&str>,
@@ -82,10 +84,11 @@ impl ControlClient {
         Self::find(dir, Some(&only.pid.to_string()))
     }
 
-    /// Sets the maximum time for answers from now on, for requests that take longer.
+    /// Sets the maximum time to wait for answers from now on, for requests that take longer than
+    /// usual.
     ///
     /// # Errors
-    /// If the system refuses.
+    /// [`ControlError`] if the system cannot set the timeout.
     pub fn set_timeout(&mut self, patience: Duration) -> Result<(), ControlError> {
         self.timeout = patience;
         let both = self.stream.set_read_timeout(Some(patience));
@@ -93,20 +96,21 @@ impl ControlClient {
         both.map_err(|error| self.no_answer(&error))
     }
 
-    /// Sends the request `what` with arguments `args`, an object, and waits for the answer.
+    /// Sends the request `what` with the arguments `args`, which must be a JSON object, and waits
+    /// for the answer.
     ///
     /// # Errors
-    /// The program's refusal, or a missing answer.
+    /// [`ControlError`] if the program refuses the request or sends no valid answer in time.
     pub fn request(&mut self, what: &str, args: Value) -> Result<Value, ControlError> {
         self.send(what, args)?;
         self.answer()
     }
 
-    /// Requests a value once per period, and passes each value to `show`, until `show` returns
-    /// false or the run ends.
+    /// Requests a value once per period and passes each value to `show`. Ends when `show` returns
+    /// false or the program ends.
     ///
     /// # Errors
-    /// The program's refusal, or a missing answer.
+    /// [`ControlError`] if the program refuses the request or sends no valid answer in time.
     pub fn watch(
         &mut self,
         period: Duration,
@@ -131,7 +135,8 @@ impl ControlClient {
         }
         let line = format!("{request}\n");
         match self.stream.write_all(line.as_bytes()) {
-            // The peer may have closed the connection after an error message, which is read below.
+            // The peer may have closed the connection after it sent an error message. The message
+            // is read below.
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
             written => written.map_err(|error| self.no_answer(&error)),
         }
@@ -146,7 +151,7 @@ impl ControlClient {
         answer
     }
 
-    /// Returns the next line, or `None` at the end.
+    /// Returns the next line; `None` at the end of the stream.
     fn next_line(&mut self) -> Result<Option<Vec<u8>>, ControlError> {
         loop {
             match self.lines.next() {

@@ -1,5 +1,5 @@
-//! One client's connection: answers requests one after the other, and sends the updates of a
-//! subscription in between.
+//! One client's connection: answers its requests one after the other, and sends the updates of its
+//! subscription between the answers.
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
@@ -33,7 +33,7 @@ impl<'c> ControlConnection<'c> {
         Self { stream, service, lines, subscription: None }
     }
 
-    /// Handles requests until the client closes.
+    /// Handles requests until the client closes the connection.
     pub(crate) fn serve(mut self) -> io::Result<()> {
         loop {
             match self.wait_for_client()? {
@@ -48,8 +48,8 @@ impl<'c> ControlConnection<'c> {
         }
     }
 
-    /// Waits for a request, or until the next update is due; returns whether the client has sent
-    /// data.
+    /// Waits until the client sends data or the next update is due. Returns whether the client has
+    /// sent data.
     fn wait_for_client(&self) -> io::Result<bool> {
         let left = self
             .subscription
@@ -98,8 +98,8 @@ impl<'c> ControlConnection<'c> {
         }
     }
 
-    /// Sends the next update. A client that reads slowly misses updates, without an effect on other
-    /// clients.
+    /// Sends the next update. If the client reads slowly, it misses updates; other clients are not
+    /// affected.
     fn send_update(&mut self) -> io::Result<()> {
         let Some(watch) = &mut self.subscription else { return Ok(()) };
         watch.next_due = (watch.next_due + watch.period).max(Instant::now());

@@ -1,4 +1,5 @@
-//! The run directory: sockets named by process id, and run names, which are links to sockets.
+//! The run directory. It contains sockets named by process id, and names of runs, which are links
+//! to sockets.
 
 use std::fmt;
 use std::fs;
@@ -13,7 +14,7 @@ use slipring_native_proto::trust::{self, FileLock, TrustError};
 
 use crate::ControlError;
 
-/// The lock for creating and removing sockets in the directory.
+/// The file that is locked while sockets in the directory are created or removed.
 const LOCK_FILE: &str = "control.lock";
 /// Permissions of a new directory: private to its user.
 const DIR_MODE: u32 = 0o700;
@@ -23,7 +24,7 @@ const DIR_MODE: u32 = 0o700;
 pub struct RunningProgram {
     /// The program's process id.
     pub pid: u32,
-    /// The program's names.
+    /// The names of the run.
     pub names: Vec<String>,
 }
 
@@ -36,8 +37,8 @@ impl fmt::Display for RunningProgram {
     }
 }
 
-/// Returns every run that listens in `dir`, by process id. A directory that cannot be read or
-/// trusted counts as empty.
+/// Returns every run that listens in `dir`, sorted by process id. A directory that cannot be read,
+/// or is not trusted, counts as empty.
 #[must_use]
 pub fn running(dir: &Path) -> Vec<RunningProgram> {
     if trust::check_dir(dir).is_err() {
@@ -59,20 +60,21 @@ pub fn running(dir: &Path) -> Vec<RunningProgram> {
     runs.into_iter().map(|(pid, path)| RunningProgram { pid, names: names(path) }).collect()
 }
 
-/// A control socket of this process, and the files to remove on drop.
+/// A control socket of this process. On drop, its files are removed.
 #[derive(Debug)]
 pub(crate) struct ControlSocket {
     pub(crate) listener: UnixListener,
-    /// `None` if another process owns the socket.
+    /// The socket's file; `None` if another process owns it.
     path: Option<PathBuf>,
     name: Option<PathBuf>,
 }
 
 impl ControlSocket {
-    /// Listens in `dir`, and under `name` if it is given; removes sockets of ended processes.
+    /// Listens in `dir`, and under `name` if it is given. Also removes sockets of ended processes.
     pub(crate) fn open(dir: &Path, name: Option<&str>) -> Result<Self, ControlError> {
         trust::make_dir(dir, DIR_MODE).map_err(refused("make", dir))?;
-        // A cleanup by another process must not see a socket between bind and listen.
+        // Without this lock, another process that removes dead sockets could see this one between
+        // bind and listen, and remove it.
         let _lock = FileLock::lock(&dir.join(LOCK_FILE)).map_err(refused("lock", dir))?;
         remove_dead(dir);
         let name = name.map(|name| available_name(dir, name)).transpose()?;
@@ -91,7 +93,7 @@ impl ControlSocket {
         Ok(socket)
     }
 
-    /// Wraps a socket that another process created and will remove.
+    /// Wraps a socket that another process created. That process also removes its files.
     pub(crate) fn of_another(listener: UnixListener) -> Self {
         Self { listener, path: None, name: None }
     }
@@ -106,19 +108,21 @@ impl Drop for ControlSocket {
     }
 }
 
-/// Checks that only root and this user can have created sockets in `dir`, if it exists.
+/// Checks that only root and this user can have created sockets in `dir`. A directory that does not
+/// exist passes.
 ///
 /// # Errors
-/// [`ControlError::Untrusted`].
+/// [`ControlError::Untrusted`] if other users can have created sockets in `dir`.
 pub fn check_trust(dir: &Path) -> Result<(), ControlError> {
     match trust::check_dir(dir) {
-        // Any other error occurs again, and is reported, when the directory is used.
+        // Any other error will occur again, and be reported, when the directory is used.
         Err(error) if TrustError::of(&error).is_some() => Err(refused("look into", dir)(error)),
         _ => Ok(()),
     }
 }
 
-/// Connects to the run with this name or process id in `dir`; without a target, to the only run.
+/// Connects to the run in `dir` that has the name or process id `target`. Without a target,
+/// connects to the only run.
 pub(crate) fn open(dir: &Path, target: Option<&str>) -> Result<UnixStream, ControlError> {
     check_trust(dir)?;
     let name = match target {
@@ -153,8 +157,8 @@ pub(crate) fn single(
     }
 }
 
-/// Whether a name is valid: it has only characters that need no quoting, and not only digits,
-/// because it could then be a process id.
+/// Returns whether a name is valid. It may contain only characters that need no quoting. It must
+/// not be a number, because it would be taken for a process id.
 fn is_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let well = name.chars().all(allowed) && !name.starts_with(['.', '-']);
@@ -176,8 +180,9 @@ fn available_name(dir: &Path, name: &str) -> Result<PathBuf, ControlError> {
     }
 }
 
-/// Returns a function that converts the I/O error of the operation `what` on `path`; an untrusted
-/// path becomes [`ControlError::Untrusted`].
+/// Returns a function that converts the I/O error of the operation `what` on `path` to a
+/// [`ControlError`]. If the error says that the path is not trusted, the result is
+/// [`ControlError::Untrusted`].
 fn refused<'p>(what: &'static str, path: &'p Path) -> impl Fn(io::Error) -> ControlError + 'p {
     move |error| match TrustError::of(&error) {
         Some(why) => ControlError::Untrusted(why.clone()),
@@ -185,7 +190,7 @@ fn refused<'p>(what: &'static str, path: &'p Path) -> impl Fn(io::Error) -> Cont
     }
 }
 
-/// Removes sockets without a listener, and then names that point to no socket.
+/// Removes sockets on which no process listens, and then names that point to no socket.
 fn remove_dead(dir: &Path) {
     let paths = sockets(dir);
     for path in paths.iter().filter(|path| pid_of(path).is_some()) {
@@ -212,8 +217,8 @@ fn pid_of(path: &Path) -> Option<u32> {
     stem(path)?.parse().ok()
 }
 
-/// Connects without blocking, because a program that is stopped (SIGSTOP) accepts no connection
-/// although it is alive.
+/// Connects without blocking. A program that is stopped (SIGSTOP) is alive but accepts no
+/// connection, so connecting to it could block.
 fn connect(path: &Path) -> io::Result<UnixStream> {
     let stream =
         UnixStream::from(trust::connect_to(path, SocketType::STREAM, SocketFlags::NONBLOCK)?);

@@ -1,4 +1,4 @@
-//! Errors of client and server.
+//! The errors of the control socket's client and server.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use slipring_native_proto::trust::TrustError;
 use crate::directory::RunningProgram;
 use crate::message::ControlRefusal;
 
-/// Why there is no control socket, or no answer.
+/// Why a control socket could not be opened, or a request was not answered.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
     /// No run was found.
@@ -17,13 +17,13 @@ pub enum ControlError {
         /// The directory that was searched.
         dir: PathBuf,
     },
-    /// There are several runs, and no target was given.
+    /// There are several runs, and the caller did not say which one it wants.
     #[error("several run: {}", listed(running))]
     Several {
         /// The runs in the directory.
         running: Vec<RunningProgram>,
     },
-    /// No run has this name or process id.
+    /// No run has the requested name or process id.
     #[error("nothing called `{target}` runs")]
     Unknown {
         /// The requested name.
@@ -34,38 +34,38 @@ pub enum ControlError {
     /// The name cannot be a file name, or would be taken for a process id.
     #[error("`{name}` is no name for a run")]
     BadName {
-        /// The name.
+        /// The name that was requested for this run.
         name: String,
     },
     /// Another run has this name.
     #[error("a run is called `{name}` already")]
     NameTaken {
-        /// The name.
+        /// The name that was requested for this run.
         name: String,
     },
     /// The run directory, or the process that listens on a socket in it, is not trusted.
     #[error("{0}")]
     Untrusted(TrustError),
-    /// The system refused.
+    /// A system call failed.
     #[error("{what} {}: {source}", path.display())]
     System {
-        /// The operation that failed.
+        /// The operation that failed, as a verb.
         what: &'static str,
-        /// The path of the operation.
+        /// The path on which the operation failed.
         path: PathBuf,
         /// The system's error.
         source: io::Error,
     },
-    /// The program refused.
+    /// The program refused the request.
     #[error("{}", .0.summary)]
     Refused(ControlRefusal),
     /// The connection broke, or the peer sent no valid answer.
     #[error("no answer: {0}")]
     NoAnswer(String),
-    /// No answer came in time; the request may still be in progress.
+    /// No answer came in time. The program may still be handling the request.
     #[error("no answer: nothing came in {seconds} seconds")]
     TimedOut {
-        /// The time waited, in seconds.
+        /// How long the client waited, in seconds.
         seconds: u64,
     },
 }
@@ -80,7 +80,7 @@ impl ControlError {
     }
 }
 
-/// Formats `4121 (lab), 4130`.
+/// Lists runs as `4121 (lab), 4130`: process ids, each with its names.
 fn listed(running: &[RunningProgram]) -> String {
     running.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }

@@ -35,12 +35,14 @@
 //! ```
 //!
 //! # Invariants
-//! 1. A client that is slow, stops or sends invalid data delays no other client: each has a
-//!    separate thread.
-//! 2. A request that cannot be handled gets an error and does not affect the connection.
-//! 3. Sockets in the run directory without a listener are removed by the next start.
+//! 1. A client that is slow, stops or sends invalid data delays no other client, because each
+//!    client has a separate thread.
+//! 2. After a request that cannot be handled, the client gets an error and can use the connection
+//!    as before.
+//! 3. Sockets on which no process listens are removed from the run directory when the next program
+//!    starts.
 //!
-//! [`metrics`] is another socket of a long-running program, which serves its counters to
+//! [`metrics`] is another socket of a long-running program. It serves the program's counters to
 //! Prometheus.
 //!
 //! # Not for

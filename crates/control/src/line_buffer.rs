@@ -7,7 +7,7 @@ pub(crate) const MAX_LINE_BYTES: usize = 1 << 20;
 /// Bytes read from the stream at a time.
 const CHUNK_BYTES: usize = 1 << 16;
 
-/// Received lines that were not processed yet.
+/// Received bytes that have not been returned as lines yet.
 #[derive(Debug)]
 pub(crate) struct LineBuffer {
     /// Maximum bytes of a line.
@@ -19,12 +19,12 @@ pub(crate) struct LineBuffer {
     skipping: bool,
 }
 
-/// The next item of the stream.
+/// The next item of the stream: a line, or a note that a line was too long.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ControlLine {
     /// A line without its newline.
     Whole(Vec<u8>),
-    /// A line that is too long; it is discarded.
+    /// A line was too long, and was discarded.
     TooLong,
 }
 
@@ -34,7 +34,7 @@ impl LineBuffer {
         Self { max_line_bytes, bytes: Vec::new(), searched: 0, skipping: false }
     }
 
-    /// Reads once; returns false at the end of the stream.
+    /// Reads once from `stream`; returns false at the end of the stream.
     pub(crate) fn fill(&mut self, mut stream: impl Read) -> io::Result<bool> {
         let before = self.bytes.len();
         self.bytes.resize(before + CHUNK_BYTES, 0);
@@ -48,7 +48,7 @@ impl LineBuffer {
         Ok(read? > 0)
     }
 
-    /// Returns the next line, if it is complete.
+    /// Returns the next item; `None` if the next line is not complete yet.
     pub(crate) fn next(&mut self) -> Option<ControlLine> {
         loop {
             let end = self.bytes[self.searched..].iter().position(|byte| *byte == b'\n');

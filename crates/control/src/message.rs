@@ -10,9 +10,9 @@ use super::unique_keys::UniqueKeys;
 /// A request: one line of a client.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ControlRequest {
-    /// Chosen by the client, and repeated in the answer.
+    /// A value that the client chooses. The answer repeats it.
     pub id: Value,
-    /// The value of `do`.
+    /// The name of the request, which is the value of the key `do`.
     pub what: String,
     /// All other keys of the request.
     pub args: Map<String, Value>,
@@ -21,34 +21,35 @@ pub struct ControlRequest {
 /// A successful answer.
 #[derive(Debug, Clone)]
 pub enum ControlReply {
-    /// A single value.
+    /// One value: the answer is complete.
     Once(Value),
-    /// A value, and an action to run after the value was sent, such as the end of the program.
+    /// A value, and a function that runs after the value was sent. For example, it may end the
+    /// program.
     Then(Value, fn()),
-    /// The answer to the request of this name, now and after each period, until the client sends
-    /// another request or closes the connection.
+    /// The answer to the request with this name, sent now and after each period. This ends when the
+    /// client sends another request or closes the connection.
     Every(&'static str, Duration),
 }
 
-/// Why a request is refused, in the four parts of every error.
+/// Why a request is refused, in the four parts that every error message of slipring has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ControlRefusal {
     /// The stable error code.
     pub code: String,
     /// What failed, in one line.
     pub summary: String,
-    /// The cause, if it is not obvious from the message.
+    /// The cause, if it is not obvious from the summary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
-    /// What to try next.
+    /// What the user can try next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
 }
 
 impl ControlRefusal {
-    /// The code of malformed requests.
+    /// The error code of malformed requests.
     pub const MALFORMED: &str = "SR0014";
-    /// The syntax of requests on the socket: the help text for a malformed request.
+    /// Describes the syntax of requests. It is the help text of the refusal of a malformed request.
     pub const REQUEST_FORM: &str = "write one object per line: {\"id\":1,\"do\":\"hello\"}";
 
     /// Creates the refusal of a malformed request, with its cause.
@@ -64,7 +65,7 @@ impl ControlRefusal {
 }
 
 impl ControlRequest {
-    /// Parses a line; an error includes the request's id, if the id could be parsed.
+    /// Parses a line. An error contains the request's id, or null if the id could not be parsed.
     pub(crate) fn read(line: &[u8]) -> Result<Self, Box<(Value, ControlRefusal)>> {
         let malformed = |id: Value, cause: String| Box::new((id, ControlRefusal::malformed(cause)));
         let UniqueKeys(value) = serde_json::from_slice(line).map_err(|error| {

@@ -10,9 +10,9 @@
 //!   metrics/exchange.rs one request and its answer, without I/O
 //! ```
 //!
-//! Silent clients cannot delay others: the server never blocks on a single connection, each user of
-//! the machine (or other machine) has a bounded number of connections, and the end of the program
-//! does not wait for any of them.
+//! Silent clients cannot delay others. The server never blocks on a single connection. The number
+//! of connections of each user of the machine, and of each other machine, is bounded. The end of
+//! the program does not wait for any connection.
 //!
 //! Not for the web page, which `slipring serve` serves.
 
@@ -31,14 +31,14 @@ use slipring_native_proto::listen_stream;
 
 use server::{MetricsListener, MetricsServer};
 
-/// The content type of the text: OpenMetrics, version 1.0.0.
+/// The HTTP content type of the answer: OpenMetrics, version 1.0.0.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// A running endpoint, which ends when it is dropped.
 #[derive(Debug)]
 pub struct MetricsEndpoint {
     address: MetricsAddress,
-    /// Becomes readable when the endpoint ends, which stops the thread.
+    /// An event that wakes the thread when the endpoint is dropped, so that the thread ends.
     stop: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
 }
@@ -46,18 +46,18 @@ pub struct MetricsEndpoint {
 /// The address on which the endpoint listens.
 #[derive(Debug, Clone)]
 enum MetricsAddress {
-    /// An address and a port.
+    /// A TCP address and port.
     Tcp(SocketAddr),
-    /// The path of a socket.
+    /// The path of a Unix socket.
     Unix(String),
 }
 
 impl MetricsEndpoint {
-    /// Checks an address: `127.0.0.1:9100`, `[::1]:9100`, `localhost:9100` or the path of a socket,
-    /// which contains a slash.
+    /// Checks the syntax of an address. It is `127.0.0.1:9100`, `[::1]:9100`, `localhost:9100`, or
+    /// the path of a socket, which must contain a slash.
     ///
     /// # Errors
-    /// The part of the address that is missing or wrong.
+    /// A message that says which part of the address is missing or wrong.
     pub fn check(text: &str) -> Result<(), &'static str> {
         if text.contains('/') {
             return Ok(());
@@ -73,12 +73,13 @@ impl MetricsEndpoint {
         }
     }
 
-    /// Listens on `address`: an address with a port, or the path of a socket.
+    /// Listens on `address`, which is an address with a port, or the path of a socket.
     ///
-    /// A socket that a killed program left at the path is replaced.
+    /// If a killed program left a socket at the path, the socket is replaced.
     ///
     /// # Errors
-    /// If `address` is neither an address with a port nor a path, or is in use.
+    /// The system's error if `address` is neither an address with a port nor a path, or if it is in
+    /// use.
     pub fn open(address: &str, metrics: Metrics) -> io::Result<Self> {
         let (address, listener) = if address.contains('/') {
             let listener = listen_stream(Path::new(address))?;
@@ -94,7 +95,8 @@ impl MetricsEndpoint {
         Ok(Self { address, stop, thread: Some(thread) })
     }
 
-    /// Returns the TCP address on which the endpoint listens; port 0 was replaced by a free port.
+    /// Returns the TCP address on which the endpoint listens; `None` if it listens on a path. If
+    /// the port was requested as 0, the address has the port that the system chose.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         match self.address {
@@ -104,20 +106,21 @@ impl MetricsEndpoint {
     }
 }
 
-/// Returns the current metrics, as OpenMetrics text with its end mark, or why they are unavailable.
+/// Returns the current metrics as OpenMetrics text with its end mark, or says why they are not
+/// available.
 pub type Metrics = Box<dyn Fn() -> Result<String, String> + Send>;
 
 impl Drop for MetricsEndpoint {
     fn drop(&mut self) {
-        // A counter that is full wakes the thread as well.
+        // If the counter is full, the write fails, but the thread is woken anyway.
         let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
         if let MetricsAddress::Unix(path) = &self.address {
             // The user may have removed the socket.
             let _ = std::fs::remove_file(path);
         }
         if let Some(thread) = self.thread.take() {
-            // The thread never panics because of a client's input; if it did, the run is over
-            // anyway.
+            // Nothing that a client sends can make the thread panic. If it panicked nevertheless,
+            // nothing is left to do, because the endpoint ends here.
             let _ = thread.join();
         }
     }
@@ -167,7 +170,8 @@ mod tests {
             (b"", "400"),
             (&[b'x'; 3 * MAX_REQUEST_BYTES], "400"),
         ] {
-            // If the server closes before reading the whole request, the connection may be reset.
+            // If the server closes the connection before it has read the whole request, the
+            // connection may be reset.
             if request.len() <= MAX_REQUEST_BYTES {
                 let answer = ask(&endpoint, request);
                 assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
@@ -233,13 +237,14 @@ mod tests {
     fn silent_connections_delay_nobody_who_asks() {
         let endpoint = endpoint();
         let address = endpoint.address().unwrap();
-        // As many connections as there are slots; each has two seconds for its request.
+        // 60 of the at most 64 connections. Each has two seconds for its request.
         let silent: Vec<_> = (0..60).map(|_| TcpStream::connect(address).unwrap()).collect();
         for mut half in &silent {
             half.write_all(b"GET /metrics").unwrap();
         }
         assert!(ask(&endpoint, b"GET /metrics HTTP/1.1\r\n\r\n").contains("200 OK"));
-        // The server waited for none of these clients, so all can still send a request.
+        // The server has not waited for any of these clients, so each of them can still send its
+        // request.
         for mut half in &silent {
             half.write_all(b" HTTP/1.1\r\n\r\n").unwrap();
             let mut answer = String::new();
@@ -260,7 +265,7 @@ mod tests {
                 thread::park_timeout(std::time::Duration::from_millis(50));
             }
         });
-        // The connection ends, by a close or a reset, even though the client keeps sending.
+        // The connection ends with a close or a reset, although the client keeps sending.
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         ended.store(true, Ordering::Relaxed);
@@ -274,7 +279,7 @@ mod tests {
         let mut silent = TcpStream::connect(endpoint.address().unwrap()).unwrap();
         assert!(ask(&endpoint, b"GET / HTTP/1.1\r\n\r\n").contains("200 OK"));
         drop(endpoint);
-        // The server has closed the connection; it did not answer after the timeout.
+        // The server has closed the connection after the timeout, without an answer.
         silent.set_nonblocking(true).unwrap();
         assert!(
             !matches!(silent.read(&mut [0]), Err(error) if error.kind() == io::ErrorKind::WouldBlock)

@@ -1,18 +1,19 @@
-//! Assigns the slots for connections of a server, and decides which connection is closed when all
-//! slots are in use.
+//! Limits the number of a server's connections, and decides which connection is closed for a new
+//! one.
 //!
-//! A connection is *half-open* until one of its requests was admitted. An attacker can create
-//! half-open connections at no cost, so a new connection never has to wait for them:
+//! A connection is *half-open* until the server has admitted one of its requests. An attacker can
+//! create half-open connections at no cost, so a new connection never has to wait for them. The
+//! rules are:
 //!
-//! 1. A peer has at most `MAX_HALF_OPEN_PER_PEER` half-open connections; its next connection closes
-//!    its oldest half-open one.
-//! 2. When all slots are in use, the oldest half-open connection of the peer with the most
-//!    half-open connections is closed; among peers with equally many, an untrusted one is chosen
+//! 1. A peer has at most `MAX_HALF_OPEN_PER_PEER` half-open connections. If it opens one more, its
+//!    oldest half-open one is closed.
+//! 2. When there are `MAX_CONNECTIONS` connections, the peer with the most half-open connections
+//!    loses the oldest of these. Among peers with equally many, one that is not trusted is chosen
 //!    first.
-//! 3. When no connection is half-open, the oldest one that waits for its next request is closed.
-//! 4. When requests of all connections are being answered, the new connection is refused.
+//! 3. If no connection is half-open, the oldest one that waits for its next request is closed.
+//! 4. If requests of all connections are being answered, the new connection is refused.
 //!
-//! Not for deciding whether a request is admitted, which is the server's task.
+//! The server decides whether a request is admitted; this module does not.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -22,23 +23,24 @@ use crate::socket_owner;
 
 /// Maximum number of connections.
 pub const MAX_CONNECTIONS: usize = 64;
-/// Maximum number of half-open connections per peer.
+/// Maximum number of half-open connections of one peer.
 const MAX_HALF_OPEN_PER_PEER: usize = 16;
 
-/// The owner of a connection's remote end.
+/// Who is at the other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ConnectionPeer {
-    /// A program of this user or of root. Rule 1 above does not apply to it.
+    /// A program of this user or of root. The first rule above does not apply to it.
     Trusted,
-    /// Another user of this machine. `None` is one peer for all users that could not be determined.
+    /// Another user of this machine. `None` stands for all users whose id could not be determined;
+    /// together they count as one peer.
     User(Option<u32>),
-    /// Another machine, identified by its IPv4 address, or by its IPv6 network because a machine
-    /// may use many addresses in it.
+    /// Another machine, identified by its IPv4 address or by its IPv6 network. An IPv6 machine may
+    /// use many addresses of its network, so a single address would not identify it.
     Host(IpAddr),
 }
 
 impl ConnectionPeer {
-    /// Returns the peer for a machine: its IPv4 address, or its IPv6 network.
+    /// Returns the peer for the machine with this address.
     #[must_use]
     pub fn machine(address: IpAddr) -> Self {
         match address.to_canonical() {
@@ -50,7 +52,7 @@ impl ConnectionPeer {
         }
     }
 
-    /// The peer for a user of this machine; `None` if the user is unknown.
+    /// Returns the peer for the user `owner` of this machine; `None` if the user is unknown.
     #[must_use]
     pub fn user(owner: Option<u32>) -> Self {
         if owner.is_some_and(socket_owner::is_trusted) { Self::Trusted } else { Self::User(owner) }
@@ -60,11 +62,11 @@ impl ConnectionPeer {
 /// The state of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionState {
-    /// No request was admitted yet.
+    /// The server has not admitted a request yet.
     HalfOpen,
-    /// A request was answered before, and no request is pending.
+    /// At least one request was admitted, and none is pending.
     Waiting,
-    /// Number of requests that are being answered.
+    /// This many requests are being answered.
     Busy(u32),
 }
 
@@ -75,7 +77,7 @@ struct PeerEntry<T> {
     value: T,
 }
 
-/// All connections in order of creation, each with a value that the server assigns.
+/// All connections, the oldest first, each with a value of the server's choice.
 #[derive(Debug)]
 pub struct PeerTable<T> {
     next: u64,
@@ -89,8 +91,8 @@ impl<T> Default for PeerTable<T> {
 }
 
 impl<T> PeerTable<T> {
-    /// Adds a connection; returns its number, and the values of the connections that were evicted.
-    /// `None` if requests of all connections are being answered.
+    /// Adds a connection. Returns its number, and the values of the connections that must be closed
+    /// for it. Returns `None` if requests of all connections are being answered.
     pub fn acquire(&mut self, peer: ConnectionPeer, value: T) -> Option<(u64, Vec<T>)> {
         let evicted = self.make_room(peer)?;
         let number = self.next;
@@ -121,13 +123,13 @@ impl<T> PeerTable<T> {
         }
     }
 
-    /// Returns all numbers and values, the oldest connection first.
+    /// Returns the numbers and values of all connections, the oldest first.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
         self.entries.iter().map(|(number, entry)| (*number, &entry.value))
     }
 
-    /// Makes a slot available for a connection of `peer`; returns the values of evicted
-    /// connections.
+    /// Removes connections until there is space for one of `peer`, and returns their values.
+    /// Returns `None` if requests of all connections are being answered.
     fn make_room(&mut self, peer: ConnectionPeer) -> Option<Vec<T>> {
         let half_open = self.half_open_by_peer();
         let own = half_open

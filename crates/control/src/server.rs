@@ -16,26 +16,26 @@ use crate::line_buffer::MAX_LINE_BYTES;
 use crate::message::answer_line;
 use crate::{ControlError, ControlRefusal, ControlReply, ControlRequest};
 
-/// Delay before the next accept when the process is out of descriptors.
+/// How long the server waits before it accepts again after the process ran out of descriptors.
 const FD_RETRY_DELAY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// Handles the requests of a program.
+/// What a program does with the requests of its clients.
 pub trait ControlService: Send + Sync {
-    /// Answers a request; several threads may call this at once.
+    /// Answers a request. Several threads may call this at once.
     ///
     /// # Errors
-    /// The error for the client.
+    /// [`ControlRefusal`], which is sent to the client, if the request is refused.
     fn answer(&self, request: &ControlRequest) -> Result<ControlReply, ControlRefusal>;
 
-    /// Returns the maximum bytes of a request.
+    /// Returns the maximum length of a request in bytes.
     fn max_request_bytes(&self) -> usize {
         MAX_LINE_BYTES
     }
 }
 
-/// A reserved socket and name in a run directory, for a program that cannot answer yet: clients
-/// that connect wait for [`Self::serve`]. A program reserves them before any other action, so that
-/// it ends at once if the name or the directory is unavailable.
+/// A reserved socket and name in a run directory. Clients can already connect, but get no answers
+/// before [`Self::serve`]. A program reserves both before any other action, so that it ends at once
+/// if the name or the directory is unavailable.
 #[derive(Debug)]
 pub struct Reservation {
     socket: ControlSocket,
@@ -46,8 +46,8 @@ impl Reservation {
     /// Reserves this process's socket in `dir`, and `name` if it is given.
     ///
     /// # Errors
-    /// If the directory cannot be created or trusted, the name is unavailable, or the system
-    /// refuses.
+    /// [`ControlError`] if the directory cannot be created or is not trusted, if the name is
+    /// invalid or taken, or if a system call fails.
     pub fn new(dir: &Path, name: Option<&str>) -> Result<Self, ControlError> {
         Ok(Self { socket: ControlSocket::open(dir, name)?, dir: dir.to_owned() })
     }
@@ -55,7 +55,7 @@ impl Reservation {
     /// Starts to answer requests.
     ///
     /// # Errors
-    /// If the system refuses.
+    /// [`ControlError`] if the system refuses the descriptors or the thread that the server needs.
     pub fn serve(self, service: Box<dyn ControlService>) -> Result<ControlServer, ControlError> {
         let Self { socket, dir } = self;
         let failed = |error| ControlError::system("listen in", &dir, error);
@@ -65,17 +65,17 @@ impl Reservation {
 
 /// A control socket. On drop, the socket and all its connections are closed.
 pub struct ControlServer {
-    /// Closed on drop, which wakes the accepting thread.
+    /// The other end of the socket pair on which the accepting thread waits. Closing this end, on
+    /// drop, wakes the thread.
     wake: Option<UnixStream>,
     accepting: Option<JoinHandle<()>>,
 }
 
 impl ControlServer {
-    /// Listens in `dir` under this process's id, and under `name` if it is given.
+    /// Listens in `dir` under the id of this process, and under `name` if it is given.
     ///
     /// # Errors
-    /// If the directory cannot be created or trusted, the name is unavailable, or the system
-    /// refuses.
+    /// The errors of [`Reservation::new`] and [`Reservation::serve`].
     pub fn open(
         dir: &Path,
         name: Option<&str>,
@@ -84,10 +84,11 @@ impl ControlServer {
         Reservation::new(dir, name)?.serve(service)
     }
 
-    /// Listens on a socket that another process created; that process continues to own the name.
+    /// Answers requests on a socket that another process created. The name still belongs to that
+    /// process.
     ///
     /// # Errors
-    /// If the system refuses.
+    /// [`ControlError`] if the system refuses the descriptors or the thread that the server needs.
     pub fn on_listener(
         listener: UnixListener,
         service: Box<dyn ControlService>,
@@ -115,7 +116,7 @@ impl Drop for ControlServer {
     }
 }
 
-/// Open connections, which are shut down at the end so that no thread waits for its client.
+/// The open connections. They are shut down at the end, so that no thread waits for its client.
 type OpenConnections = Arc<Mutex<Vec<Arc<UnixStream>>>>;
 
 fn accept_all(socket: &ControlSocket, woken: &UnixStream, service: &Arc<dyn ControlService>) {
@@ -123,7 +124,7 @@ fn accept_all(socket: &ControlSocket, woken: &UnixStream, service: &Arc<dyn Cont
     loop {
         let mut fds =
             [PollFd::new(woken, PollFlags::IN), PollFd::new(&socket.listener, PollFlags::IN)];
-        // Even if poll was interrupted, accept shows whether there is a client.
+        // If a signal interrupted the poll, `accept` shows whether there is a client.
         let _ = poll(&mut fds, None);
         if !fds[0].revents().is_empty() {
             break;
@@ -141,7 +142,7 @@ fn accept_all(socket: &ControlSocket, woken: &UnixStream, service: &Arc<dyn Cont
     }
 }
 
-/// Starts a thread for a client, if it is trusted.
+/// Starts a thread for a client, if the client is trusted.
 fn serve(stream: UnixStream, open: &OpenConnections, service: Arc<dyn ControlService>) {
     let own = rustix::process::geteuid().as_raw();
     let trusted = socket_peercred(&stream).is_ok_and(|peer| is_allowed(peer.uid.as_raw(), own));
@@ -149,21 +150,21 @@ fn serve(stream: UnixStream, open: &OpenConnections, service: Arc<dyn ControlSer
         refuse(&stream, own);
         return;
     }
-    // On Linux, accepted sockets do not inherit O_NONBLOCK, but this is not documented.
+    // On Linux, accepted sockets do not inherit O_NONBLOCK, but no standard guarantees this.
     if stream.set_nonblocking(false).is_err() {
         return;
     }
     let (stream, open) = (Arc::new(stream), open.clone());
     lock(&open).push(stream.clone());
     spawn(move || {
-        // A client that closes during an answer is no error.
+        // An error only means that the client closed the connection.
         let _ = ControlConnection::new(&stream, &*service).serve();
         lock(&open).retain(|other| !Arc::ptr_eq(other, &stream));
     });
 }
 
-/// Sends an untrusted client the reason for the refusal. The buffer of a new connection has space
-/// for that.
+/// Tells an untrusted client why it is refused. The send buffer of a new connection has space for
+/// the message.
 fn refuse(mut stream: &UnixStream, own: u32) {
     let refusal = ControlRefusal {
         code: "SR0204".to_owned(),
@@ -174,12 +175,12 @@ fn refuse(mut stream: &UnixStream, own: u32) {
     let _ = stream.write_all(&answer_line(&serde_json::Value::Null, &Err(refusal)));
 }
 
-/// Whether a peer is trusted: true for the same user and root only.
+/// Returns whether a peer is trusted: it must be the same user or root.
 fn is_allowed(peer_uid: u32, own_uid: u32) -> bool {
     peer_uid == own_uid || peer_uid == 0
 }
 
-/// Locks a mutex. A poisoned lock is fine, because the data is consistent at any time.
+/// Locks a mutex, even if it is poisoned: the data is consistent at any time.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,25 +1,26 @@
 //! Determines the user at the other end of a TCP connection within this machine.
 //!
-//! The kernel knows the owner of each socket, and both ends of a connection within this machine are
-//! sockets of this machine. So a TCP server can apply the rule of the control socket: it admits
-//! this user and root, and under sudo the user who called sudo.
+//! The kernel knows the owner of each socket. If both ends of a connection are on this machine,
+//! both are sockets of this kernel. So a TCP server can apply the rule of the control socket: it
+//! admits this user and root, and under sudo also the user who called sudo.
 //!
 //! The owner is queried by sock_diag(7), which looks up the client's socket. If sock_diag is not
-//! available, the table of all TCP sockets is read (Documentation/networking/proc_net_tcp.rst). It
-//! is read again if the socket is not found: the kernel delivers the table in parts, and sockets
-//! that are opened or closed in between shift others out of the parts that are read.
+//! available, the table of all TCP sockets is read instead
+//! (Documentation/networking/proc_net_tcp.rst). The kernel delivers the table in parts. A socket
+//! that is opened or closed between two parts shifts others, which may then be in none of the
+//! parts. So if the socket is not found, the table is read again.
 
 use std::net::{IpAddr, SocketAddr};
 
 use rustix::net::netlink::SOCK_DIAG;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
-/// State of an established connection. In other states the kernel may no longer know the owner, and
-/// then reports 0, which is root.
+/// The state of an established connection. For other states the kernel may no longer know the
+/// owner. It then reports 0, which is the id of root.
 const ESTABLISHED: u8 = 1;
-/// [`ESTABLISHED`] in the notation of the table.
+/// The state [`ESTABLISHED`] as it is written in the table.
 const TCP_ESTABLISHED: &str = "01";
-/// Maximum number of times that the table is read.
+/// Maximum number of times that the table is read to find a socket.
 const TABLE_READS: u32 = 8;
 
 /// Returns the user who owns the client's end of a connection; `None` if that end is not on this
@@ -33,7 +34,7 @@ pub fn owner(client: SocketAddr, server: SocketAddr) -> Option<u32> {
     }
 }
 
-/// Whether a user has the same access as on the control socket.
+/// Returns whether a user has the same access as on the control socket.
 #[must_use]
 pub fn is_trusted(user: u32) -> bool {
     allowed(user, rustix::process::geteuid().as_raw(), caller())
@@ -49,7 +50,8 @@ fn caller() -> Option<u32> {
     std::env::var("SUDO_UID").ok()?.parse().ok()
 }
 
-/// Returns the owner by sock_diag; an error if the kernel does not support sock_diag.
+/// Returns the owner by means of sock_diag. Returns an error if the kernel does not support
+/// sock_diag.
 fn diagnosed_owner(client: SocketAddr, server: SocketAddr) -> rustix::io::Result<Option<u32>> {
     let socket = rustix::net::socket_with(
         AddressFamily::NETLINK,
@@ -59,33 +61,33 @@ fn diagnosed_owner(client: SocketAddr, server: SocketAddr) -> rustix::io::Result
     )?;
     rustix::net::send(&socket, &question(client, server), SendFlags::empty())?;
     let mut answer = [0; 512];
-    // The answer is available as soon as the request was sent: the kernel looks the socket up
-    // within that call.
+    // The answer can be received at once, because the kernel looks up the socket within the call
+    // that sends the request.
     let (len, _) = rustix::net::recv(&socket, &mut answer[..], RecvFlags::DONTWAIT)?;
     diagnosis(&answer[..len], client, server)
 }
 
 /// Length of `struct nlmsghdr`.
 const HEADER: usize = 16;
-/// `SOCK_DIAG_BY_FAMILY`, of question and answer.
+/// The netlink message type of both the request and the answer: `SOCK_DIAG_BY_FAMILY`.
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
-/// `NLMSG_ERROR`.
+/// The netlink message type of an error: `NLMSG_ERROR`.
 const NLMSG_ERROR: u16 = 2;
 
-/// Returns the query for the socket at `local` that is connected to `remote`: `struct nlmsghdr` and
-/// `struct inet_diag_req_v2`.
+/// Returns the request for the socket at `local` that is connected to `remote`: a `struct nlmsghdr`
+/// and a `struct inet_diag_req_v2`.
 fn question(local: SocketAddr, remote: SocketAddr) -> Vec<u8> {
     let mut asked = Vec::with_capacity(72);
     asked.extend(72u32.to_ne_bytes());
     asked.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
-    // NLM_F_REQUEST, number, sender.
+    // The flags (NLM_F_REQUEST), the sequence number and the sender.
     asked.extend(1u16.to_ne_bytes());
     asked.extend([0; 8]);
     let family = match local.ip().to_canonical() {
         IpAddr::V4(_) => AddressFamily::INET,
         IpAddr::V6(_) => AddressFamily::INET6,
     };
-    // Family, IPPROTO_TCP, no extensions, all states.
+    // The address family, the protocol (IPPROTO_TCP), no extensions, all states.
     asked.extend([family.as_raw() as u8, 6, 0, 0]);
     asked.extend(u32::MAX.to_ne_bytes());
     asked.extend(local.port().to_be_bytes());
@@ -98,13 +100,13 @@ fn question(local: SocketAddr, remote: SocketAddr) -> Vec<u8> {
         }
         asked.extend(octets);
     }
-    // No interface, INET_DIAG_NOCOOKIE.
+    // No interface, and INET_DIAG_NOCOOKIE.
     asked.extend([0; 4]);
     asked.extend([0xff; 8]);
     asked
 }
 
-/// Parses the owner from an answer: `struct inet_diag_msg`, or an error.
+/// Parses the owner from an answer, which is a `struct inet_diag_msg` or an error.
 fn diagnosis(
     answer: &[u8],
     client: SocketAddr,
@@ -121,7 +123,7 @@ fn diagnosis(
         }
         _ => return Err(rustix::io::Errno::BADMSG),
     }
-    // If the connection no longer exists, the kernel returns the socket that listens at the
+    // If the connection no longer exists, the kernel may return the socket that listens at the
     // address.
     let ports = answer.get(HEADER + 4..HEADER + 8);
     let same = ports == Some(&[client.port().to_be_bytes(), server.port().to_be_bytes()].concat());
@@ -130,13 +132,15 @@ fn diagnosis(
     Ok(word(HEADER + 4 + 48 + 12).filter(|_| same && established))
 }
 
-/// The TCP tables of this network namespace. A table that cannot be read counts as empty.
+/// Returns the TCP tables of this network namespace, for IPv4 and IPv6. A table that cannot be read
+/// counts as empty.
 fn tables() -> [String; 2] {
     ["/proc/net/tcp", "/proc/net/tcp6"]
         .map(|path| std::fs::read_to_string(path).unwrap_or_default())
 }
 
-/// Returns the user whose socket in the table is at `local` and connected to `remote`.
+/// Returns the user of the socket that is at `local` and connected to `remote`, according to
+/// `table`.
 fn table_owner(table: &str, local: SocketAddr, remote: SocketAddr) -> Option<u32> {
     let forms = [proc_address(local), proc_address(remote)].map(|[own, mapped]| (own, mapped));
     let [(local, local_mapped), (remote, remote_mapped)] = forms;
@@ -146,13 +150,14 @@ fn table_owner(table: &str, local: SocketAddr, remote: SocketAddr) -> Option<u32
         let same = own == local && other == remote;
         let mapped = own == local_mapped && other == remote_mapped;
         let found = (same || mapped) && state == TCP_ESTABLISHED;
-        // Queues, timer and retransmissions are between state and owner.
+        // The columns for queues, timer and retransmissions are between the state and the owner.
         found.then(|| words.nth(3)?.parse().ok()).flatten()
     })
 }
 
-/// Returns an address in the notation of the tables, as words in host byte order: in the IPv4
-/// table's form and, because an IPv6 socket can have an IPv4 peer, as an IPv4-mapped IPv6 address.
+/// Returns an address as it is written in the two tables, as words in host byte order. The second
+/// form is an IPv4-mapped IPv6 address for an IPv4 address, because an IPv6 socket can have an IPv4
+/// peer.
 fn proc_address(address: SocketAddr) -> [String; 2] {
     let port = address.port();
     let word = |bytes: &[u8]| {

@@ -1,6 +1,6 @@
 //! JSON whose objects contain each key only once.
 //!
-//! Most readers silently take the last value of a duplicate key. A request could then contain two
+//! Most readers silently take the last value of a duplicate key. So a request could contain two
 //! instructions, of which only one would be executed.
 //!
 //! Not for JSON that slipring's own programs write.

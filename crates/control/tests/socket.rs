@@ -1,4 +1,4 @@
-//! Tests of server and clients in one process, in the test's own run directory.
+//! Tests of a server and its clients in one process. Each test has its own run directory.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,7 +15,7 @@ use slipring_control::{
     ControlService, RunningProgram, running,
 };
 
-/// Counts requests, and can return a long answer.
+/// A service that counts its requests. One request has a long answer.
 #[derive(Default)]
 struct CountingService(AtomicU64);
 
@@ -150,7 +150,7 @@ fn clients_that_do_not_read_delay_neither_others_nor_the_end() {
     let server = site.serve(None);
     let mut deaf: Vec<_> = (0..5).map(|_| site.connect()).collect();
     for peer in &mut deaf {
-        // The answer is longer than any socket's buffer: its thread waits forever.
+        // The answer is longer than the socket's buffer, so the thread that sends it waits forever.
         peer.get_mut()
             .write_all(b"{\"id\":1,\"do\":\"much\"}\n{\"id\":2,\"do\":\"watch\"}\n")
             .unwrap();
@@ -248,7 +248,7 @@ fn sockets_of_the_dead_go_and_those_of_the_living_stay() {
     drop(UnixListener::bind(dir.join("4000000.sock")).unwrap());
     symlink("4000000.sock", dir.join("lab.sock")).unwrap();
     drop(UnixListener::bind(site.socket()).unwrap());
-    // Alive, although it accepts no connection.
+    // This socket's program is alive, although it accepts no connection.
     let _stopped = UnixListener::bind(dir.join("1.sock")).unwrap();
     let other = dir.join("notes.txt");
     std::fs::write(&other, "").unwrap();
@@ -308,7 +308,7 @@ fn a_directory_where_others_may_write_is_not_trusted_by_either_side() {
 fn a_lock_on_the_directory_that_anybody_can_take_delays_no_start() {
     let site = RunDir::new();
     std::fs::create_dir(site.path()).unwrap();
-    // A user who may read a directory may lock it.
+    // A user who can read the directory can also lock it.
     let squatter = std::fs::File::open(site.path()).unwrap();
     squatter.lock().unwrap();
     drop(site.serve(Some("lab")));

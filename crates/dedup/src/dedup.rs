@@ -15,15 +15,15 @@ pub enum DedupVerdict {
     Fresh,
     /// The frame was seen within the window.
     Duplicate,
-    /// Hold mode only: the window is full. Send the oldest frame ([`Dedup::oldest`],
-    /// [`Dedup::release`]) and offer the new frame again.
+    /// Hold mode only: the window is full. The caller must send the oldest frame
+    /// ([`Dedup::oldest`], [`Dedup::release`]) and offer the new frame again.
     Full,
 }
 
 /// Counters of the frames offered. `frames = fresh + duplicates`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DedupCounters {
-    /// Frames offered.
+    /// Number of frames offered.
     pub frames: u64,
     /// Bytes in all frames offered.
     pub bytes: u64,
@@ -84,8 +84,8 @@ impl Dedup {
         Self { is_holding: true, ..self }
     }
 
-    /// Decides about a frame that arrived at `now_ns`. A time earlier than that of the previous
-    /// call is replaced by the latter.
+    /// Decides about a frame that arrived at `now_ns`. If this time is earlier than that of the
+    /// previous call, the previous time is used.
     pub fn offer(&mut self, now_ns: u64, frame: &[u8]) -> DedupVerdict {
         self.latest_ns = self.latest_ns.max(now_ns);
         if !self.is_holding {

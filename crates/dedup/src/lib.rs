@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A frame is a *duplicate* if a frame with the same bytes was accepted within the window's time
-//! and within its number of frames. Duplicates do not count as accepted, so if copies of a frame
-//! arrive continuously, one copy per window passes.
+//! and within its number of frames. Duplicates do not count as accepted. So if copies of a frame
+//! keep arriving, one copy per window is accepted.
 //!
 //! # Invariants
 //! 1. Frames are equal if all their bytes are: the hash only finds candidates.

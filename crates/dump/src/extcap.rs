@@ -73,7 +73,7 @@ pub fn command() -> Command {
 /// Turns a request into a job; `list` lists the interfaces.
 ///
 /// # Errors
-/// A request that is incomplete, or that names an interface which was never listed.
+/// [`Failure`] if the request is incomplete, or names an interface that was never listed.
 pub fn plan(matches: &ArgMatches, list: ListInterfaces) -> Result<Job, Failure> {
     let flag = |id: &str| matches.get_flag(id);
     if flag("extcap-interfaces") {

@@ -32,7 +32,7 @@ impl DumpMetrics {
     /// Starts the endpoint, if `--metrics` was given.
     ///
     /// # Errors
-    /// If the address is in use, or is not an address of this machine.
+    /// [`Failure`] if the address is in use, or is not an address of this machine.
     pub fn serve(session: &Session<'_>) -> Result<Option<Self>, Failure> {
         let last = Arc::new(Mutex::new(DumpFigures::default()));
         let shown = last.clone();

@@ -26,25 +26,25 @@ pub(crate) const DEFAULT_SNAPLEN: u32 = 262_144;
 
 /// The source of frames.
 pub enum FrameOrigin {
-    /// An interface to listen on.
+    /// An interface to listen on, while the host keeps using it.
     Listen {
         /// The port's name.
         shown: String,
-        /// The interface.
+        /// The name of the interface, without the port's kind.
         ifname: String,
         /// Whether frames for other hosts are captured too.
         promisc: bool,
         /// Whether the capture ends when the interface goes down.
         exit_on_link_down: bool,
     },
-    /// A capture.
+    /// A capture file.
     Read {
         /// Path of the file.
         path: String,
     },
     /// A port that is opened; it receives the frames instead of the host.
     Take {
-        /// The port.
+        /// The name of the port to open.
         port: Box<PortName>,
         /// How the port is opened.
         opening: Box<PortOpening>,
@@ -77,7 +77,7 @@ impl FrameOrigin {
     /// Opens the source. First prints a notice if opening takes an interface from its host.
     ///
     /// # Errors
-    /// If the source cannot be opened.
+    /// [`Failure`] if the source cannot be opened.
     pub fn open(
         &self,
         signals: &Signals,
@@ -127,7 +127,7 @@ pub(crate) struct DumpPlan {
 /// Turns the command line into a job; `list` lists the interfaces.
 ///
 /// # Errors
-/// An invalid filter, or contradictory flags.
+/// [`Failure`] if the filter is invalid, or flags contradict each other.
 pub fn plan(matches: &ArgMatches, list: ListInterfaces) -> Result<Job, Failure> {
     let flag = |id: &str| matches.get_flag(id);
     if flag("list-interfaces") {
@@ -158,8 +158,8 @@ pub fn plan(matches: &ArgMatches, list: ListInterfaces) -> Result<Job, Failure> 
     Ok(Box::new(move |session| plan.run(list, session)))
 }
 
-/// Parses a port name for this command: a name without a kind is an interface to listen on, and may
-/// contain any character, as for tcpdump.
+/// Parses a port name for this command. A name without a kind is an interface to listen on; as for
+/// tcpdump, it may contain any character.
 ///
 /// # Errors
 /// [`PortNameError`] with the column of the first wrong character.
@@ -282,8 +282,8 @@ impl DumpPlan {
         check_distinct(&files)
     }
 
-    /// Refuses combinations of flags with which the capture could show or write nothing, or not
-    /// what the flags ask for.
+    /// Returns an error for combinations of flags with which the capture would show or write
+    /// nothing, or something else than the flags ask for.
     fn refuse_what_shows_nothing(&self, matches: &ArgMatches) -> Result<(), Failure> {
         let rotation = self.output.saving.as_ref().map(|saving| &saving.rotation);
         let lone_files = rotation.is_some_and(|rotation| {

@@ -19,10 +19,10 @@ use crate::save::{CaptureTotals, FileRotation};
 use crate::sink::DumpSink;
 use crate::source::{DumpFrame, DumpSource};
 
-/// The command's own keys.
+/// The keys that `slipring dump` adds to a report.
 #[derive(Debug, Clone, Serialize)]
 struct DumpReportExtra {
-    /// Frames captured.
+    /// Number of frames that were printed or saved.
     captured: u64,
     /// Frames that reached the filter.
     received_by_filter: u64,
@@ -221,7 +221,7 @@ impl DumpRun {
                 let enough = over || signals.stopping();
                 Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             })?;
-            // Captured frames are written before waiting for more.
+            // Captured frames are written out before the wait for more.
             sink.flush(session)?;
             show(source, counts);
             if !more || over {
@@ -274,8 +274,8 @@ impl DumpRun {
             let count = self.counts.captured;
             session.reporter.raw(format!("{}\n", packets(count)).as_bytes())?;
         }
-        // Reading a file loses no frames; the losses recorded in the file were counted when it was
-        // captured.
+        // Reading a file loses no frames. The file may record losses, but those happened when it
+        // was captured.
         if matches!(self.plan.origin, FrameOrigin::Read { .. }) {
             return Ok(());
         }

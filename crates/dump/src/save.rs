@@ -48,7 +48,7 @@ impl SaveOptions {
 pub struct CaptureTotals {
     /// Time at which the capture ended, in nanoseconds since 1970.
     pub ts_ns: u64,
-    /// Frames received.
+    /// Number of frames that reached the filter.
     pub received: u64,
     /// Frames lost before they could be captured.
     pub dropped: u64,
@@ -83,11 +83,11 @@ enum SaverFormat {
 }
 
 impl CaptureSaver {
-    /// Opens the first file, named after the time `now_ns`; without a time, the first frame opens
-    /// the file.
+    /// Opens the first file, named after the time `now_ns`. If the time is `None`, the first frame
+    /// opens the file.
     ///
     /// # Errors
-    /// A file that cannot be created, or a name into which no time can be inserted.
+    /// [`Failure`] if the file cannot be created, or its name cannot contain a time.
     pub fn create(saving: SaveOptions, port: &str, now_ns: Option<u64>) -> Result<Self, Failure> {
         let (port, buffer) = (port.to_owned(), Vec::with_capacity(2 * WRITE_CHUNK_BYTES));
         let mut saver = Self { saving, port, current: None, files: 0, in_slice: 0, buffer };
@@ -97,10 +97,11 @@ impl CaptureSaver {
         Ok(saver)
     }
 
-    /// Writes the first `kept` bytes of a frame; returns `Break` if no further file may be opened.
+    /// Writes the first `kept` bytes of a frame. Returns `Break` if the capture must end, because
+    /// no further file may be opened.
     ///
     /// # Errors
-    /// The system's error.
+    /// [`Failure`] if the file cannot be written.
     pub fn packet(
         &mut self,
         frame: &DumpFrame<'_>,
@@ -123,7 +124,8 @@ impl CaptureSaver {
     /// Writes buffered bytes.
     ///
     /// # Errors
-    /// The system's error; [`Failure::ReaderLeft`] if the reader of the pipe has closed it.
+    /// [`Failure`] if the file cannot be written; [`Failure::ReaderLeft`] if it is a pipe whose
+    /// reader has closed it.
     pub fn flush(&mut self) -> Result<(), Failure> {
         let Some(current) = &mut self.current else { return Ok(()) };
         let written = current.out.write_all(&self.buffer).and_then(|()| current.out.flush());
@@ -137,7 +139,7 @@ impl CaptureSaver {
     /// Ends the capture; a pcapng file gets the totals.
     ///
     /// # Errors
-    /// The system's error.
+    /// [`Failure`] if the file cannot be written.
     pub fn finish(&mut self, totals: &CaptureTotals) -> Result<(), Failure> {
         if self.files == 0 {
             self.open(totals.ts_ns)?;
@@ -190,7 +192,7 @@ impl CaptureSaver {
         let size = self.buffer.len() as u64;
         self.current = Some(CurrentFile { path, out, format, size, since_ns: now_ns });
         self.files += 1;
-        // Write the head at once, for programs that wait for the file.
+        // The head is written at once, for programs that wait for the file.
         self.flush()
     }
 
@@ -218,7 +220,8 @@ impl SaverFormat {
         kept: usize,
     ) -> Result<(), WriteError> {
         let data = frame.bytes.get(..kept).unwrap_or(frame.bytes);
-        // The header of a capture may state a smaller original length than the bytes that it has.
+        // A malformed capture may state an original length that is less than the number of its
+        // bytes.
         let orig_len = frame.wire_len.max(data.len() as u32);
         match self {
             Self::Pcap(writer) => writer.packet(out, frame.ts_ns, orig_len, data),

@@ -11,7 +11,7 @@ use crate::source::DumpFrame;
 /// The direction of selected frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DirectionFilter {
-    /// Both directions.
+    /// Received and sent frames.
     #[default]
     Both,
     /// Received frames only.
@@ -54,7 +54,7 @@ impl FrameSelector {
 /// Compiles a filter that captures at most `snaplen` bytes of a frame.
 ///
 /// # Errors
-/// The error in the text, with its position.
+/// [`Failure`] that shows the error in the text, with its position.
 pub fn compile(text: &str, snaplen: u32) -> Result<CbpfProgram, Failure> {
     let compiled = Filter::parse(text).and_then(|filter| filter.compile(snaplen));
     compiled.map_err(|error| {
@@ -68,7 +68,7 @@ pub fn compile(text: &str, snaplen: u32) -> Result<CbpfProgram, Failure> {
 /// Reads a filter from a file; text after a `#` on a line is a comment.
 ///
 /// # Errors
-/// The system's error.
+/// [`Failure`] if the file cannot be read.
 pub fn from_file(path: &str) -> Result<String, Failure> {
     let text = fs::read_to_string(path).map_err(|error| {
         Diagnostic::new(SR0201, format!("cannot read the filter in {path}"))

@@ -12,23 +12,23 @@ use crate::stamp::{TimestampForm, TimestampPrinter};
 /// How the bytes of a frame are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PrintedBytes {
-    /// Not printed.
+    /// The bytes are not printed.
     #[default]
     None,
-    /// As hex.
+    /// The bytes are printed as hexadecimal numbers.
     Hex,
-    /// As hex and text.
+    /// The bytes are printed as hexadecimal numbers, and as text beside them.
     HexText,
-    /// As text.
+    /// The bytes are printed as text.
     Text,
 }
 
 /// The contents of a line, in addition to the summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PrintStyle {
-    /// The link layer's addresses and type.
+    /// Whether to print the link layer's addresses and type.
     pub link: bool,
-    /// The bytes.
+    /// How the frame's bytes are printed.
     pub bytes: PrintedBytes,
     /// Whether the printed bytes include the link-layer header.
     pub whole: bool,
@@ -38,7 +38,7 @@ pub struct PrintStyle {
     pub numbered: bool,
 }
 
-/// Prints frames.
+/// Formats frames as lines of text.
 pub(crate) struct FramePrinter {
     style: PrintStyle,
     stamps: TimestampPrinter,

@@ -41,11 +41,11 @@ pub type FrameVisitor<'l> = &'l mut dyn FnMut(&DumpFrame<'_>) -> Result<ControlF
 pub enum DumpSource {
     /// An interface to listen on.
     Listening(ListenSource),
-    /// A capture, whose frames have their own times.
+    /// A capture file, whose frames have their own times.
     Reading {
         /// The port's name.
         name: String,
-        /// The file.
+        /// Reads the packets of the capture file.
         reader: FileReader,
     },
     /// A port that is opened; it receives the frames instead of the host.
@@ -77,11 +77,11 @@ pub struct PortSource {
 }
 
 impl DumpSource {
-    /// Listens on an interface; with `promisc`, also captures frames for other hosts. The interface
-    /// may go down and up again meanwhile.
+    /// Listens on an interface. If `promisc` is set, also captures frames for other hosts. The
+    /// interface may go down and come up again.
     ///
     /// # Errors
-    /// Same as [`InterfaceListener::open`].
+    /// Same as for [`InterfaceListener::open`].
     pub fn listen(shown: &str, ifname: &str, promisc: bool) -> Result<Self, Failure> {
         let failed = |cause| OpenError::new(shown, cause);
         let iface = Iface::find(ifname).map_err(failed)?;
@@ -104,7 +104,7 @@ impl DumpSource {
     /// Sets whether the capture ends when an interface to listen on goes down.
     ///
     /// # Errors
-    /// If `ends` is true and the interface is already down.
+    /// [`Failure`] if `ends` is true and the interface is already down.
     pub fn exit_on_link_down(mut self, ends: bool) -> Result<Self, Failure> {
         if let Self::Listening(listening) = &mut self
             && ends
@@ -116,7 +116,7 @@ impl DumpSource {
         Ok(self)
     }
 
-    /// Returns the opened port, as a slice of one port or none.
+    /// Returns the opened port as a slice of one port; an empty slice for other sources.
     #[must_use]
     pub fn port(&self) -> &[Port] {
         match self {
@@ -128,7 +128,7 @@ impl DumpSource {
     /// Reads a capture.
     ///
     /// # Errors
-    /// Same as [`FileReader::open`].
+    /// Same as for [`FileReader::open`].
     pub fn read(shown: &str, path: &str) -> Result<Self, Failure> {
         let reader = FileReader::open(path).map_err(|cause| OpenError::new(shown, cause))?;
         Ok(Self::Reading { name: shown.to_owned(), reader })
@@ -137,7 +137,7 @@ impl DumpSource {
     /// Receives the frames of an opened port, which may be a monitor.
     ///
     /// # Errors
-    /// The system's error.
+    /// The system's error, if the waiter cannot be created.
     pub fn take_from(port: Port, is_monitor: bool, signals: &Signals) -> Result<Self, Failure> {
         let mut waiter = Waiter::for_ports([&port], WaitStrategy::Sleep)?;
         waiter.add_fd(signals.wake_fd())?;
@@ -146,7 +146,7 @@ impl DumpSource {
         Ok(Self::Opened(Box::new(PortSource { port, is_monitor, waiter, scratch, meter })))
     }
 
-    /// Returns the interface on which the source listens.
+    /// Returns the interface on which the source listens; `None` for other sources.
     #[must_use]
     pub fn listens_on(&self) -> Option<&str> {
         match self {
@@ -187,7 +187,7 @@ impl DumpSource {
     /// Passes available frames to `visit`; returns false if no more frames will come.
     ///
     /// # Errors
-    /// If the port is lost, or the error of `visit`.
+    /// [`Failure`] if the port is lost; also the error of `visit`.
     pub fn take(&mut self, visit: FrameVisitor<'_>) -> Result<bool, Failure> {
         match self {
             Self::Listening(listening) => listening.take(visit),
@@ -199,13 +199,13 @@ impl DumpSource {
     /// Waits for more frames, or for a signal.
     ///
     /// # Errors
-    /// If the port is lost.
+    /// [`Failure`] if the port is lost.
     pub fn wait(&mut self, signals: &Signals) -> Result<(), Failure> {
         match self {
             Self::Listening(ListenSource { listener, changes, .. }) => {
                 let mut fds = [listener.as_fd(), signals.wake_fd(), changes.as_fd()]
                     .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-                // Even if poll was interrupted, the caller checks all conditions again.
+                // An interrupted poll is no error: the caller checks all conditions again.
                 let _ = poll(&mut fds, None);
             }
             Self::Reading { .. } => {}
@@ -225,8 +225,8 @@ impl DumpSource {
     }
 }
 
-/// Processes received frames. The outer error is the system's, the inner one comes from the
-/// visitor.
+/// Processes received frames. The outer result has the system's error; the inner one has the error
+/// of the visitor.
 fn listen(
     listener: &mut InterfaceListener,
     visit: FrameVisitor<'_>,
@@ -260,7 +260,8 @@ impl ListenSource {
         Ok(true)
     }
 
-    /// Tolerates an interface that is down: its socket receives again once the interface is up.
+    /// Ignores the error if the interface is down, because the socket receives again once the
+    /// interface is up.
     fn tolerate_link_down(&self, error: io::Error) -> Result<(), RunCause> {
         self.check_link()?;
         match Errno::from_io_error(&error) {
@@ -314,13 +315,14 @@ impl PortSource {
                 }
             }
         }
-        // A queue that has ended may still hold frames that it received before.
+        // A queue that has ended may still have frames that it received before.
         let is_over = |queue: &mut Box<dyn Queue>| queue.ended() && queue.rings().rx.avail() == 0;
         Ok(!self.port.queues.iter_mut().all(is_over))
     }
 }
 
-/// Whether the next frame of a monitor was sent by the monitored port.
+/// Returns whether the monitored port has sent the next frame of a monitor; otherwise it has
+/// received it.
 fn was_sent(rx: &RxRing) -> bool {
     rx.first_flags().is_some_and(|flags| flags.has(SlotFlags(NS_TXMON)))
 }

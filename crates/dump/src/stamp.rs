@@ -11,18 +11,18 @@ const NANOS_PER_SEC: u64 = 1_000_000_000;
 /// The form, selected by the number of `-t`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum TimestampForm {
-    /// `12:34:56.123456`
+    /// The time of day: `12:34:56.123456`.
     #[default]
     Clock,
-    /// No timestamp.
+    /// Lines have no timestamp.
     None,
-    /// `1700000000.123456`, since 1970.
+    /// Seconds since 1970: `1700000000.123456`.
     Unix,
-    /// ` 00:00:00.000123`: the time since the previous line.
+    /// The time since the previous line: ` 00:00:00.000123`.
     SincePrevious,
-    /// `2023-11-14 22:13:20.123456`
+    /// Date and time: `2023-11-14 22:13:20.123456`.
     Date,
-    /// ` 00:00:00.000123`: the time since the first line.
+    /// The time since the first line: ` 00:00:00.000123`.
     SinceFirst,
 }
 

@@ -34,7 +34,8 @@ fn dump(args: &str, dir: &Path) -> CapturedRun {
     run_captured(&VERBS, "dump", args, dir)
 }
 
-/// A capture of UDP frames of these lengths, a millisecond apart, every other one outgoing.
+/// Writes a capture of UDP frames of these lengths, a millisecond apart; every other frame is
+/// outgoing.
 fn captured(dir: &Path, name: &str, lengths: &[usize]) {
     let path = dir.join(name);
     let mut file = FileWriter::create(path.to_str().unwrap(), &["x"]).unwrap();

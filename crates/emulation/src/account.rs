@@ -8,9 +8,9 @@ use slipring_port::Nanos;
 use crate::report::measurement::LinkMeasurement;
 
 /// The account of an emulation or of one of its threads. At any moment, each received frame is
-/// either sent, counted as lost by its cause, or still in flight: see [`Self::is_balanced`]. Ports
-/// count a frame as received when it is in their rings, so their counts also include
-/// `ring_backlog`.
+/// either sent, counted as lost by its cause, or still in flight: see [`Self::is_balanced`]. The
+/// ports' own counts of received frames also include `ring_backlog`, because a port counts a frame
+/// when it is in the port's ring.
 #[derive(Debug, Clone, Default)]
 pub struct EmulationAccount {
     /// When the account was taken, on the clock of [`slipring_port::now`].
@@ -23,12 +23,12 @@ pub struct EmulationAccount {
     pub exits: Vec<ExitAccount>,
     /// Frames that no link accepts.
     pub unrouted: PacketCounts,
-    /// Frames in the rx rings of the ports that were not received yet; in the sum for two threads,
-    /// also frames on the way between them.
+    /// Frames in the rx rings of the ports that were not received yet. In the sum for two threads,
+    /// also the frames on the way from one thread to the other.
     pub ring_backlog: PacketCounts,
-    /// Frames handed to the other thread of a pipeline.
+    /// Frames handed to the other thread, if there are two; see `realtime/pipeline.rs`.
     pub handed_over: PacketCounts,
-    /// Frames taken over from the other thread.
+    /// Frames taken over from the other thread, if there are two.
     pub taken_over: PacketCounts,
     /// Memory allocated for frames, in bytes.
     pub storage_bytes: u64,
@@ -50,8 +50,8 @@ pub struct EntryAccount {
     pub received: PacketCounts,
     /// Frames that never reached a link: no memory left, or invalid frames.
     pub refused: LinkDrops,
-    /// Number of captured frames whose timestamp is earlier than that of the frame before; `None`
-    /// between ports, where frames have no timestamps.
+    /// Number of captured frames whose timestamp is earlier than that of the frame before. `None`
+    /// if frames come from ports, where they have no timestamps.
     pub unordered: Option<u64>,
 }
 
@@ -67,8 +67,8 @@ pub struct ExitAccount {
 }
 
 impl EmulationAccount {
-    /// Counts the frames dropped at exits as losses of their links: the engine counts such a frame
-    /// as sent by the link, but for the user it is lost.
+    /// Counts the frames dropped at exits as losses of their links. The engine has counted such a
+    /// frame as sent by the link, but for the user it is lost.
     pub(super) fn charge_links(&mut self) {
         for (link, dropped) in self.exits.iter().flat_map(|exit| &exit.dropped) {
             let counters = &mut self.links[link.0 as usize];

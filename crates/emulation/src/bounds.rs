@@ -28,7 +28,7 @@ impl ChangeBounds {
     /// Parses the value of `-M`; without the flag, nothing is bounded.
     ///
     /// # Errors
-    /// If the value is not valid for `-M`.
+    /// [`Failure`] if the value is not valid for `-M`.
     pub fn of(matches: &ArgMatches) -> Result<Self, Failure> {
         let mut bounds = Self::default();
         let Some(text) = matches.get_one::<String>("bounds") else { return Ok(bounds) };
@@ -49,11 +49,11 @@ impl ChangeBounds {
         Ok(bounds)
     }
 
-    /// Refuses a change that exceeds a bound. A link that has no rate limit may stay unlimited, but
-    /// a change must not remove a rate limit.
+    /// Returns an error if a change exceeds a bound. A link that has no rate limit may stay
+    /// unlimited, but a change must not remove a rate limit.
     ///
     /// # Errors
-    /// If a link exceeds a bound; the error names the first such link.
+    /// [`Failure`] that names the first link that exceeds a bound.
     pub fn allow_change(&self, from: &NetworkSpec, to: &NetworkSpec) -> Result<(), Failure> {
         let opened = from.links.iter().zip(&to.links).find(|(from, to)| {
             from.spec.rate != RateSpec::Unlimited && to.spec.rate == RateSpec::Unlimited
@@ -64,11 +64,11 @@ impl ChangeBounds {
         }
     }
 
-    /// Refuses a network that exceeds a bound. The rate bound does not apply to links without a
-    /// rate.
+    /// Returns an error if a network exceeds a bound. The bound of the rate does not apply to links
+    /// without a rate.
     ///
     /// # Errors
-    /// If a link exceeds a bound; the error names the first such link.
+    /// [`Failure`] that names the first link that exceeds a bound.
     pub fn allow(&self, network: &NetworkSpec) -> Result<(), Failure> {
         let refused = network.links.iter().find_map(|link| Some((link, self.excess(&link.spec)?)));
         let Some((link, (what, cause))) = refused else { return Ok(()) };

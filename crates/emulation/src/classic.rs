@@ -18,8 +18,8 @@ pub(super) fn first_link_flag(matches: &ArgMatches) -> Option<String> {
     directed.or_else(|| whole.find(|id| matches.contains_id(id)).map(|id| format!("--{id}")))
 }
 
-/// Returns the settings that the flags give, and the names of the links without a queue setting,
-/// which get TLEM's default queue.
+/// Returns the settings that the flags give. Also returns the names of the links without a queue
+/// setting, because these get TLEM's default queue.
 pub(super) fn settings(
     matches: &ArgMatches,
 ) -> Result<(EmulationConfig, Vec<&'static str>), Failure> {
@@ -100,7 +100,7 @@ fn parts(matches: &ArgMatches, direction: usize) -> Result<(ConfigTable, bool), 
     Ok((link, queue_asked))
 }
 
-/// Refuses pairs of flags that set the same setting, since one flag would override the other.
+/// Returns an error if two flags set the same setting, since one flag would override the other.
 fn refuse_two_of_a_kind(matches: &ArgMatches) -> Result<(), Failure> {
     let both = |flags: [&str; 2]| flags.iter().all(|id| matches.contains_id(id));
     let of_rates = || matches.get_many::<String>("rate").into_iter().flatten();
@@ -115,7 +115,8 @@ fn refuse_two_of_a_kind(matches: &ArgMatches) -> Result<(), Failure> {
     Err(error.with_cause(what).with_help("give one of them").into())
 }
 
-/// Refuses a setting that is given both by its own flag and within the value of another flag.
+/// Returns an error if a setting is given both by its own flag and within the value of another
+/// flag.
 fn refuse_repeated_setting(
     table: &ConfigTable,
     part: &str,
@@ -129,8 +130,8 @@ fn refuse_repeated_setting(
     Err(error.with_help("give it once").into())
 }
 
-/// Refuses a flag with a value for each direction if `--up` or `--down` replaces one of them. A
-/// single value still applies to the other direction.
+/// Returns an error if a flag has a value for each direction, and `--up` or `--down` replaces one
+/// of these values. A single value still applies to the other direction.
 fn refuse_own_value(
     matches: &ArgMatches,
     whole: &ConfigTable,
@@ -147,10 +148,11 @@ fn refuse_own_value(
     Err(Diagnostic::new(SR0003, summary).with_help(help).into())
 }
 
-/// Refuses settings for a second direction, for a command whose frames go one way.
+/// For a command whose frames go one way: returns an error if there are settings for a second
+/// direction.
 ///
 /// # Errors
-/// If there are such settings; the error names the first flag.
+/// [`Failure`] that names the first flag with such a setting.
 pub fn refuse_second_direction(matches: &ArgMatches) -> Result<(), Failure> {
     let twice =
         |flag: &&DirectedFlag| matches.get_many::<String>(flag.id).is_some_and(|v| v.len() > 1);
@@ -187,7 +189,7 @@ fn value_for<'m>(
     }
 }
 
-/// Stores a rate. TLEM's `avg` is a policer.
+/// Stores a rate. TLEM's `avg` becomes a policer.
 fn put_rate(link: &mut ConfigTable, node: ConfigNode) -> Result<(), EmulationConfigError> {
     let text = node.shown();
     match text.strip_prefix("avg,") {
@@ -220,8 +222,8 @@ fn has_constant_rate(link: &ConfigTable) -> bool {
     matches!(rate.word("model"), None | Some("const" | "ether"))
 }
 
-/// Refuses TLEM's session files, which have no equivalent here: they were an image of TLEM's
-/// memory.
+/// Returns an error for TLEM's session files. They were an image of TLEM's memory, so they cannot
+/// be read here.
 pub(super) fn refuse_foreign(matches: &ArgMatches) -> Result<(), Failure> {
     let (what, help) = if matches.contains_id("session") {
         let help = "start it with --name lab instead; then: slipring emulate ctl stats --name lab, \

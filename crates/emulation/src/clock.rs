@@ -31,7 +31,8 @@ pub(crate) fn run_clock(
     }
     let unnamed = config.ports()?.iter().any(|port| port.device.is_none());
     if unnamed && instead(matches).is_some() {
-        // Printing the plan opens no ports and needs none.
+        // If the settings or figures are only printed, no ports are opened, so it does not matter
+        // that ports have no names.
         return Ok(RunClock::Virtual(CapturePairs::default()));
     }
     let ports = devices(config)?;
@@ -71,8 +72,8 @@ fn devices(config: &EmulationConfig) -> Result<Vec<PortName>, Failure> {
     Ok(names)
 }
 
-/// Refuses route mode in virtual time: the router uses the addresses of its interfaces, and
-/// captures have none.
+/// Returns an error for route mode in virtual time: the router uses the addresses of its
+/// interfaces, and captures have none.
 fn refuse_virtual_route(config: &EmulationConfig) -> Result<(), Failure> {
     if config.route()?.is_none() {
         return Ok(());
@@ -82,10 +83,10 @@ fn refuse_virtual_route(config: &EmulationConfig) -> Result<(), Failure> {
     Err(error.with_help("leave -r out: what a link does to frames is the same").into())
 }
 
-/// Refuses flags that concern ports, because there are no ports in virtual time.
+/// Returns an error if flags about ports are given in virtual time, where there are no ports.
 ///
 /// # Errors
-/// If such a flag is given; the error names the first one.
+/// [`Failure`] that names the first such flag.
 pub fn refuse_ports_flags(matches: &ArgMatches) -> Result<(), Failure> {
     let late = matches.contains_id("late-drop").then_some("--late-drop");
     // Commands that open ports themselves have no `--pipeline`.
@@ -97,11 +98,11 @@ pub fn refuse_ports_flags(matches: &ArgMatches) -> Result<(), Failure> {
     Err(error.with_help(format!("leave {flag} out; see --help for what links do")).into())
 }
 
-/// Refuses outputs that need ports. Also refuses the metrics endpoint, because a virtual run is too
-/// short to be observed.
+/// Returns an error for outputs that need ports. The metrics endpoint is one of these, because a
+/// virtual run is too short to be observed.
 ///
 /// # Errors
-/// If such an output is requested, by a flag or in a file.
+/// [`Failure`] if such an output is requested, by a flag or in a file.
 pub fn refuse_ports_outputs(outputs: &RunOutputs) -> Result<(), Failure> {
     if outputs.late_drop_ns.is_some() {
         let summary = "output.late_drop does not go together with --virtual";
@@ -143,8 +144,8 @@ pub fn duration(matches: &ArgMatches) -> Option<Duration> {
     span.filter(|duration| !duration.is_zero())
 }
 
-/// Builds the real-time plan without processors and burst limits. The caller reads these two flags,
-/// because their values can be invalid.
+/// Builds the real-time plan, except for the processors and the burst limits. The caller reads
+/// these two flags, because their values can be invalid.
 fn real_time(matches: &ArgMatches, ports: Vec<PortName>, route: Option<RouteMode>) -> RealtimePlan {
     let span = |id: &str| matches.get_one::<TimeSpan>(id).map(|span| span.duration());
     let layers = if route.is_some() { route::RING_LAYERS } else { 0 };
@@ -165,7 +166,7 @@ fn real_time(matches: &ArgMatches, ports: Vec<PortName>, route: Option<RouteMode
     }
 }
 
-/// Returns what to print instead of a run, if this is requested.
+/// Returns what to print instead of starting a run; `None` if the run is to start.
 pub(crate) fn instead(matches: &ArgMatches) -> Option<PrintRequest> {
     let asked = [("print-settings", PrintRequest::Settings), ("explain", PrintRequest::Figures)];
     asked.into_iter().find(|(id, _)| matches.get_flag(id)).map(|(_, instead)| instead)

@@ -74,7 +74,7 @@ impl EmulationConfig {
     /// Reads a file.
     ///
     /// # Errors
-    /// If the file cannot be opened, is not TOML or has an unknown key.
+    /// [`EmulationConfigError`] if the file cannot be opened, is not TOML or has an unknown key.
     pub fn open(path: &Path) -> Result<Self, EmulationConfigError> {
         let shown = path.display().to_string();
         let mut config = Self::parse(&shown, &files::configuration(path)?)?;
@@ -109,7 +109,7 @@ impl EmulationConfig {
     /// Builds the network.
     ///
     /// # Errors
-    /// The first invalid setting, with its location.
+    /// [`EmulationConfigError`] for the first invalid setting, with its location.
     pub fn network(&self) -> Result<NetworkSpec, EmulationConfigError> {
         self.check_top()?;
         network::read(self)
@@ -118,7 +118,7 @@ impl EmulationConfig {
     /// Returns the ports, in the order of their indices in the network.
     ///
     /// # Errors
-    /// If a port has an unknown setting.
+    /// [`EmulationConfigError`] if a port has an unknown setting.
     pub fn ports(&self) -> Result<Vec<PortSetting>, EmulationConfigError> {
         network::ports(&self.root)
     }
@@ -126,7 +126,7 @@ impl EmulationConfig {
     /// Returns the seed, if one is given.
     ///
     /// # Errors
-    /// If the seed is not a whole number.
+    /// [`EmulationConfigError`] if the seed is not a whole number.
     pub fn seed(&self) -> Result<Option<u64>, EmulationConfigError> {
         self.root.get("seed").map(|node| quantity::count("seed", node)).transpose()
     }
@@ -139,7 +139,7 @@ impl EmulationConfig {
     /// Returns the scheduled changes, each a complete network.
     ///
     /// # Errors
-    /// If a time or a setting is invalid.
+    /// [`EmulationConfigError`] if a time or a setting is invalid.
     pub fn schedule(&self) -> Result<Vec<ScheduledChange>, EmulationConfigError> {
         schedule::read(self)
     }
@@ -147,15 +147,15 @@ impl EmulationConfig {
     /// Returns the output settings.
     ///
     /// # Errors
-    /// If an output has an unknown setting.
+    /// [`EmulationConfigError`] if an output has an unknown setting.
     pub fn outputs(&self) -> Result<RunOutputs, EmulationConfigError> {
         self.root.get("output").map(output::read).transpose().map(Option::unwrap_or_default)
     }
 
-    /// Returns the router settings, if the run is a router.
+    /// Returns the router settings; `None` if the run is not a router.
     ///
     /// # Errors
-    /// If there is an unknown setting.
+    /// [`EmulationConfigError`] if there is an unknown setting.
     pub(crate) fn route(&self) -> Result<Option<RouteSetting>, EmulationConfigError> {
         self.root.get("route").map(route::read).transpose()
     }
@@ -177,7 +177,8 @@ impl EmulationConfig {
         let mut table = &mut root;
         for (depth, name) in parents.iter().enumerate() {
             let held = parents[..=depth].join(".");
-            // A path to a missing link is an error; a missing part of a link is created.
+            // A path to a link that does not exist is an error. A part that the link does not have
+            // yet is created.
             if depth < 2 && table.get(name).is_none() {
                 return Err(no_such(path, name, table, &node.location));
             }
@@ -197,7 +198,8 @@ impl EmulationConfig {
         Ok(())
     }
 
-    /// Returns the top-level key that a path begins with, unless it is `link`.
+    /// Returns the top-level key with which a path begins; `None` if it is `link`, or the name of a
+    /// link.
     fn is_of_the_run(&self, path: &str) -> Option<&'static str> {
         let first = path.split('.').next()?;
         let is_link = match self.root.get("link").map(|node| &node.value) {
@@ -207,11 +209,11 @@ impl EmulationConfig {
         TOP_LEVEL_KEYS.into_iter().find(|top| *top == first && *top != "link" && !is_link)
     }
 
-    /// Returns a copy with changed values, for running links. The ends of links (`from`, `to`) must
-    /// not change.
+    /// Returns a copy with changed values, for links that are running. The ends of links (`from`,
+    /// `to`) must not change.
     ///
     /// # Errors
-    /// Same as [`Self::with`], or if a path names an end of a link.
+    /// Same as for [`Self::with`]; also an error if a path names an end of a link.
     pub(crate) fn changed(&self, entries: &[ConfigEntry]) -> Result<Self, EmulationConfigError> {
         entries.iter().try_for_each(|entry| {
             let path = path::full(&entry.key);
@@ -229,7 +231,7 @@ impl EmulationConfig {
     /// Returns a copy with changed values.
     ///
     /// # Errors
-    /// If a path does not exist, or two paths name the same setting.
+    /// [`EmulationConfigError`] if a path does not exist, or two paths name the same setting.
     pub(crate) fn with(&self, entries: &[ConfigEntry]) -> Result<Self, EmulationConfigError> {
         path::refuse_twice(entries)?;
         let mut config = self.clone();
@@ -258,8 +260,8 @@ impl EmulationConfig {
         resolved
     }
 
-    /// Returns the names of the links that set a constant rate but no kind or limit of their queue,
-    /// so that the queue gets the default limit.
+    /// Returns the names of the links that set a constant rate, but neither the kind nor the limit
+    /// of their queue. Their queues get the default limit.
     pub(crate) fn usual_queues(&self, network: &NetworkSpec) -> Vec<String> {
         let resolved = self.resolved();
         let Some(ConfigValue::Table(links)) = resolved.root.get("link").map(|node| &node.value)
@@ -307,7 +309,7 @@ impl EmulationConfig {
 /// may be left out.
 ///
 /// # Errors
-/// If a value has a type that no setting can have.
+/// [`EmulationConfigError`] if a value has a type that no setting can have.
 pub(crate) fn entries<'v>(
     settings: impl IntoIterator<Item = (&'v str, &'v serde_json::Value)>,
 ) -> Result<Vec<ConfigEntry>, EmulationConfigError> {
@@ -323,7 +325,7 @@ fn message(path: &str, value: &serde_json::Value) -> Result<ConfigNode, Emulatio
     use serde_json::Value as Json;
     let location = ConfigLocation { origin: ConfigOrigin::Message, column: 1 };
     let value = match value {
-        // `ctl set` sends every value as a string, so its type follows from the text.
+        // `ctl set` sends every value as a string, so the text determines its type.
         Json::String(text) => return Ok(ConfigNode::unquoted(text, location)),
         Json::Number(number) => ConfigValue::Number(number.to_string()),
         Json::Bool(flag) => ConfigValue::Flag(*flag),

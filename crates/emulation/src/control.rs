@@ -15,13 +15,13 @@
 //! ```
 //!
 //! # Invariants
-//! 1. A change is a complete new set of settings: either it applies to all links from one moment
+//! 1. A change is a complete new set of settings. Either it applies to all links from one moment
 //!    on, or it is refused and has no effect. Settings that a request does not name stay as they
 //!    were.
-//! 2. Requests of different clients are serialized; the thread that moves frames never waits for a
-//!    client.
+//! 2. Requests of different clients are handled one after the other. The thread that moves frames
+//!    never waits for a client.
 //!
-//! Not for virtual time: such a run has no socket, and its settings change only as its file says.
+//! Not for virtual time. A virtual run has no socket; its settings change only as its file says.
 
 mod change_time;
 pub(super) mod command;
@@ -44,10 +44,10 @@ pub use settings_history::RunStart;
 pub(super) use settings_history::SettingsHistory;
 use slipring_datapath::meter::PortMeter;
 
-/// Creates the control socket of a run in `run_dir`; it does not answer yet.
+/// Creates the control socket of a run in `run_dir`. It answers no requests before [`serve`].
 ///
 /// # Errors
-/// If the socket cannot be created.
+/// [`Failure`] if the socket cannot be created.
 pub(super) fn reserve(run_dir: &Path, plan: &EmulationPlan) -> Result<Reservation, Failure> {
     let reservation = Reservation::new(run_dir, plan.name.as_deref());
     reservation.map_err(|error| diagnose::diagnostic(&error).into())
@@ -56,7 +56,7 @@ pub(super) fn reserve(run_dir: &Path, plan: &EmulationPlan) -> Result<Reservatio
 /// Starts to answer at the control socket of a run.
 ///
 /// # Errors
-/// If the system refuses.
+/// [`Failure`] if the thread that answers cannot be started.
 pub(super) fn serve(
     reservation: Reservation,
     plan: &EmulationPlan,

@@ -18,9 +18,9 @@ use slipring_datapath::opening;
 /// Maximum number of slots and bytes that are taken from a queue of a port at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BurstLimit {
-    /// Maximum number of slots.
+    /// Maximum number of slots, counted as frames.
     pub frames: u32,
-    /// Maximum number of bytes. A single longer frame is taken nevertheless.
+    /// Maximum number of bytes. A single frame that is longer is taken nevertheless.
     pub bytes: u64,
 }
 
@@ -31,14 +31,14 @@ impl Default for BurstLimit {
 }
 
 impl BurstLimit {
-    /// Maximum number of slots.
+    /// Greatest limit in frames that the user may set: the slots of the largest ring.
     const MAX_SLOTS: u32 = 8192;
 
     /// Parses a number of frames, or bytes with a unit.
     ///
     /// # Errors
-    /// If the limit is 0, fewer bytes than the shortest frame has, or more frames than
-    /// the slots of the largest ring.
+    /// A text for the user, if the limit is 0, fewer bytes than the shortest frame has, or more
+    /// frames than the slots of the largest ring.
     pub fn parse(text: &str) -> Result<Self, String> {
         const MIN_BYTES: u64 = slipring_link::MIN_FRAME_LEN as u64;
         if let Ok(frames) = text.parse::<u32>() {
@@ -59,7 +59,7 @@ impl BurstLimit {
         }
     }
 
-    /// Like [`Self::parse`], but also accepts 0, by which TLEM selects its default; the result is
+    /// Like [`Self::parse`], but also accepts 0, with which TLEM selects its default. The result is
     /// then 0 frames.
     fn parse_classic(text: &str) -> Result<Self, String> {
         match text {
@@ -71,7 +71,7 @@ impl BurstLimit {
     /// Returns the value of the flag.
     ///
     /// # Errors
-    /// If the value is 0 and the program is not called as `tlem`.
+    /// [`Failure`] if the value is 0 and the program is not called as `tlem`.
     pub(crate) fn of(matches: &ArgMatches) -> Result<Self, Failure> {
         let burst = matches.get_one("burst").copied().unwrap_or_default();
         match burst {
@@ -98,8 +98,9 @@ pub(crate) fn cpus(matches: &ArgMatches) -> Result<Vec<u32>, Failure> {
     Err(error.with_help("name processors that differ: -C 2,3").into())
 }
 
-/// A flag for the behaviour of links. Given once, it applies to both directions; given twice, the
-/// first value applies to the first direction (up) and the second to the other one (down).
+/// A flag for the behaviour of links. If it is given once, it applies to both directions. If it is
+/// given twice, the first value applies to the first direction (up), and the second to the other
+/// one (down).
 pub(super) struct DirectedFlag {
     /// The flag's long name.
     pub(super) id: &'static str,
@@ -344,7 +345,7 @@ fn gateway(text: &str) -> Result<Option<IpAddr>, std::net::AddrParseError> {
     if text == "none" { Ok(None) } else { text.parse().map(Some) }
 }
 
-/// Returns TLEM's flags that this program accepts only to refuse or explain them.
+/// Returns TLEM's flags that this program only knows to explain why it does not support them.
 fn old() -> [Arg; 4] {
     let letter = |id: &'static str, short: char, help: &'static str| {
         Arg::new(id).short(short).help(help).help_heading("For compatibility with TLEM")

@@ -77,7 +77,7 @@ pub use virtual_time::input_feed::{EnteringFrames, InputFeed};
 pub use virtual_time::job::ports;
 pub use virtual_time::{CaptureDirection, VirtualResult, VirtualRun};
 
-/// The command.
+/// The entry of `slipring emulate` in the table of commands.
 pub const VERB: Verb =
     Verb { name: "emulate", classic: &[CLASSIC], command: flags::command, plan, no_metrics: None };
 

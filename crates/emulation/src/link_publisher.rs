@@ -21,7 +21,8 @@ use crate::report::requested::RequestedLink;
 
 /// Length of the interval for recent figures, in ns.
 const RECENT_WINDOW_NS: Nanos = 1_000_000_000;
-/// How long to wait for a state. The thread that provides it may have ended.
+/// How long to wait for a state. The wait is limited, because the thread that provides the state
+/// may have ended.
 const STATE_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// Publishes the links of a run; keeps the states of the last second.
@@ -40,7 +41,7 @@ pub(crate) struct PublishedRun {
     pub seed: u64,
     /// The channel that provides the run's states.
     pub channel: Arc<EmulatorChannel>,
-    /// Returns the current links.
+    /// Returns the links with the settings that apply now.
     pub network: Box<dyn Fn() -> Arc<NetworkSpec> + Send>,
 }
 
@@ -148,12 +149,13 @@ impl LinkMetrics for LinkPublisher {
         let state = self.run.channel.request_state_within(STATE_TIMEOUT);
         let at_ns = state.account.at_ns;
         let age = |old: &Arc<EmulationState>| at_ns.saturating_sub(old.account.at_ns);
-        // After a pause in publishing, the old states are too old for recent figures.
+        // After a pause in publishing, the old states are too old to be the beginning of the
+        // interval.
         if self.states.back().is_some_and(|last| age(last) > 2 * RECENT_WINDOW_NS) {
             self.states.clear();
         }
         let is_old = |old: &Arc<EmulationState>| age(old) >= RECENT_WINDOW_NS;
-        // One state of at least this age is kept, as the beginning of the interval.
+        // One state that is at least as old as the interval is kept, as its beginning.
         while self.states.get(1).is_some_and(is_old) {
             self.states.pop_front();
         }
@@ -186,8 +188,7 @@ impl LinkMetrics for LinkPublisher {
 }
 
 /// Returns the frames lost at entry `at` before they reached a link. Frames that no link accepts
-/// count at the first port, as in reports. Frames that could not be sent count at the last link
-/// that they passed.
+/// count at the first port, as in reports.
 fn boundary_drops(state: &EmulationState, at: usize) -> LinkDrops {
     let account = &state.account;
     let refused = account.entries.get(at).map(|entry| entry.refused);

@@ -26,8 +26,7 @@ impl LinkSettings {
     /// Reads a file. Names of traces and tables in it are relative to the file's directory.
     ///
     /// # Errors
-    /// If the file cannot be read or a setting is invalid; the error names the first invalid
-    /// setting.
+    /// [`Diagnostic`] that names the first invalid setting, or says why the file cannot be read.
     pub fn open(path: &Path) -> Result<Self, Diagnostic> {
         Self::of(&EmulationConfig::open(path).map_err(in_words)?)
     }

@@ -7,7 +7,7 @@ use std::path::Path;
 use slipring_cli::{Diagnostic, Failure, codes};
 use slipring_pcap::WriteError;
 
-/// Minimum number of buffered bytes for a write before the end.
+/// Number of buffered bytes from which on the buffer is written before the end.
 const WRITE_CHUNK_BYTES: usize = 1 << 18;
 
 /// A file that is written in large blocks, with errors that name it.
@@ -23,7 +23,7 @@ impl OutputFile {
     /// Creates or truncates a file; `-` is standard output.
     ///
     /// # Errors
-    /// If the file cannot be created.
+    /// [`Failure`] if the file cannot be created.
     pub(crate) fn create(path: &str) -> Result<Self, Failure> {
         let target = if path == "-" { "/dev/stdout" } else { path };
         let file = File::create(target)
@@ -38,7 +38,7 @@ impl OutputFile {
     /// Writes the buffer if it has at least [`WRITE_CHUNK_BYTES`].
     ///
     /// # Errors
-    /// If the buffer cannot be written.
+    /// [`Failure`] if the buffer cannot be written.
     #[inline]
     pub(crate) fn flush_if_full(&mut self) -> Result<(), Failure> {
         if self.buffer.len() < WRITE_CHUNK_BYTES { Ok(()) } else { self.flush() }
@@ -47,7 +47,7 @@ impl OutputFile {
     /// Writes the whole buffer.
     ///
     /// # Errors
-    /// If the buffer cannot be written.
+    /// [`Failure`] if the buffer cannot be written.
     #[cold]
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         let written = self.file.write_all(&self.buffer);
@@ -63,7 +63,7 @@ impl OutputFile {
         }
     }
 
-    /// Creates the error for data that the format cannot represent.
+    /// Creates the error for data that the file format cannot represent.
     pub(crate) fn refused(&self, error: &WriteError) -> Failure {
         let summary = format!("cannot write `{}`", self.path);
         let error = Diagnostic::new(codes::SR0204, summary).with_cause(error.to_string());

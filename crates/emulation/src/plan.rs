@@ -27,7 +27,7 @@ pub struct EmulationPlan {
     /// The seed of every random stream; chosen at random if the user gives none, and always
     /// reported.
     pub seed: u64,
-    /// Virtual or real time.
+    /// Whether the run is in virtual or in real time.
     pub clock: RunClock,
     /// Changes at given times since the start, in order of time; each has already been validated.
     pub schedule: Vec<ScheduledChange>,
@@ -61,7 +61,7 @@ impl EmulationPlan {
     /// prints the warnings and returns `None`. Every command with links calls this first.
     ///
     /// # Errors
-    /// If the output cannot be written.
+    /// [`Failure`] if the output cannot be written.
     pub fn preface(&self, session: &mut Session<'_>) -> Result<Option<Exit>, Failure> {
         let Some(instead) = self.instead else {
             self.warnings.iter().try_for_each(|warning| session.reporter.warn(warning))?;
@@ -99,7 +99,8 @@ impl EmulationPlan {
     /// Returns the links with the settings that apply at `until_ns`, in ns since the start.
     ///
     /// # Errors
-    /// If a scheduled change is invalid, which its validation at the start rules out.
+    /// [`Failure`] if a scheduled change is invalid. This cannot happen, because all changes were
+    /// checked at the start.
     pub fn network_at(&self, until_ns: u64) -> Result<NetworkSpec, Failure> {
         let begun = self.schedule.iter().take_while(|change| change.at_ns <= until_ns);
         match begun.last() {
@@ -112,9 +113,9 @@ impl EmulationPlan {
 /// The clock of a run.
 #[derive(Debug)]
 pub enum RunClock {
-    /// Capture timestamps: as fast as possible, exact.
+    /// Virtual time: the timestamps of captures. Runs as fast as possible, and exactly.
     Virtual(CapturePairs),
-    /// The machine's clock, between ports.
+    /// Real time: the machine's clock, between ports.
     RealTime(Box<RealtimePlan>),
 }
 
@@ -123,7 +124,7 @@ pub enum RunClock {
 pub struct CapturePairs {
     /// Inputs and outputs, in the order of the network's ports.
     pub pairs: Vec<CapturePair>,
-    /// Frames captured later than this after the first frame are left out; `None`: no limit.
+    /// Frames captured later than this after the first frame are left out; `None` for no limit.
     pub duration: Option<Duration>,
 }
 
@@ -152,9 +153,9 @@ pub struct RealtimePlan {
     pub burst: BurstLimit,
     /// How long to wait for the links of the ports to come up.
     pub link_wait: Duration,
-    /// Time between reports; `None`: one report at the end.
+    /// Time between reports; `None` if there is only a report at the end.
     pub period: Option<Duration>,
-    /// Length of the run; `None`: until a signal.
+    /// Length of the run; `None` if it runs until a signal.
     pub duration: Option<Duration>,
     /// Route mode, if the run is a router between the ports.
     pub route: Option<RouteMode>,

@@ -35,7 +35,7 @@ impl EmulationPlan {
     /// those of [`links`](crate::links).
     ///
     /// # Errors
-    /// The first invalid setting, or an error of `clock`.
+    /// [`Failure`] for the first invalid setting, or the error of `clock`.
     pub fn with_clock(
         matches: &ArgMatches,
         clock: impl FnOnce(&EmulationConfig) -> Result<RunClock, Failure>,
@@ -107,7 +107,7 @@ impl EmulationPlan {
         files
     }
 
-    /// Determines which captures among the ports are read and which are written.
+    /// Determines which of the captures among the ports are read, and which are written.
     fn with_roles(mut self) -> Result<Self, Failure> {
         let others = self.files();
         check_distinct(&others)?;
@@ -122,23 +122,23 @@ impl EmulationPlan {
     }
 
     /// Reads the configuration file again and applies the flags that override its settings; `None`
-    /// if no file was named.
+    /// if the user named no file.
     ///
     /// # Errors
-    /// The first invalid setting.
+    /// [`Failure`] for the first invalid setting.
     pub fn reread_config(&self) -> Result<Option<EmulationConfig>, Failure> {
         if !self.typed.contains_id("config-file") {
             return Ok(None);
         }
         let (mut config, _) = settings(&self.typed)?;
-        // Scheduled changes are relative to the start, which is in the past.
+        // Scheduled changes are left out: their times count from the start, which is in the past.
         config.root.remove("at");
         self.bounds.allow(&config.network()?)?;
         Ok(Some(config))
     }
 }
 
-/// Chooses a seed that is short enough to be typed again.
+/// Chooses a random seed that is short enough for a user to type it again.
 fn chosen_seed() -> u64 {
     slipring_ring::secret_word() >> 40
 }

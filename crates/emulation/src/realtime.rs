@@ -67,8 +67,8 @@ pub struct Emulation {
 /// Prepares an emulation between ports; entry and exit `i` of the plan are `ports[i]`.
 ///
 /// # Errors
-/// If the plan cannot be built, a pipeline is requested but the plan cannot be split, or the
-/// process is out of descriptors.
+/// [`Failure`] if the plan cannot be built, a pipeline is requested but the plan cannot be split,
+/// or this process has no descriptors left.
 pub fn prepare<T: FrameTap + 'static>(
     ports: Vec<Port>,
     plan: &NetworkSpec,
@@ -86,7 +86,7 @@ pub fn prepare<T: FrameTap + 'static>(
 /// Checks that two threads can emulate `plan`.
 ///
 /// # Errors
-/// If the plan's directions share a link or a node.
+/// [`Failure`] if the plan's directions share a link or a node.
 pub(crate) fn check_pipeline(plan: &NetworkSpec) -> Result<(), Failure> {
     LinkDirections::of(plan).map(drop)
 }
@@ -106,8 +106,8 @@ fn prepare_pair<T: FrameTap + 'static>(
     Ok(emulation_of(pair.into_iter().zip(channels).collect(), channel, options))
 }
 
-/// Creates a task for each emulator. The emulator answers requests on the channel that it is paired
-/// with; `channel` combines all of these channels.
+/// Creates a task for each emulator. An emulator answers requests on its own channel; `channel`
+/// combines all of these channels.
 fn emulation_of<T: FrameTap + 'static>(
     emulators: Vec<(Emulator<T>, Arc<EmulatorChannel>)>,
     channel: Arc<EmulatorChannel>,
@@ -125,7 +125,7 @@ fn emulation_of<T: FrameTap + 'static>(
         Box::new(move |stop| {
             let placement = placement::place_thread(cpu, threads, patience);
             let pacer = PausePacer::of(&placement);
-            // The receiver may already be dropped.
+            // Sending fails if the receiver was dropped, because nobody needs the placement.
             let _ = sender.send(placement);
             EmulatorLoop::new(emulator, patience, &channel).with_pauses(pacer).run(stop)
         })

@@ -19,7 +19,7 @@ use slipring_datapath::workers::{Workers, WorkersEvent};
 /// loss of a port.
 ///
 /// # Errors
-/// If a port cannot be opened or is lost, or the network cannot be built.
+/// [`Failure`] if a port cannot be opened or is lost, or the network cannot be built.
 pub(crate) fn run(
     plan: &EmulationPlan,
     how: &RealtimePlan,

@@ -36,7 +36,8 @@ impl RouteMode {
     /// Reads the settings for these ports.
     ///
     /// # Errors
-    /// If there are not two ports, or a port is not an interface to other hosts.
+    /// [`Failure`] if there are not two ports, or a port is not an interface that leads to other
+    /// hosts.
     pub fn of(config: &EmulationConfig, ports: &[PortName]) -> Result<Option<Self>, Failure> {
         let Some(RouteSetting { gateways, decrement_ttl }) = config.route()? else {
             return Ok(None);
@@ -59,7 +60,7 @@ impl RouteMode {
     /// ports' queues.
     ///
     /// # Errors
-    /// If an interface has no address, or both have the same subnet.
+    /// [`Failure`] if an interface has no address, or both have the same subnet.
     pub fn between(
         &self,
         ports: &mut [Port],
@@ -124,7 +125,8 @@ fn no_side(name: &str, gateway: Option<&RouteGateway>, error: &RouterInterfaceEr
     }
 }
 
-/// Refuses overlapping subnets, because an address in both would be ambiguous.
+/// Returns an error for overlapping subnets, because it would be ambiguous where an address
+/// belongs.
 fn refuse_overlap(sides: &[RouterInterface; 2], names: &[PortName]) -> Result<(), Failure> {
     let Some(address) = sides[0].overlap(&sides[1]) else { return Ok(()) };
     let [left, right] = [&names[0].name, &names[1].name];

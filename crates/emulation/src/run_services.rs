@@ -36,12 +36,12 @@ pub struct RunServices {
 }
 
 impl RunServices {
-    /// Reserves the run's name and control socket before any port is opened, so that a run that
-    /// fails to get its name has not taken an interface from the host. If no name was requested and
+    /// Reserves the run's name and its control socket before any port is opened. So a run that
+    /// cannot have its name has not taken an interface from the host. If no name was requested and
     /// the socket cannot be created, the run continues without a socket.
     ///
     /// # Errors
-    /// If the requested name cannot be reserved.
+    /// [`Failure`] if the requested name cannot be reserved.
     pub fn reserve(
         plan: &EmulationPlan,
         session: &mut Session<'_>,
@@ -59,7 +59,7 @@ impl RunServices {
     /// Creates an emulation between ports, and its services.
     ///
     /// # Errors
-    /// If the network cannot be built, or a requested service cannot be provided.
+    /// [`Failure`] if the network cannot be built, or a requested service cannot be provided.
     pub fn start(
         ports: Vec<Port>,
         plan: &EmulationPlan,
@@ -83,7 +83,7 @@ impl RunServices {
     /// scheduled changes of the plan.
     ///
     /// # Errors
-    /// If a requested service cannot be provided.
+    /// [`Failure`] if a requested service cannot be provided.
     pub fn open(
         plan: &EmulationPlan,
         start: RunStart,
@@ -151,7 +151,7 @@ impl RunServices {
     /// the whole file is refused and the run continues unchanged.
     ///
     /// # Errors
-    /// If the output cannot be written.
+    /// [`Failure`] if the output cannot be written.
     pub fn reload(&self, plan: &EmulationPlan, session: &mut Session<'_>) -> Result<(), Failure> {
         let read = plan.reread_config().and_then(|config| match config {
             None => Ok("there is no file to read again: start with --config"),
@@ -173,7 +173,7 @@ impl RunServices {
     /// Prints the final report, on the whole run.
     ///
     /// # Errors
-    /// If the output cannot be written.
+    /// [`Failure`] if the output cannot be written.
     pub fn report(&self, meter: &PortMeter, session: &mut Session<'_>) -> Result<(), Failure> {
         let state = self.channel.last_state();
         let sample = self.sample(meter, &state);
@@ -184,7 +184,7 @@ impl RunServices {
     /// log is written.
     ///
     /// # Errors
-    /// If a log could not be written.
+    /// [`Failure`] if a log could not be written.
     pub fn close(self, session: &mut Session<'_>) -> Result<(), Failure> {
         let Some(log) = self.log else { return Ok(()) };
         match log.finish(&self.channel.last_state().account)? {

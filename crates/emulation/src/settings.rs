@@ -68,7 +68,7 @@ fn put_run_flags(config: &mut EmulationConfig, matches: &ArgMatches) {
     for (key, flag, value) in outputs {
         let Some(value) = value else { continue };
         let location = classic::flag(matches, flag);
-        // If `output` is not a table, reading it reports the error.
+        // If `output` is not a table, the error is reported where it is read.
         let Some(table) = root.table_at("output", &location) else { return };
         table.put(key, ConfigNode::text(value, location));
     }

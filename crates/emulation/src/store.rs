@@ -1,4 +1,5 @@
-//! Storage of frames in emulated links: packed copies in chunks that are recycled in LIFO order.
+//! Storage of frames in emulated links. Frames are packed into chunks of memory, and the chunk that
+//! became empty last is filled first.
 //!
 //! ```text
 //!   lane 0 --> chunk 3   |h|frame|h|frame  |h|frame|...|  (open: filled from the front)
@@ -7,15 +8,15 @@
 //!   spare  --> chunk 2, chunk 0      the last one freed is the next one filled
 //! ```
 //!
-//! The header `h` of a frame holds its length and time, so iterating over frames reads memory
-//! sequentially. New frames are written to the memory that was read last, so the working set in the
-//! CPU caches is little more than the frames in flight. A chunk is freed with its last frame. A
-//! frame that stays long would keep the memory of many frames that have left, so frames with
-//! different residence times go to different [lanes](LifetimeClass).
+//! The header `h` of a frame holds its length and time, so a loop over frames reads memory
+//! sequentially. New frames are written to the memory that was read last, so the caches of the CPU
+//! need to hold little more than the frames in flight. A chunk is freed with its last frame. One
+//! frame that stays long would keep the memory of many frames that have left. So frames that stay
+//! for different times go to different [lanes](LifetimeClass).
 //!
 //! # Invariants
-//! 1. A chunk is in one of four states: open (a lane fills it), full, spare (without frames) or
-//!    vacant (its memory was returned to the system).
+//! 1. A chunk is in one of four states: open (a lane fills it), full, spare (it has no frames) or
+//!    vacant (its memory was given back to the system).
 //! 2. A handle consists of the chunk number and the offset of the header; it is valid until the
 //!    frame is freed, which happens once.
 //! 3. The number of chunks with memory never exceeds the limit.
@@ -52,17 +53,18 @@ const MAX_CHUNKS: usize = 1 << (u32::BITS - OFFSET_BITS);
 /// Number of spare chunks that are kept although they were unused for a while; the memory of
 /// further chunks is freed.
 const MAX_SPARE_CHUNKS: usize = 128;
-/// How long a spare chunk may be unused before its memory is freed. Traffic fluctuates with the
-/// delay of a link, and allocating memory at that rate would cost more than the frames.
+/// How long a spare chunk may be unused, in ns, before its memory is freed. The number of frames in
+/// a link goes up and down with its delay, and allocating memory just as often would cost more than
+/// the frames do.
 const TRIM_AFTER_NS: u64 = 500_000_000;
 /// The limit for frames is the machine's memory divided by this number. Half of the memory is
 /// enough for any link, and leaves the other half to other programs.
 const STORAGE_MEMORY_DIVISOR: u64 = 2;
-/// Marks the absence of a chunk.
+/// A chunk number that no chunk has.
 const NO_CHUNK: u32 = u32::MAX;
 
-/// A group of frames that stay in the store for about the same time. Each class has a lane: the
-/// chunks that hold only its frames.
+/// A group of frames that stay in the store for about the same time. Each class has a lane: chunks
+/// that hold only frames of that class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct LifetimeClass(u8);
 
@@ -146,7 +148,7 @@ fn next_header_offset(len: usize) -> usize {
 }
 
 impl EmulationStore {
-    /// Creates a store with a limit of about `limit_bytes`; allocates nothing yet.
+    /// Creates a store with a limit of about `limit_bytes`. Allocates no memory for frames yet.
     pub fn new(limit_bytes: u64) -> Self {
         let limit = usize::try_from(limit_bytes.div_ceil(CHUNK_BYTES as u64)).unwrap_or(MAX_CHUNKS);
         Self {
@@ -235,7 +237,7 @@ impl EmulationStore {
         }
     }
 
-    /// Stores a copy of a frame, with the same arrival time; `None` if there is no room.
+    /// Stores a copy of a frame, with the same arrival time; `None` if there is no memory for it.
     pub fn copy(&mut self, handle: FrameHandle) -> Option<FrameHandle> {
         let mut scratch = std::mem::take(&mut self.scratch);
         let class = self.chunks[number(handle)].class;
@@ -247,8 +249,8 @@ impl EmulationStore {
         copy
     }
 
-    /// Stores one frame, as a burst of one; `None` if there is no room. For a batch, [`Self::load`]
-    /// is cheaper.
+    /// Stores one frame, as a burst of one; `None` if there is no memory for it. For a batch,
+    /// [`Self::load`] is faster.
     #[inline]
     pub(crate) fn put(
         &mut self,
@@ -300,8 +302,8 @@ impl EmulationStore {
         self.chunks.iter().map(|chunk| chunk.bytes.len() as u64).sum()
     }
 
-    /// Closes the chunk that the lane of `class` fills and opens another chunk; `None` at the
-    /// limit.
+    /// Closes the chunk that the lane of `class` fills, and opens another one; `None` if the limit
+    /// is reached.
     #[cold]
     fn next_chunk(&mut self, class: LifetimeClass) -> Option<u32> {
         let next = self.pop_spare().or_else(|| self.new_chunk())?;
@@ -335,8 +337,8 @@ impl EmulationStore {
         })
     }
 
-    /// Recycles a chunk without frames. An open chunk is filled from the front again, which keeps a
-    /// link without delay within the L1 cache.
+    /// Makes a chunk without frames available again. An open chunk is filled from the front again;
+    /// so a link without delay stays within the L1 cache.
     #[cold]
     fn recycle_chunk(&mut self, number: usize) {
         let chunk = &mut self.chunks[number];
@@ -440,7 +442,7 @@ impl StoreHeader {
 /// fixed-size parts that may overlap.
 ///
 /// # Panics
-/// If the lengths differ.
+/// If the two lengths differ.
 #[inline(always)]
 pub(crate) fn copy_frame(to: &mut [u8], from: &[u8]) {
     assert_eq!(to.len(), from.len(), "a frame is copied whole");
@@ -452,8 +454,7 @@ pub(crate) fn copy_frame(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// Copies the first and the last `N` bytes, which together are all bytes if there are at most `2 *
-/// N`.
+/// Copies the first `N` and the last `N` bytes. If there are at most `2 * N` bytes, these are all.
 #[inline(always)]
 fn copy_ends<const N: usize>(to: &mut [u8], from: &[u8]) {
     if let (Some(to), Some(from)) = (to.first_chunk_mut::<N>(), from.first_chunk::<N>()) {

@@ -8,10 +8,11 @@
 //!
 //! OUT contains the surviving frames of IN in order of time, from all exits.
 //!
-//! The engine's clock is that of the captures: it starts with the earliest frame of all captures. A
-//! frame arrives when it was captured, or together with its predecessor if its timestamp is
-//! earlier. Frames leave at their release times, in whole nanoseconds, never early. The same input
-//! and seed yield the same bytes on every machine, in any format of the input.
+//! The engine's clock is that of the captures. It starts with the earliest frame of all captures. A
+//! frame arrives when it was captured; if its timestamp is earlier than its predecessor's, it
+//! arrives together with the predecessor. Frames leave at their release times, in whole
+//! nanoseconds, never early. The same input and seed yield the same bytes on every machine, in any
+//! format of the input.
 //!
 //! Memory holds little more than the frames inside the links; frames are not copied between input
 //! and output.
@@ -43,7 +44,7 @@ use output::CaptureOutput;
 
 /// A run in virtual time: its links, captures and logs.
 pub struct VirtualRun<'p> {
-    /// The links.
+    /// The links at the start of the run.
     pub network: &'p NetworkSpec,
     /// Changes of the links: time since the start in ns, and the new network, in order of time.
     pub changes: Vec<(u64, NetworkSpec)>,
@@ -112,7 +113,7 @@ impl VirtualRun<'_> {
     /// `stop` returns true.
     ///
     /// # Errors
-    /// If a capture is damaged or cannot be written, or the network cannot be built.
+    /// [`Failure`] if a capture is damaged or cannot be written, or the network cannot be built.
     pub fn run(mut self, stop: impl Fn() -> bool) -> Result<VirtualResult, Failure> {
         let mut network = Network::new(self.network, self.seed).map_err(|error| unfit(&error))?;
         for (at_ns, changed) in &self.changes {
@@ -225,12 +226,13 @@ impl VirtualLoop {
         }
         let horizon_ns = self.until_ns.map_or(horizon_ns, |until| horizon_ns.min(until - 1));
         if self.carrier.logs.any() {
-            // First run the network up to the new frames, so that earlier departures are also
-            // logged before these frames.
+            // The network runs up to the new frames first, so that the log has earlier departures
+            // before these frames.
             self.run_before(horizon_ns);
         }
         self.enter(horizon_ns);
-        // Not up to the horizon itself: more frames may arrive at the same time.
+        // The network does not run up to the horizon itself, because more frames may arrive at that
+        // time.
         self.run_before(horizon_ns);
         self.check_failures()?;
         self.refill()?;
@@ -246,8 +248,8 @@ impl VirtualLoop {
     /// Returns the time up to which all frames are available.
     fn horizon(&self) -> Option<u64> {
         if self.carrier.logs.any() {
-            // With logs, each step processes the frames of one timestamp, so that the logs are in
-            // order of time.
+            // If there are logs, each step processes the frames of one timestamp, so that the logs
+            // are in order of time.
             return self.next_ns();
         }
         self.feeds.iter().filter_map(InputFeed::last_ns).min()
@@ -266,8 +268,8 @@ impl VirtualLoop {
         while let Some((index, first_ns)) = earliest(&next).filter(|first| first.1 <= horizon_ns) {
             let others = next.iter().enumerate().filter(|(other, _)| *other != index);
             let until_ns = others.filter_map(|(_, next_ns)| *next_ns).min();
-            // At least up to the first frame of this input, which is no later than those of the
-            // other inputs.
+            // Takes at least the first frame of this input; it is no later than those of the other
+            // inputs.
             let until_ns = until_ns.map_or(horizon_ns, |until| horizon_ns.min(until - 1));
             let feed = &mut self.feeds[index];
             feed.take(until_ns.max(first_ns), usize::MAX, &self.carrier.chunks, &mut self.entering);
@@ -393,10 +395,10 @@ fn exits_of(network: &NetworkSpec, entry: usize) -> Vec<(usize, &str)> {
     exits
 }
 
-/// Refuses captures for entries at which no link begins.
+/// Returns an error if a capture would enter at an entry at which no link begins.
 ///
 /// # Errors
-/// If no link begins at one of the first `captures` entries; the error names the first of these.
+/// [`Failure`] that names the first of the first `captures` entries at which no link begins.
 pub(crate) fn check_entries(network: &NetworkSpec, captures: usize) -> Result<(), Failure> {
     let lost = |entry: &usize| first_link(network, LinkSource::Entry(*entry)).is_none();
     (0..captures).find(lost).map_or(Ok(()), |entry| Err(nowhere(network, entry)))

@@ -30,8 +30,8 @@ pub(super) fn of(
 
 /// Warns about delays that change faster than frames can follow without overtaking. If the
 /// half-life is below about six deviations, the delay may fall by more than the time that passes.
-/// Frames are then delayed further to keep their order, so the delay has neither the requested mean
-/// nor the requested deviation.
+/// Frames are then delayed further to keep their order. So the actual delay has neither the
+/// requested mean nor the requested deviation.
 fn fast_changing_delays(network: &NetworkSpec) -> Vec<String> {
     const MIN_RATIO: f64 = 6.6;
     let warning = |link: &NetworkLink| {

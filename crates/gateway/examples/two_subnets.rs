@@ -1,4 +1,4 @@
-//! Passes a host's packet from one subnet to the other, after its next hop has answered.
+//! Routes a packet from one subnet to another, after its next hop has answered an ARP request.
 
 use slipring_gateway::{GatewayPort, RouterInterface, RouterInterfaceError, Subnet, TtlPolicy};
 use slipring_wire::summary::Summary;
@@ -25,7 +25,7 @@ fn main() -> Result<(), RouterInterfaceError> {
     Ok(())
 }
 
-/// A packet from 10.1.0.7 to 10.2.0.9 through the router.
+/// A packet from 10.1.0.7 to 10.2.0.9, addressed to the router's MAC address.
 fn packet() -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 7, 8, 0];
     let mut header = vec![0x45, 0, 0, 46, 0, 0, 0, 0, 64, 253, 0, 0, 10, 1, 0, 7, 10, 2, 0, 9];
@@ -36,7 +36,7 @@ fn packet() -> Vec<u8> {
     frame
 }
 
-/// The answer of 10.2.0.9.
+/// The answer of 10.2.0.9 to the router's ARP request.
 fn answer(request: &[u8]) -> Vec<u8> {
     let mut answer = request.to_vec();
     let own = [2, 0, 0, 0, 9, 9];

@@ -7,7 +7,8 @@ use slipring_wire::assigned::EtherType;
 use slipring_wire::checksum::{self, Delta};
 use slipring_wire::view::{Headers, IpVersion};
 
-/// Offset of the IP header; the router ignores frames with VLAN tags.
+/// Offset of the IP header in a frame. Frames with VLAN tags have another offset, but the router
+/// drops them.
 const L3_OFFSET: usize = 14;
 const TTL_OFFSET: usize = L3_OFFSET + 8;
 const V4_CHECKSUM_OFFSET: usize = L3_OFFSET + 10;
@@ -18,11 +19,11 @@ const V6_DST_OFFSET: usize = L3_OFFSET + 24;
 /// The kinds of frames that the router treats differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GatewayFrameKind {
-    /// An IP packet, its destination, and its TTL or hop limit.
+    /// An IP packet, with its destination address, and its TTL or hop limit.
     Ip { to: IpAddr, ttl: u8 },
     /// An ARP packet.
     Arp,
-    /// Neither IP nor ARP, or a frame with a VLAN tag.
+    /// A frame that is neither IP nor ARP, or has a VLAN tag.
     Other,
     /// An IP packet with an inconsistent header.
     Malformed,
@@ -49,7 +50,8 @@ pub(crate) fn classify(frame: &[u8]) -> GatewayFrameKind {
     found.unwrap_or(GatewayFrameKind::Malformed)
 }
 
-/// Decrements the TTL or hop limit of an IP packet.
+/// Decrements the TTL or hop limit of an IP packet and corrects its checksum. `to` is the packet's
+/// destination.
 pub(crate) fn decrement_ttl(frame: &mut [u8], to: IpAddr) {
     if to.is_ipv6() {
         frame[HOP_LIMIT_OFFSET] -= 1;
@@ -74,7 +76,7 @@ pub(crate) fn dst_mac(frame: &[u8]) -> Option<MacAddr> {
     array(frame, 0).map(MacAddr)
 }
 
-/// Returns `N` bytes at an offset, if the frame has them.
+/// Returns the `N` bytes at offset `at`; `None` if the frame is too short.
 fn array<const N: usize>(frame: &[u8], at: usize) -> Option<[u8; N]> {
     frame.get(at..)?.first_chunk().copied()
 }

@@ -1,5 +1,5 @@
-//! The router at one port: decides which received frames pass, and sets the MAC addresses of sent
-//! frames.
+//! The router at one of its ports: decides which received frames pass, and sets the MAC addresses
+//! of sent frames.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -17,11 +17,11 @@ use slipring_wire::MacAddr;
 use crate::frame::{self, GatewayFrameKind};
 use crate::interface::RouterInterface;
 
-/// With this many of the router's own frames in the queue, pings are no longer answered and no more
-/// ICMP errors are sent.
+/// When this many of the router's own frames are queued, it answers no pings and sends no ICMP
+/// errors.
 const MAX_PENDING_REPLIES: usize = 64;
-/// While a next hop is being resolved, frames continue to arrive at full speed: the limits allow
-/// the frames of about one millisecond at several Mpps to wait.
+/// While the router resolves a next hop, frames for it keep arriving at full speed. These limits
+/// allow about one millisecond of frames to wait, at several million frames per second.
 const NEIGHBOUR_LIMITS: NeighbourLimits = NeighbourLimits {
     entries: 65_536,
     incomplete: 4_096,
@@ -31,7 +31,7 @@ const NEIGHBOUR_LIMITS: NeighbourLimits = NeighbourLimits {
     bytes: 32 << 20,
 };
 
-/// Whether the router decrements TTL and hop limit.
+/// What the router does with the TTL or hop limit of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TtlPolicy {
     /// TTL and hop limit stay unchanged, as if the router were a wire.
@@ -42,18 +42,19 @@ pub enum TtlPolicy {
     Decrement,
 }
 
-/// The outcome for a frame.
+/// What the router did with a frame, or what the caller must do with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GatewayVerdict {
-    /// The packet passes.
+    /// The caller must send the frame.
     Pass,
-    /// The router has handled the frame itself, or keeps it until the next hop is known.
+    /// The caller must discard the frame. The router has handled it, or keeps a copy until the next
+    /// hop is known.
     Consumed,
-    /// The packet is dropped.
+    /// The caller must drop the frame, for this reason.
     Drop(GatewayDropReason),
 }
 
-/// Why a frame was dropped.
+/// Why the router drops a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum GatewayDropReason {
@@ -61,23 +62,24 @@ pub enum GatewayDropReason {
     Malformed,
     /// The frame is neither IPv4 nor IPv6, or has a VLAN tag.
     NotIp,
-    /// The frame is addressed to another hardware address.
+    /// The frame is addressed to the MAC address of another host.
     OtherHost,
     /// The frame is a broadcast or multicast.
     Broadcast,
     /// The packet is addressed to the router itself, which answers only pings.
     ToRouter,
-    /// The packet's destination is in the subnet that the packet came from.
+    /// The packet's destination is in the same subnet as its sender.
     SameSubnet,
     /// The packet's destination is link-local.
     LinkLocal,
-    /// The destination is the loopback or the unspecified address, which must not appear on a link.
+    /// The packet's destination is the loopback or the unspecified address. Neither may appear on a
+    /// link.
     Martian,
-    /// There is no subnet or gateway for the destination.
+    /// The packet's destination is in no subnet of the router, and there is no gateway for it.
     NoRoute,
     /// The packet's TTL or hop limit has expired.
     Expired,
-    /// The next hop does not answer, or too many frames are already waiting.
+    /// The next hop has not answered, or too many frames already wait for next hops.
     Unresolved,
 }
 
@@ -89,19 +91,21 @@ pub struct GatewayPort {
     ttl_policy: TtlPolicy,
     neighbours: NeighbourInterface<Vec<u8>>,
     errors: IcmpLimiter,
-    /// Answers, errors, and frames that could not be sent yet.
+    /// Frames to send: answers, ICMP errors, requests, and frames whose next hop is now known.
     tx_queue: VecDeque<Vec<u8>>,
-    /// Frames lost because their next hop did not answer, since the last
-    /// [`GatewayPort::take_unresolved`].
+    /// How many frames were lost since the last call of [`GatewayPort::take_unresolved`], because
+    /// their next hop did not answer.
     unresolved: u64,
 }
 
 impl GatewayPort {
-    /// Makes the router at the port of `own`; frames that pass leave by the port of `other`.
+    /// Makes the router at the port with the interface `own`. Frames that pass leave by the port
+    /// with the interface `other`.
     #[must_use]
     pub fn new(own: RouterInterface, other: RouterInterface, ttl_policy: TtlPolicy) -> Self {
         let (mac, subnets) = (own.mac(), own.subnets().to_vec());
-        // The seed only has to make routers with different addresses choose different random times.
+        // The seed need not be secret. It only makes routers with different addresses choose
+        // different random times.
         let seed = mac.to_u64();
         let role = NeighbourRole::Router;
         Self {
@@ -115,7 +119,8 @@ impl GatewayPort {
         }
     }
 
-    /// Decides whether a frame that arrived at the port passes, and answers frames for the router.
+    /// Decides whether a frame that was received at this port passes. Frames for the router itself
+    /// are answered.
     pub fn receive(&mut self, frame: &[u8], now_ns: u64) -> GatewayVerdict {
         let Some(target) = frame::dst_mac(frame) else {
             return GatewayVerdict::Drop(GatewayDropReason::Malformed);
@@ -142,7 +147,7 @@ impl GatewayPort {
         }
     }
 
-    /// Decides whether an IP packet passes.
+    /// Decides whether an IP packet passes to the other port.
     fn route(
         &mut self,
         frame: &[u8],
@@ -160,8 +165,8 @@ impl GatewayPort {
         GatewayVerdict::Drop(refusal)
     }
 
-    /// Sets the MAC addresses of a frame that leaves by the port. A frame whose next hop is unknown
-    /// is queued, and [`Self::pop`] returns it once the next hop is known.
+    /// Sets the MAC addresses of a frame that leaves by this port. If the frame's next hop is
+    /// unknown, the frame is queued, and [`Self::pop`] returns it once the next hop is known.
     pub fn send(&mut self, frame: &mut [u8], now_ns: u64) -> GatewayVerdict {
         let GatewayFrameKind::Ip { to, ttl: life } = frame::classify(frame) else {
             return GatewayVerdict::Drop(GatewayDropReason::Malformed);
@@ -185,20 +190,20 @@ impl GatewayPort {
         }
     }
 
-    /// Repeats unanswered ARP and neighbour discovery requests; after too many, gives up and drops
-    /// the frames that wait.
+    /// Repeats ARP and neighbour discovery requests that were not answered. After too many requests
+    /// to a next hop, drops the frames that wait for it.
     pub fn tick(&mut self, now_ns: u64) {
         self.neighbours.tick(now_ns);
     }
 
-    /// Returns when to call [`Self::tick`] next, in ns; `None` if no timer runs.
+    /// Returns when [`Self::tick`] must be called next, in ns; `None` if no timer runs.
     #[must_use]
     pub fn next_ns(&self) -> Option<u64> {
         self.neighbours.next_ns()
     }
 
     /// Returns the next queued frame: an answer, a request, or a frame whose next hop is now known.
-    /// The caller sends it in addition to, and before, the frames that [`Self::send`] passes.
+    /// The caller must send all queued frames before the frames that [`Self::send`] passes.
     pub fn pop(&mut self) -> Option<Vec<u8>> {
         if let Some(frame) = self.tx_queue.pop_front() {
             return Some(frame);
@@ -217,7 +222,7 @@ impl GatewayPort {
     }
 
     /// Returns how many queued frames were lost as [`GatewayDropReason::Unresolved`] since the last
-    /// call: their next hop did not answer, or newer frames displaced them.
+    /// call, because their next hop did not answer or newer frames took their place.
     pub fn take_unresolved(&mut self) -> u64 {
         core::mem::take(&mut self.unresolved)
     }
@@ -228,8 +233,8 @@ impl GatewayPort {
         self.tx_queue.is_empty() && !self.neighbours.has_output()
     }
 
-    /// Puts back a frame from [`pop`](Self::pop) that could not be sent yet; the next `pop` returns
-    /// it.
+    /// Puts back a frame that [`pop`](Self::pop) returned but that could not be sent yet. The next
+    /// `pop` returns it.
     pub fn requeue(&mut self, frame: Vec<u8>) {
         self.tx_queue.push_front(frame);
     }
@@ -258,7 +263,8 @@ impl GatewayPort {
         }
     }
 
-    /// Answers a frame addressed to the router if it is a ping and not too many answers are queued.
+    /// Answers a frame that is addressed to the router, if it is a ping and not too many answers
+    /// are queued.
     fn answer_ping(&mut self, frame: &[u8]) -> GatewayVerdict {
         let answer = echo::reply(frame, self.own.mac())
             .filter(|_| self.tx_queue.len() < MAX_PENDING_REPLIES);
@@ -267,8 +273,8 @@ impl GatewayPort {
         GatewayVerdict::Consumed
     }
 
-    /// Sends the sender of a packet an ICMP error with the reason of the drop, if the rules for
-    /// ICMP errors allow one. The error goes to the MAC address that the packet came from.
+    /// Queues an ICMP error about `problem` to the sender of a packet, if the rules for ICMP errors
+    /// allow one. The error goes to the MAC address from which the packet came.
     fn tell(&mut self, frame: &[u8], problem: IcmpProblem, now_ns: u64) {
         let Some(packet) = OffendingPacket::parse(frame) else { return };
         let message = problem.message(packet.source.is_ipv6());
@@ -278,7 +284,8 @@ impl GatewayPort {
         let own = self.own.address_towards(packet.source).filter(|_| is_welcome);
         let error = own.and_then(|own| packet.error(message, own, QuoteLength::Full));
         if let Some(error) = error {
-            // The error has the address family of the packet, so the EtherType is the same.
+            // The ICMP error has the same address family as the packet, and therefore the same
+            // EtherType.
             let head = [&packet.link_source().0[..], &self.own.mac().0, &frame[12..14]].concat();
             self.tx_queue.push_back([head, error].concat());
         }

@@ -1,4 +1,4 @@
-//! The addresses of the router at one port, and the next hops of packets that leave by this port.
+//! The router's addresses at one port, and the next hops of packets that leave by this port.
 
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr};
@@ -21,29 +21,30 @@ pub enum RouterInterfaceError {
     /// An address and its prefix length do not form a subnet.
     #[error(transparent)]
     Subnet(#[from] SubnetError),
-    /// The MAC address cannot belong to an interface.
+    /// The MAC address cannot belong to an interface, because it is a group address or zero.
     #[error("{mac} is no address of an interface")]
     Mac {
-        /// The hardware address.
+        /// The MAC address.
         mac: MacAddr,
     },
     /// The interface has no subnet.
     #[error("it has no address")]
     NoSubnet,
-    /// A gateway is in none of the interface's subnets, or is the router's own address.
+    /// A gateway is in none of the interface's subnets, or its address is the router's own or a
+    /// broadcast address.
     #[error("the gateway {gateway} is in none of its subnets, or is itself")]
     Gateway {
-        /// The gateway.
+        /// The address of the rejected gateway.
         gateway: IpAddr,
     },
 }
 
 impl RouterInterface {
-    /// Makes an interface with the address `mac` and these subnets. Packets to other destinations
-    /// go to the gateway of their address family, if there is one.
+    /// Makes an interface with the MAC address `mac` in these subnets. Packets to other
+    /// destinations go to the gateway of their address family, if there is one.
     ///
     /// # Errors
-    /// [`RouterInterfaceError`] if the addresses are not valid for an interface.
+    /// [`RouterInterfaceError`] if `mac`, a subnet or a gateway is not valid for an interface.
     pub fn new(
         mac: MacAddr,
         subnets: Vec<Subnet>,
@@ -77,8 +78,9 @@ impl RouterInterface {
         &self.subnets
     }
 
-    /// Returns an address of one of the two interfaces that is in a subnet of the other, if there
-    /// is one: the router could not decide at which port it is.
+    /// Returns an address that is both on one of the two interfaces and in a subnet of the other;
+    /// `None` if there is no such address. The router could not decide at which port this address
+    /// is.
     #[must_use]
     pub fn overlap(&self, other: &Self) -> Option<IpAddr> {
         let foreign = |side: &Self, subnets: &[Subnet]| {
@@ -107,8 +109,9 @@ impl RouterInterface {
         everyone || self.subnets.iter().any(|subnet| subnet.is_broadcast(address))
     }
 
-    /// Returns the next hop for packets to `address`: the address itself if it is in a subnet, else
-    /// the gateway of its family, if there is one.
+    /// Returns the next hop for packets to `address`. This is `address` itself if it is in one of
+    /// the subnets, and otherwise the gateway of its address family. Returns `None` if there is no
+    /// gateway.
     #[must_use]
     pub fn next_hop(&self, address: IpAddr) -> Option<IpAddr> {
         if self.contains(address) {
@@ -117,8 +120,8 @@ impl RouterInterface {
         self.gateways.iter().copied().find(|gateway| gateway.is_ipv4() == address.is_ipv4())
     }
 
-    /// Returns the source address for packets from the router to `host`: its address in the host's
-    /// subnet, or else any address of the same family.
+    /// Returns the source address that the router uses for packets to `host`: its address in the
+    /// subnet of `host`, or otherwise any address of the same family.
     #[must_use]
     pub fn address_towards(&self, host: IpAddr) -> Option<IpAddr> {
         let same_family = |subnet: &&Subnet| subnet.address().is_ipv4() == host.is_ipv4();

@@ -24,11 +24,11 @@
 //! # Invariants
 //! 1. An accepted frame is either sent later, exactly once, or counted by
 //!    [`GatewayPort::take_unresolved`].
-//! 2. Frames for one host leave in the order in which they arrived, including those that waited.
-//!    For this the caller must send what [`GatewayPort::pop`] returns before it passes in the
-//!    next frame.
-//! 3. Memory is bounded by fixed limits on neighbours and waiting frames, however many hosts are
-//!    requested or claim to exist.
+//! 2. Frames for one host leave in the order in which they arrived, even if some had to wait. For
+//!    this the caller must send what [`GatewayPort::pop`] returns before it passes in the next
+//!    frame.
+//! 3. Memory is bounded: the numbers of neighbours and of waiting frames have fixed limits, which
+//!    do not depend on how many hosts exist or are asked for.
 //!
 //! # Not for
 //! Several routes, fragments, VLANs; "host unreachable", which would have to leave by the other

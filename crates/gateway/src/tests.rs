@@ -1,4 +1,4 @@
-//! Tests of the router with times that the tests choose; no clock is read.
+//! Tests of the router. The tests choose the times, so no clock is read.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -19,10 +19,10 @@ use crate::{
 };
 
 const SECOND: u64 = 1_000_000_000;
-/// The router's MAC address at the left port; `RIGHT` is that at the right port.
+/// The router's MAC address at the left port. At the right port it is `RIGHT`.
 const LEFT: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const RIGHT: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
-/// The MAC address of a host on the right.
+/// The MAC address of a host at the right port.
 const HOST: MacAddr = MacAddr([2, 0, 0, 0, 9, 9]);
 
 fn ip(text: &str) -> IpAddr {
@@ -47,7 +47,7 @@ fn right() -> RouterInterface {
     side(RIGHT, &[("10.2.0.1", 24), ("fd02::1", 64), ("fe80::2", 64)], &[])
 }
 
-/// The router at the left and at the right port.
+/// Returns the router at the left port and at the right port.
 fn gates(life: TtlPolicy) -> (GatewayPort, GatewayPort) {
     (GatewayPort::new(left(), right(), life), GatewayPort::new(right(), left(), life))
 }
@@ -119,7 +119,7 @@ fn a_packet_waits_for_its_next_hop_and_goes_on_when_it_answers() {
     assert_eq!((&sent[0][..6], &sent[0][6..12]), (&HOST.0[..], &RIGHT.0[..]));
     assert_eq!(sent[0][12..], frame[12..], "nothing but the addresses has changed");
     assert_eq!(right.waiting(), 0);
-    // The next frame passes at once.
+    // The next frame passes at once, because the next hop is known.
     assert_eq!(right.send(&mut frame, 10), GatewayVerdict::Pass);
     assert_eq!(frame, sent[0]);
 }
@@ -157,7 +157,8 @@ fn a_host_that_is_silent_is_asked_three_times_and_the_packets_are_counted() {
     assert_eq!(right.take_unresolved(), 2, "both packets are lost by name");
     assert_eq!(right.take_unresolved(), 0, "once");
     assert_eq!((right.waiting(), right.next_ns()), (0, None));
-    // A later packet starts new requests: a failed host is tried again.
+    // A later packet makes the router send new requests: it tries a host again that did not answer
+    // before.
     assert_eq!(right.send(&mut packet("10.2.0.9", 64), 9 * SECOND), GatewayVerdict::Consumed);
     assert_eq!(all(&mut right).len(), 1);
 }
@@ -181,7 +182,7 @@ fn an_old_address_is_used_while_it_is_asked_for_again_and_then_given_up() {
     // RFC 4861, 10: an answer is valid for 15 to 45 seconds.
     assert_eq!(right.send(&mut packet("10.2.0.9", 64), 14 * SECOND), GatewayVerdict::Pass);
     assert_eq!((right.next_ns(), all(&mut right)), (None, vec![]));
-    // RFC 4861, DELAY state: the entry is used for five more seconds before the router sends a
+    // RFC 4861, DELAY state: the router uses the entry for five more seconds before it sends a
     // request.
     let later = 50 * SECOND;
     assert_eq!(right.send(&mut packet("10.2.0.9", 64), later), GatewayVerdict::Pass);
@@ -222,9 +223,10 @@ fn the_router_answers_for_its_address_and_learns_who_asked() {
     assert_eq!((answer.operation, answer.sender_mac), (ArpOperation::Reply, RIGHT));
     assert_eq!((answer.sender, answer.target), (v4("10.2.0.1"), v4("10.2.0.9")));
     assert_eq!(frame::dst_mac(&answers[0]), Some(HOST));
-    // The router knows the sender of the request from the request, so it sends no request for it.
+    // The host's own request has told the router the host's MAC address, so the router sends no
+    // request for it.
     assert_eq!(right.send(&mut packet("10.2.0.9", 64), 1), GatewayVerdict::Pass);
-    // The router answers no request for other hosts, and their traffic does not fill a table.
+    // The router does not answer requests for other hosts, and does not store their senders.
     assert_eq!(right.receive(&asks("10.2.0.77"), 0), GatewayVerdict::Consumed);
     assert_eq!(left.receive(&asks("10.1.0.1"), 0), GatewayVerdict::Consumed);
     assert!(all(&mut right).is_empty());
@@ -495,8 +497,8 @@ fn a_scan_of_a_large_subnet_is_bounded_and_known_hosts_go_on() {
     assert_eq!(gate.send(&mut packet("10.0.0.9", 64), 2), GatewayVerdict::Pass);
 }
 
-/// A random event. For every sequence of events, each packet must be sent once, refused, or counted
-/// as lost.
+/// A random event. After any sequence of events, each packet was sent once, refused, or counted as
+/// lost.
 #[derive(Debug, Clone)]
 enum Step {
     Send(u8),
@@ -613,7 +615,7 @@ fn pings_of_the_router_at_either_address_are_answered() {
         let answers = all(&mut left);
         let [answer] = &answers[..] else { panic!("one answer: {answers:?}") };
         assert_eq!((&answer[..6], &answer[6..12]), (&[2, 0, 0, 0, 0, 7][..], &LEFT.0[..]));
-        // The reply is a valid packet: checksums and lengths are correct.
+        // The reply is a valid packet: its checksums and lengths are correct.
         assert_eq!(frame::classify(answer), frame::GatewayFrameKind::Ip { to: ip(from), ttl: 64 });
         let (at, kind) = if ip(to).is_ipv4() { (34, 0) } else { (54, 129) };
         assert_eq!((answer[at], &answer[at + 4..]), (kind, &ping(from, to)[at + 4..at + 13]));
@@ -653,7 +655,7 @@ fn what_is_no_whole_ping_of_the_router_stays_unanswered() {
             "{what}"
         );
     }
-    // Replies that are not fetched do not accumulate.
+    // Replies do not accumulate if no one fetches them.
     let taken = (0..1_000).filter(|_| left.receive(&whole, 0) == GatewayVerdict::Consumed).count();
     assert_eq!(taken, all(&mut left).len());
     assert!(taken < 100, "{taken}");

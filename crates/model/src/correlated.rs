@@ -54,14 +54,15 @@ pub struct Correlated {
     draws: Draws,
     start_ns: u64,
     step_ns: u64,
-    /// The filters' rate `a` times the grid step.
+    /// Factor that converts a slope into one per grid step: the filters' rate `a` times the grid
+    /// step.
     slope_scale: f64,
     bridges: [MidpointBridge; LEVELS],
     /// A cache of grid points: the two points drawn last on each level, each with its number. Point
     /// `n` is at `n` grid steps; its level is the number of trailing zero bits of `n`, at most
     /// [`LEVELS`].
     recent_points: [[(u64, FilterPairState); 2]; LEVELS + 1],
-    /// The interval between two grid points that contains the last time drawn.
+    /// The grid interval that contains the time of the most recent call of `draw_at`.
     cell: GridCell,
 }
 
@@ -99,7 +100,7 @@ impl Correlated {
     /// at `start_ns`.
     ///
     /// # Errors
-    /// If `half_life_ns` is 0.
+    /// [`ParameterError`] if `half_life_ns` is 0.
     pub fn new(half_life_ns: u64, draws: Draws, start_ns: u64) -> Result<Self, ParameterError> {
         let half_life_ns = half_life_ns.min(Self::MAX_HALF_LIFE_NS);
         let half_life = ParameterError::positive("half_life", half_life_ns as f64)?;

@@ -95,7 +95,7 @@ impl Pacer {
     /// packet has `wire_bits` bits.
     ///
     /// # Panics
-    /// If `index >= sharers`.
+    /// If `index` is not less than `sharers`.
     #[must_use]
     pub fn with_share(mut self, index: u32, sharers: u32, wire_bits: u32) -> Self {
         assert!(index < sharers, "a sharer's index must be below their number");
@@ -112,8 +112,8 @@ impl Pacer {
         self.due_ns.saturating_add(u64::from(self.due_fraction > 0))
     }
 
-    /// Schedules one packet of `wire_bits` and returns its release time in ns, which may be earlier
-    /// than `now_ns` by up to the catch-up bound. An unlimited pacer returns `now_ns`.
+    /// Schedules one packet of `wire_bits` and returns its release time in ns. The time may be
+    /// earlier than `now_ns` by up to the catch-up bound. An unlimited pacer returns `now_ns`.
     #[inline]
     pub fn next(&mut self, now_ns: u64, wire_bits: u32) -> u64 {
         if self.rate.is_none() {

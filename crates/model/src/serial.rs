@@ -66,7 +66,8 @@ impl BitRate {
         Some(ns + (rem > 0) as u64)
     }
 
-    /// Same as [`Self::divide`] for any amount of work; the quotient saturates.
+    /// Like [`Self::divide`], but for work that may exceed 64 bits; a quotient beyond 64 bits
+    /// becomes `u64::MAX`.
     #[must_use]
     pub fn divide_wide(self, work: u128) -> (u64, u64) {
         let bps = u128::from(self.bps.get());

@@ -187,12 +187,12 @@ pub struct Chance {
 impl Chance {
     const DRAWS: u64 = 1 << 63;
 
-    /// Never happens.
+    /// The probability 0: the event never happens.
     pub const NEVER: Self = Self { threshold: 0 };
-    /// Always happens.
+    /// The probability 1: the event always happens.
     pub const ALWAYS: Self = Self { threshold: Self::DRAWS };
 
-    /// The probability `yes / of`, rounded to the nearest representable one; `None` if `of` is zero
+    /// The probability `yes / of`, rounded to the nearest multiple of 2⁻⁶³; `None` if `of` is zero
     /// or `yes` is greater than `of`.
     ///
     /// ```
@@ -210,7 +210,7 @@ impl Chance {
         Some(Self { threshold })
     }
 
-    /// The probability `p`; `None` unless `0 <= p <= 1`.
+    /// The probability `p`; `None` if `p` is not a number from 0 to 1.
     #[must_use]
     pub fn from_f64(p: f64) -> Option<Self> {
         // Multiplying by a power of two is exact, so only the part of `p` below 2⁻⁶³ is rounded

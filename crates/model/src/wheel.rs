@@ -200,8 +200,8 @@ impl<H: Copy> Default for Wheel<H> {
     }
 }
 
-/// Sorts the entries of one slot by descending time, so that the first entry to leave can be
-/// popped. Entries of equal times leave in the order in which they were added.
+/// Sorts the entries of one slot by descending time, so that `pop` returns the earliest entry.
+/// Entries of equal times leave in the order in which they were added.
 #[inline]
 fn sort<H: Copy>(entries: &mut Vec<WheelEntry<H>>, spare: &mut Vec<WheelEntry<H>>) {
     match entries.len() {

@@ -23,9 +23,9 @@ pub struct NatConfig {
 /// The outside address of an instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum OutsideAddress {
-    /// No address is configured; the caller may set one later. Without an address, redirections
-    /// without an outside address of their own accept packets for any address, and outgoing packets
-    /// that need the instance's address are dropped.
+    /// No address is configured; the caller may set one later. Until then, outgoing packets that
+    /// need the instance's address are dropped, and a redirection without an outside address
+    /// accepts packets for any address.
     #[default]
     None,
     /// A fixed address.
@@ -38,7 +38,8 @@ pub enum OutsideAddress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum NatMode {
-    /// `log`: keep the numbers of flows for `nat show`. They are kept here even without `log`.
+    /// `log`: keep numbers of flows for `nat show`. In this program they are always kept, even
+    /// without `log`.
     Log = 1,
     /// `deny_in`: only redirections of ports and protocols admit new flows from outside.
     DenyIn = 2,

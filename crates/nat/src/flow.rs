@@ -7,7 +7,7 @@ use slipring_wire::assigned::IpProto;
 /// One end of a flow: an address, and a port or ICMP identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NatEndpoint {
-    /// The address.
+    /// The IPv4 address of this end.
     pub address: Ipv4Addr,
     /// The port or ICMP identifier; 0 if there is none.
     pub port: u16,
@@ -24,21 +24,21 @@ impl NatEndpoint {
 /// Lifetimes of flows after their last packet, in seconds. The defaults are those of libalias.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NatLifetimes {
-    /// ICMP queries.
+    /// Lifetime of ICMP queries.
     pub icmp: u32,
-    /// UDP flows.
+    /// Lifetime of UDP flows.
     pub udp: u32,
-    /// TCP connections until both sides have sent a SYN.
+    /// Lifetime of TCP connections until both sides have sent a SYN.
     pub tcp_opening: u32,
-    /// TCP connections while both sides are open.
+    /// Lifetime of TCP connections while both sides are open.
     pub tcp_open: u32,
-    /// TCP connections after one side has sent a FIN or RST.
+    /// Lifetime of TCP connections after one side has sent a FIN or RST.
     pub tcp_closing: u32,
-    /// TCP connections after both sides have sent a FIN or RST.
+    /// Lifetime of TCP connections after both sides have sent a FIN or RST.
     pub tcp_closed: u32,
-    /// Flows of all other protocols.
+    /// Lifetime of flows of all other protocols.
     pub other: u32,
-    /// Fragmented packets, whose address is remembered for later fragments.
+    /// How long the address of a fragmented packet is remembered for its later fragments.
     pub fragments: u32,
 }
 
@@ -57,20 +57,20 @@ impl Default for NatLifetimes {
     }
 }
 
-/// The last of these segments that one side of a TCP connection has sent.
+/// The state of one side of a TCP connection: which of these segments it sent last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum TcpSideState {
     #[default]
     Idle,
     Syn,
-    /// A FIN or RST.
+    /// The side has sent a FIN or a RST.
     FinOrRst,
 }
 
-/// A flow.
+/// A flow: packets between one inside host's end and one remote end, in both directions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NatFlow {
-    /// The protocol.
+    /// The protocol above IP.
     pub proto: IpProto,
     /// The inside host's end as seen from inside.
     pub inside: NatEndpoint,
@@ -97,7 +97,8 @@ impl NatFlow {
         Self { proto, inside, outside, remote, expires_ns: 0, wake_ns: u64::MAX, tcp_states }
     }
 
-    /// Updates state and expiry of the flow for a packet. `tcp_flags` affect TCP flows only.
+    /// Updates the state and the expiry time of the flow for one of its packets. `tcp_flags` matter
+    /// only for TCP flows.
     pub(crate) fn touch(&mut self, outwards: bool, tcp_flags: u8, life: &NatLifetimes, now: u64) {
         if self.proto == IpProto::TCP {
             self.track_tcp(usize::from(!outwards), tcp_flags);
@@ -107,7 +108,7 @@ impl NatFlow {
 
     fn track_tcp(&mut self, side: usize, flags: u8) {
         if flags & (SYN | ACK) == SYN && self.tcp_states.contains(&TcpSideState::FinOrRst) {
-            // A new connection uses the same ports as one that was closed.
+            // The packet begins a new connection with the ports of a connection that was closed.
             self.tcp_states = [TcpSideState::Idle; 2];
         }
         self.tcp_states[side] = match self.tcp_states[side] {

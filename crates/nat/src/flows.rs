@@ -49,8 +49,8 @@ impl SecretBuildHasher {
     }
 }
 
-/// When to check a flow: the index of its slot, and the time in ns. If `wake_ns` of the flow in the
-/// slot is another time, the timer is outdated and has no effect.
+/// When to check a flow: the index of its slot, and the time in ns. If the `wake_ns` of the flow in
+/// that slot differs, the timer is outdated and ignored.
 type FlowTimer = (u32, u64);
 
 #[derive(Clone, Debug)]

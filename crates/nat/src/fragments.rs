@@ -59,7 +59,8 @@ impl NatFragments {
 
     fn forget_oldest(&mut self) {
         let Some((until, key)) = self.expiry_queue.pop_front() else { return };
-        // The same key may have been added again since, with a later expiry time.
+        // The same packet may have been added again since, with a later expiry time; then its entry
+        // stays.
         if self.addresses.get(&key).is_some_and(|(_, known_until)| *known_until == until) {
             self.addresses.remove(&key);
         }

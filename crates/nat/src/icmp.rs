@@ -28,7 +28,7 @@ pub(crate) fn parse_quoted(packet: &[u8], at: usize) -> Option<QuotedPacket> {
 }
 
 impl QuotedPacket {
-    /// Sets one end of the quoted packet, and updates the checksum of the ICMP error, which begins
+    /// Sets one end of the quoted packet. Also updates the checksum of the ICMP error, which begins
     /// after the IP header of `outer`.
     pub(crate) fn set_end(
         &self,

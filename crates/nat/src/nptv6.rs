@@ -41,7 +41,7 @@ pub struct Nptv6Counters {
     pub out: u64,
     /// Packets translated on the way in.
     pub inwards: u64,
-    /// Packets dropped.
+    /// Number of packets that must be dropped, because no word of an address can be adjusted.
     pub dropped: u64,
 }
 
@@ -67,8 +67,8 @@ impl Nptv6Counters {
 const SRC_OFFSET: usize = 8;
 const DST_OFFSET: usize = 24;
 const HEADER_LEN: usize = 40;
-/// The index of the subnet word of an address, which is the one adjusted with prefixes of up to 48
-/// bits (RFC 6296, 3.4).
+/// Index of the subnet word of an address. With prefixes of up to 48 bits, this word is adjusted
+/// (RFC 6296, 3.4).
 const SUBNET_WORD: usize = 3;
 
 impl Nptv6Prefixes {
@@ -78,7 +78,7 @@ impl Nptv6Prefixes {
     /// Creates a pair from the first `len` bits of two addresses.
     ///
     /// # Errors
-    /// [`PrefixLengthError`] unless `len` is 8 to 64.
+    /// [`PrefixLengthError`] if `len` is not from 8 to 64.
     pub fn new(internal: Ipv6Addr, external: Ipv6Addr, len: u8) -> Result<Self, PrefixLengthError> {
         if !Self::LENGTHS.contains(&len) {
             return Err(PrefixLengthError(len));

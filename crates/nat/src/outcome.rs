@@ -45,11 +45,11 @@ pub struct NatCounters {
     pub inwards: u64,
     /// Packets that passed unchanged.
     pub untouched: u64,
-    /// Flows created.
+    /// Number of flows created.
     pub created: u64,
-    /// Flows that have ended.
+    /// Number of flows that have ended.
     pub ended: u64,
-    /// Flows that could not keep their port because another flow was using it.
+    /// Number of flows that could not keep their port because another flow was using it.
     pub port_taken: u64,
     /// Packets dropped as [`NatDropReason::Malformed`].
     pub malformed: u64,

@@ -159,7 +159,8 @@ pub(crate) fn inwards(
     best(redirects, addresses, |index, redirect| redirect.inwards(seen, own, turn(index)))
 }
 
-/// Finds the redirection whose target sends an outgoing packet; `addresses` as for [`inwards`].
+/// Finds the redirection whose target sends an outgoing packet: by address if `addresses` is set,
+/// otherwise by port or protocol.
 pub(crate) fn outwards(
     redirects: &[Redirect],
     seen: RedirectTuple,
@@ -169,8 +170,8 @@ pub(crate) fn outwards(
     best(redirects, addresses, |_, redirect| redirect.outwards(seen, own))
 }
 
-/// The best match among `redirect_addr` if `addresses` is set, otherwise among the other kinds. Of
-/// equally good matches, the last one is best.
+/// Finds the best match: among `redirect_addr` if `addresses` is set, otherwise among the other
+/// kinds. Of equally good matches, the last one is returned.
 fn best(
     redirects: &[Redirect],
     addresses: bool,

@@ -16,7 +16,7 @@ pub(crate) fn put16(bytes: &mut [u8], at: usize, value: u16) -> Option<()> {
 }
 
 /// Sets the address at `side`, and the port there if the packet has ports. A packet quoted by an
-/// error may end before its checksum; the checksum is then not updated.
+/// error may end before its checksum; then no checksum is updated.
 pub(crate) fn set_end(packet: &mut [u8], view: &Ipv4View, side: SrcOrDst, end: NatEndpoint) {
     let (at, old) = match side {
         SrcOrDst::Src => (12, view.src),
@@ -62,7 +62,7 @@ fn update(packet: &mut [u8], at: usize, proto: IpProto, delta: Delta) -> Option<
     let sum = be16(packet, at)?;
     let is_udp = proto == IpProto::UDP;
     if is_udp && sum == 0 {
-        // A checksum of 0 means that the sender did not compute one.
+        // A checksum of 0 means that the sender did not compute one, so there is nothing to update.
         return None;
     }
     let sum = delta.apply(sum);

@@ -32,7 +32,7 @@ pub enum NatDirection {
 /// The operations that are allowed on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NatScope {
-    /// Full translation.
+    /// Full translation: packets may create flows.
     All,
     /// Only existing flows and redirections apply: other packets pass unchanged, and an outgoing
     /// packet without a redirection creates no flow (`nat global`).
@@ -131,7 +131,7 @@ impl Translator {
         }
     }
 
-    /// The configuration.
+    /// Returns the configuration, as last set by `new` or `configure`.
     #[must_use]
     pub const fn config(&self) -> &NatConfig {
         &self.config
@@ -170,7 +170,7 @@ impl Translator {
         }
     }
 
-    /// The counters.
+    /// Returns the counters of all packets since the instance was created.
     #[must_use]
     pub const fn counters(&self) -> &NatCounters {
         &self.counters
@@ -296,8 +296,8 @@ impl Translator {
         }
     }
 
-    /// The inside, outside and remote end of a new flow, for a packet that belongs to no flow.
-    /// `None` if the packet must pass unchanged.
+    /// Returns the inside, outside and remote end of a new flow, for a packet that belongs to no
+    /// flow; `None` if the packet must pass unchanged.
     fn new_ends(
         &mut self,
         seen: &PacketContext,
@@ -368,8 +368,8 @@ impl Translator {
         self.port(seen, own, keeps).map(Some)
     }
 
-    /// Finds a free port of `address`. If `keeps` is set, the flow keeps its port if this port is
-    /// free.
+    /// Finds a free port of `address` for a flow. If `keeps` is set, the flow keeps its port if
+    /// that port is free.
     fn port(
         &mut self,
         seen: &PacketContext,
@@ -389,7 +389,8 @@ impl Translator {
             return Err(NatDropReason::Collision);
         }
         let (first, count) = self.config.port_range();
-        // If a port is free, the whole range is searched.
+        // If the number of ports in use is less than `count`, a port is free, and the whole range
+        // is searched for it.
         let has_room = self.flows.used_ports(proto, address, far) < count;
         let tries = if has_room { count } else { MAX_PORT_TRIES } as usize;
         let start = (self.rng.next_u64() % u64::from(count)) as u32;
@@ -428,8 +429,8 @@ impl Translator {
             (Some(address), _) => address,
             (None, _) if scope == NatScope::Known => return Ok(NatOutcome::Untouched),
             (None, NatDirection::In) => return Err(NatDropReason::UnknownFragment),
-            // The fragment arrived before its first fragment, which will get the same address,
-            // whatever its port.
+            // A fragment that goes out before the first fragment gets the address that the first
+            // one will get, which does not depend on ports.
             (None, NatDirection::Out) => self.usual_address(view)?,
         };
         if address == near(view, direction) {

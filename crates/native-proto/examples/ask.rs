@@ -1,4 +1,4 @@
-//! Asks a daemon for the size of its user's memory: `ask /run/slipring/native.sock`.
+//! Asks a daemon for the size of its user's netmap memory: `ask /run/slipring/native.sock`.
 
 use std::path::Path;
 

@@ -14,33 +14,33 @@ use crate::delegation::RingDelegation;
 use crate::message::{MemoryFragment, NativeAnswer, NativeCall, NativeMessage, NativeOp};
 use crate::socket::{MAX_MESSAGE, connected, connected_within, receive, send};
 
-/// One open file, with a separate connection.
+/// An open netmap file. Each has its own connection to the daemon.
 #[derive(Debug)]
 pub struct NativeClient {
     socket: OwnedFd,
-    /// Locked from a call to its answer.
+    /// The buffer for messages. It is locked from a call until its answer has arrived.
     buffer: Mutex<Box<[u8]>>,
 }
 
-/// Address that a request's body has in its messages; it need not be a real one, because the body
-/// is sent as a fragment.
+/// The address that a request gives for its body. It does not have to be a real address, because
+/// the body is sent as a fragment.
 const BODY_ADDR: u64 = 0x1000;
 
 impl NativeClient {
     /// Connects to the daemon whose socket is at `path`.
     ///
     /// # Errors
-    /// The kernel's error if no daemon listens there, or the user may not connect;
-    /// [`TrustError`](crate::trust::TrustError).
+    /// The kernel's error if no daemon listens at `path` or the user may not connect;
+    /// [`TrustError`](crate::trust::TrustError) if the socket is not trusted.
     pub fn connect(path: &Path) -> io::Result<Self> {
         Ok(Self::over(connected(path)?))
     }
 
-    /// Like [`Self::connect`], for a program that does not know whether a daemon serves the socket:
-    /// neither this call nor a later one waits longer than `timeout`.
+    /// Like [`Self::connect`], but neither this call nor a later one waits longer than `timeout`.
+    /// For a program that does not know whether a daemon serves the socket.
     ///
     /// # Errors
-    /// Same as [`Self::connect`], and `WouldBlock` after the timeout.
+    /// The errors of [`Self::connect`]; `WouldBlock` after the timeout.
     pub fn connect_within(path: &Path, timeout: Duration) -> io::Result<Self> {
         connected_within(path, timeout).map(Self::over)
     }
@@ -49,10 +49,10 @@ impl NativeClient {
         Self { socket, buffer: Mutex::new(vec![0; MAX_MESSAGE].into_boxed_slice()) }
     }
 
-    /// Performs a call.
+    /// Performs a call; returns the answer and the descriptors that came with it.
     ///
     /// # Errors
-    /// The call's error, and `BrokenPipe` if the daemon has ended.
+    /// The error that the daemon returns for the call; `BrokenPipe` if the daemon has ended.
     pub fn call(&self, call: &NativeCall) -> io::Result<(NativeAnswer, Vec<OwnedFd>)> {
         let mut buffer = self.buffer.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         send(&self.socket, &call.to_bytes(), &[])?;
@@ -62,7 +62,8 @@ impl NativeClient {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
             match NativeMessage::read(&buffer[..got.len]) {
-                // A caller asleep in poll has been woken by the message, and polls again.
+                // This message is for a caller that sleeps in poll. It has woken that caller, which
+                // polls again.
                 Some(NativeMessage::Wake) => {}
                 Some(NativeMessage::Answer(answer)) if answer.result < 0 => {
                     return Err(io::Error::from_raw_os_error(-answer.result));
@@ -73,11 +74,11 @@ impl NativeClient {
         }
     }
 
-    /// Binds the port named in `header` as `register` requests; returns `register` as the daemon
-    /// has filled it in.
+    /// Binds the port named in `header` as `register` requests. Returns `register` with the values
+    /// that the daemon has written to it.
     ///
     /// # Errors
-    /// The error that netmap returns.
+    /// The error that the daemon returns for the request.
     pub fn register(
         &self,
         header: &NmreqHeader,
@@ -89,10 +90,11 @@ impl NativeClient {
         NmreqRegister::read_from(&body).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// Performs a request without options; returns its header and body.
+    /// Performs a request without options; returns its header and body with the values that the
+    /// daemon has written to them.
     ///
     /// # Errors
-    /// The error that netmap returns.
+    /// The error that the daemon returns for the request.
     pub fn control(
         &self,
         header: &NmreqHeader,
@@ -120,33 +122,34 @@ impl NativeClient {
     /// Makes the daemon send the frames queued in the tx rings.
     ///
     /// # Errors
-    /// The error that netmap returns.
+    /// The error that the daemon returns for the request.
     pub fn tx_sync(&self) -> io::Result<()> {
         self.call(&NativeCall::plain(NativeOp::Ioctl, NIOCTXSYNC)).map(|_| ())
     }
 
-    /// Makes the daemon put arrived frames into the rx rings.
+    /// Makes the daemon put received frames into the rx rings.
     ///
     /// # Errors
-    /// The error that netmap returns.
+    /// The error that the daemon returns for the request.
     pub fn rx_sync(&self) -> io::Result<()> {
         self.call(&NativeCall::plain(NativeOp::Ioctl, NIOCRXSYNC)).map(|_| ())
     }
 
-    /// Returns which of `events` (Linux's poll flags) are ready. With `arm`, the socket becomes
-    /// readable when another poll is worthwhile.
+    /// Returns which of `events` (Linux's poll flags) are ready. If `arm` is set, the socket
+    /// becomes readable when it is useful to poll again.
     ///
     /// # Errors
-    /// If the daemon has ended.
+    /// `BrokenPipe` if the daemon has ended.
     pub fn poll(&self, events: u32, arm: bool) -> io::Result<u32> {
         let call = NativeCall { arm, ..NativeCall::plain(NativeOp::Poll, events) };
         Ok(self.call(&call)?.0.result as u32)
     }
 
-    /// Returns the user's memory as a descriptor to be mapped, and its size in bytes.
+    /// Returns a descriptor with which the user's netmap memory can be mapped, and the memory's
+    /// size in bytes.
     ///
     /// # Errors
-    /// If the daemon has ended.
+    /// `BrokenPipe` if the daemon has ended.
     pub fn memory(&self) -> io::Result<(OwnedFd, u64)> {
         let (answer, fds) = self.call(&NativeCall::plain(NativeOp::Memory, 0))?;
         let bytes = answer.argument.first_chunk::<8>().map(|bytes| u64::from_ne_bytes(*bytes));
@@ -154,20 +157,21 @@ impl NativeClient {
         fd.zip(bytes).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// Takes the sockets of the queues that a device lent with `token`.
+    /// Takes the sockets of the queues that a device lent with `token`. They can be taken once.
     ///
     /// # Errors
-    /// `ENOENT` if there are no such sockets for this user, or they were taken before.
+    /// `ENOENT` if this user was lent no sockets with `token`, or they were already taken.
     pub fn take_sockets(&self, token: u64) -> io::Result<Vec<OwnedFd>> {
         let argument = token.to_ne_bytes().to_vec();
         let call = NativeCall { argument, ..NativeCall::plain(NativeOp::Sockets, 0) };
         Ok(self.call(&call)?.1)
     }
 
-    /// Borrows the bound rings, to be synced by the program itself until the connection ends.
+    /// Borrows the bound rings: until the connection ends, the program syncs them itself.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` if the port does not support this, `EBUSY` if another program syncs a ring.
+    /// `EOPNOTSUPP` if the port cannot lend rings; `EBUSY` if another program syncs one of the
+    /// rings.
     pub fn lend(&self) -> io::Result<RingDelegation> {
         let (answer, fds) = self.call(&NativeCall::plain(NativeOp::Lend, 0))?;
         RingDelegation::from_parts(&answer.argument, fds)
@@ -176,7 +180,7 @@ impl NativeClient {
 }
 
 impl AsFd for NativeClient {
-    /// The socket, which is readable after a wake-up, and when the daemon has ended.
+    /// The connection's socket. It becomes readable after a wake-up and when the daemon has ended.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

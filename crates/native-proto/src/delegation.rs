@@ -5,7 +5,8 @@ use std::os::fd::OwnedFd;
 
 use slipring_ring::DirectionLayout;
 
-/// Maximum number of rings lent with one bind; each takes two descriptors of one message.
+/// Maximum number of rings lent with one bind. Each needs two descriptors, and all descriptors must
+/// fit in one message.
 pub const MAX_RINGS: usize = 64;
 
 /// One lent ring.
@@ -13,39 +14,40 @@ pub const MAX_RINGS: usize = 64;
 pub struct DelegatedRing {
     /// Whether the ring is an rx ring.
     pub receives: bool,
-    /// The number of the ring in its port.
+    /// The ring's number among the port's rings of its direction.
     pub ring: u32,
-    /// Layout of the ring and its control words, as offsets in bytes from the start of the user's
-    /// memory.
+    /// The layout of the ring and its control words, as offsets in bytes from the start of the
+    /// user's netmap memory.
     pub layout: DirectionLayout,
-    /// The eventfd that the other end signals when frames or slots become available and this
-    /// program has marked itself asleep.
+    /// The eventfd that the program at the ring's other end signals when frames or free slots
+    /// become available while this program is marked as asleep.
     pub doorbell: OwnedFd,
-    /// The eventfd that this program signals if the program at the other end sleeps.
+    /// The eventfd that this program signals if the program at the other end is marked as asleep.
     pub peer_doorbell: OwnedFd,
 }
 
-/// All rings lent to a program.
+/// All rings that the daemon lends to a program, and what the program needs to sync them.
 #[derive(Debug)]
 pub struct RingDelegation {
-    /// The number that identifies this program among all clients that sync.
+    /// The number that identifies this program among all programs that sync rings.
     pub client_id: u32,
-    /// Whether each rx sync writes its timestamp to the ring unconditionally.
+    /// Whether each rx sync writes its time to the ring, even if the program does not request it.
     pub writes_timestamps: bool,
-    /// The eventfd that this program signals to make the daemon wake other threads that wait for
+    /// The eventfd that this program signals so that the daemon wakes other threads that wait for
     /// the ports.
     pub kick: OwnedFd,
     /// The lent rings.
     pub rings: Vec<DelegatedRing>,
 }
 
-/// Bytes of the header: client id, timestamps flag.
+/// Length of the header in bytes: the client id, and the flag for timestamps.
 const HEADER_LEN: usize = 8;
-/// Bytes of one ring: receives, ring, slots, 0, words, tx, rx.
+/// Length of one ring's entry in bytes: direction, number, number of slots, 0, and the positions of
+/// the control words, the tx ring and the rx ring.
 const RING_LEN: usize = 40;
 
 impl RingDelegation {
-    /// Encodes the answer's argument, and returns it with the descriptors.
+    /// Encodes the delegation as the argument of an answer; returns it with the descriptors.
     #[must_use]
     pub fn into_parts(self) -> (Vec<u8>, Vec<OwnedFd>) {
         let (mut bytes, mut fds) = (Vec::new(), vec![self.kick]);
@@ -66,7 +68,8 @@ impl RingDelegation {
         (bytes, fds)
     }
 
-    /// Decodes the argument; `None` if it is malformed.
+    /// Decodes a delegation from the argument and the descriptors of an answer; `None` if they are
+    /// malformed.
     #[must_use]
     pub fn from_parts(bytes: &[u8], fds: Vec<OwnedFd>) -> Option<Self> {
         let (head, rest) = bytes.split_at_checked(HEADER_LEN)?;

@@ -7,17 +7,19 @@
 //!          <-----------------  Wake: a poll that was answered "not ready" is worth repeating
 //! ```
 //!
-//! One connection is one open file. A netmap request refers to its body and options by address:
-//! *fragments* are those parts of the caller's memory, sent along and sent back.
+//! Each connection is one open file. A netmap request refers to its body and its options by their
+//! addresses in the caller's memory. These parts of the memory are called *fragments*: the
+//! client sends them with the request, and the daemon sends them back.
 //!
 //! # Invariants
-//! 1. A message is read as a whole, and its lengths are checked before anything else is used.
-//! 2. Every call has one answer; wake-up messages may arrive in between.
+//! 1. A message is read as a whole, and its lengths are checked before any other part of it is
+//!    used.
+//! 2. Every call has one answer. Wake-up messages may arrive before the answer.
 //!
-//! [`trust`] checks whether the socket and other files of a run directory can be trusted.
+//! [`trust`] checks whether the socket, and other files of a run directory, can be trusted.
 //!
 //! # Not for
-//! The semantics of calls, which `slipring-netmap` defines.
+//! The semantics of the calls: `slipring-netmap` defines them.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -32,5 +34,5 @@ pub use delegation::{DelegatedRing, MAX_RINGS, RingDelegation};
 pub use message::{MemoryFragment, NativeAnswer, NativeCall, NativeMessage, NativeOp};
 pub use socket::{MAX_MESSAGE, NativeListener, ReceivedMessage, listen_stream, receive, send};
 
-/// The socket's name in the daemon's run directory.
+/// The name of the daemon's socket in its run directory.
 pub const SOCKET_NAME: &str = "native.sock";

@@ -1,18 +1,19 @@
-//! Encoding of messages, in native byte order: both sides run on the same machine.
+//! Encodes and decodes messages. Numbers are in native byte order, because both sides run on the
+//! same machine.
 
-/// The operation of a call.
+/// What a call asks the daemon to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NativeOp {
-    /// An ioctl; `cmd` is the ioctl's request number.
+    /// Performs an ioctl; `cmd` is the ioctl's request number.
     Ioctl = 1,
-    /// A poll; `cmd` is the event mask, `arm` is whether to send [`NativeMessage::Wake`] when
-    /// another poll is worthwhile.
+    /// Polls. `cmd` is the event mask. `arm` says whether the daemon sends [`NativeMessage::Wake`]
+    /// when it is useful to poll again.
     Poll = 2,
-    /// Returns the user's memory: its size, and a descriptor.
+    /// Returns the user's netmap memory: its size, and a descriptor.
     Memory = 3,
-    /// Lends the bound rings, to be synced by the program itself.
+    /// Lends the bound rings: the program syncs them itself.
     Lend = 4,
-    /// Returns the AF_XDP sockets of queues that the device has lent; the argument is the token
+    /// Returns the AF_XDP sockets of the queues that a device has lent. The argument is the token
     /// that came with the queues.
     Sockets = 5,
 }
@@ -25,21 +26,21 @@ impl NativeOp {
     }
 }
 
-/// Bytes of the caller's memory.
+/// A part of the caller's memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryFragment {
-    /// The caller's address of the bytes.
+    /// The address of the first byte in the caller's memory.
     pub addr: u64,
-    /// The contents.
+    /// The contents of this part of the memory.
     pub bytes: Vec<u8>,
 }
 
 /// A request to the daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NativeCall {
-    /// The operation.
+    /// What the daemon must do.
     pub op: NativeOp,
-    /// The parameter of the operation; see [`NativeOp`].
+    /// A parameter whose meaning depends on the operation; see [`NativeOp`].
     pub cmd: u32,
     /// For a poll, whether to send a wake-up message; see [`NativeOp::Poll`].
     pub arm: bool,
@@ -52,11 +53,11 @@ pub struct NativeCall {
 /// The daemon's answer to a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NativeAnswer {
-    /// The call's result; `-errno` if it failed.
+    /// The call's result; a negative error number if the call failed.
     pub result: i32,
-    /// The argument after the call.
+    /// The argument's bytes after the call.
     pub argument: Vec<u8>,
-    /// The fragments of memory after the call.
+    /// The fragments' bytes after the call.
     pub fragments: Vec<MemoryFragment>,
 }
 
@@ -65,17 +66,17 @@ pub struct NativeAnswer {
 pub enum NativeMessage {
     /// The answer to a call.
     Answer(NativeAnswer),
-    /// A poll that found no event is worth repeating.
+    /// A poll has found no event before, and it is now useful to poll again.
     Wake,
 }
 
 const KIND_ANSWER: u16 = 1;
 const KIND_WAKE: u16 = 2;
 
-/// Bytes of every message's header: op or kind, number of fragments, cmd or result, argument
-/// length, arm.
+/// Length of a message's header in bytes: operation or kind, number of fragments, `cmd` or result,
+/// length of the argument, `arm`.
 const HEADER_LEN: usize = 16;
-/// Bytes of a fragment's header: address, length.
+/// Length of a fragment's header in bytes: address and length.
 const FRAGMENT_HEADER_LEN: usize = 16;
 
 impl NativeCall {

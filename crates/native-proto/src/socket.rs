@@ -1,4 +1,4 @@
-//! The SOCK_SEQPACKET socket, which carries whole messages with descriptors.
+//! The daemon's SOCK_SEQPACKET socket. It carries whole messages, with descriptors.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -17,7 +17,7 @@ use rustix::net::{
 use crate::delegation::MAX_RINGS;
 use crate::trust::{connect_to, connect_within};
 
-/// Maximum size of a message in bytes: fits netmap's longest request with all headers.
+/// Maximum length of a message in bytes. Netmap's longest request fits, with all headers.
 pub const MAX_MESSAGE: usize = 16 << 10;
 /// Maximum number of descriptors in a message.
 const MAX_FDS: usize = 1 + 2 * MAX_RINGS;
@@ -25,21 +25,23 @@ const MAX_FDS: usize = 1 + 2 * MAX_RINGS;
 /// Maximum number of connections waiting to be accepted.
 const BACKLOG: i32 = 128;
 
-/// Connects to the daemon at `path`, which must run as root or as this user.
+/// Connects to the daemon whose socket is at `path`. The daemon must run as root or as this user.
 pub(crate) fn connected(path: &Path) -> io::Result<OwnedFd> {
     connect_to(path, SocketType::SEQPACKET, SocketFlags::empty())
 }
 
-/// Like [`connected`], with a socket that waits for `timeout` at most, also for the connection.
+/// Like [`connected`], but the socket waits no longer than `timeout`, neither for the connection
+/// nor later.
 pub(crate) fn connected_within(path: &Path, timeout: Duration) -> io::Result<OwnedFd> {
     connect_within(path, SocketType::SEQPACKET, SocketFlags::empty(), timeout)
 }
 
-/// Listens on a stream socket at `path`. An existing socket is replaced if no process listens on
-/// it, as after its program was killed.
+/// Listens on a stream socket at `path`. If a socket exists there but no process listens on it, as
+/// after its program was killed, it is replaced.
 ///
 /// # Errors
-/// The kernel's error; AddrInUse if a process listens there, or the file is no socket.
+/// `AddrInUse` if a process listens at `path` or the file there is not a socket; otherwise the
+/// kernel's error.
 pub fn listen_stream(path: &Path) -> io::Result<UnixListener> {
     let is_socket = path.symlink_metadata().is_ok_and(|facts| facts.file_type().is_socket());
     let is_refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
@@ -57,11 +59,11 @@ pub struct NativeListener {
 }
 
 impl NativeListener {
-    /// Listens at `path`, replacing a previous daemon's file there. No other daemon may listen on
-    /// that file.
+    /// Listens at `path`. If the file of a previous daemon is there, it is replaced, so no other
+    /// daemon may listen at `path`.
     ///
     /// # Errors
-    /// The kernel's error.
+    /// The kernel's error if the file cannot be replaced.
     pub fn new(path: &Path) -> io::Result<Self> {
         if let Err(error) = std::fs::remove_file(path)
             && error.kind() != io::ErrorKind::NotFound
@@ -75,10 +77,10 @@ impl NativeListener {
         Ok(Self { socket, path: path.to_owned() })
     }
 
-    /// Accepts the next client and returns its credentials.
+    /// Accepts the next client; returns its socket and its credentials.
     ///
     /// # Errors
-    /// The kernel's error; `WouldBlock` if no client is waiting.
+    /// `WouldBlock` if no client is waiting; otherwise the kernel's error.
     pub fn accept(&self) -> io::Result<(OwnedFd, UCred)> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let client = accept_with(&self.socket, flags)?;
@@ -95,15 +97,15 @@ impl AsFd for NativeListener {
 
 impl Drop for NativeListener {
     fn drop(&mut self) {
-        // The file may already have been removed.
+        // The file may already have been removed, so an error is ignored.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// Sends a message; does not block on a non-blocking socket.
+/// Sends a message. Does not block if the socket is non-blocking.
 ///
 /// # Errors
-/// The kernel's error.
+/// The kernel's error if the message cannot be sent.
 pub fn send(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut beside = SendAncillaryBuffer::new(&mut space);
@@ -121,14 +123,14 @@ pub fn send(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Resu
 pub struct ReceivedMessage {
     /// The message's length in bytes; 0 if the peer has closed the connection.
     pub len: usize,
-    /// The message's descriptors.
+    /// The descriptors that came with the message.
     pub fds: Vec<OwnedFd>,
 }
 
 /// Receives a message into `buffer`.
 ///
 /// # Errors
-/// The kernel's error; `InvalidData` for a message that is too long.
+/// `InvalidData` if the message is longer than `buffer`; otherwise the kernel's error.
 pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<ReceivedMessage> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut beside = RecvAncillaryBuffer::new(&mut space);

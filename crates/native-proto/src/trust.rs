@@ -8,10 +8,10 @@
 //! ```
 //!
 //! Every program that creates or uses a run directory performs these checks first. An empty path
-//! means that there is no run directory. It is never trusted, so that no other directory is used
-//! instead.
+//! means that the run directory is not known. It is never trusted, so that no program uses the
+//! current directory by mistake.
 //!
-//! Not for deciding who may use a server; each server decides that itself.
+//! Not for deciding who may use a server, which each server decides itself.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -26,30 +26,30 @@ use rustix::net::{
 };
 use rustix::process::geteuid;
 
-/// Permission bits with which other users could create files in a directory.
+/// The permission bits that allow other users to create files in a directory.
 const OTHERS_WRITE_MODE: u32 = 0o022;
-/// Permission bits of a lock file that only its owner can open.
+/// The permission bits of a lock file, which only its owner can open.
 const PRIVATE_FILE_MODE: u32 = 0o600;
 
 /// Why a run directory, or the listener on a socket in it, is not trusted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrustError {
-    /// The location of the run directory is unknown.
+    /// The location of the run directory is not known.
     #[error("there is no run directory: XDG_RUNTIME_DIR is not set")]
     NoDirectory,
-    /// The directory belongs to another user.
+    /// The directory or file belongs to another user.
     #[error("{} belongs to user {uid}, who is neither root nor this user", path.display())]
     Owner {
-        /// The directory or file.
+        /// The path of the directory or file.
         path: PathBuf,
-        /// The directory's owner.
+        /// The user id of its owner.
         uid: u32,
     },
     /// Users other than the owner may write to the directory.
     #[error("others than its owner may write to {} (mode {mode:03o})", path.display())]
     Writable {
-        /// The directory.
+        /// The path of the directory.
         path: PathBuf,
         /// The directory's permission bits.
         mode: u32,
@@ -57,7 +57,7 @@ pub enum TrustError {
     /// Another user's process listens on the socket.
     #[error("user {uid}, who is neither root nor this user, listens on {}", path.display())]
     Peer {
-        /// The socket.
+        /// The path of the socket.
         path: PathBuf,
         /// The user id of the listener.
         uid: u32,
@@ -65,13 +65,13 @@ pub enum TrustError {
 }
 
 impl TrustError {
-    /// Returns the `TrustError` inside an I/O error, if the error contains one.
+    /// Returns the `TrustError` inside an I/O error; `None` if the error has another cause.
     #[must_use]
     pub fn of(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
     }
 
-    /// Suggests what to try next.
+    /// Returns a suggestion of what the user can try next.
     #[must_use]
     pub fn help(&self) -> String {
         match self {
@@ -103,11 +103,12 @@ impl From<TrustError> for io::Error {
     }
 }
 
-/// Checks that only root and this user can create files in `dir`. A symbolic link is followed if it
-/// belongs to root or this user.
+/// Checks that only root and this user can create files in `dir`. If `dir` is a symbolic link, it
+/// is followed only if it belongs to root or this user.
 ///
 /// # Errors
-/// [`TrustError`], or the kernel's error, such as that of a missing directory.
+/// [`TrustError`] if other users can create files in `dir`; otherwise the kernel's error, for
+/// example if `dir` does not exist.
 pub fn check_dir(dir: &Path) -> io::Result<()> {
     if dir.as_os_str().is_empty() {
         return Err(TrustError::NoDirectory.into());
@@ -128,11 +129,11 @@ pub fn check_dir(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Creates `dir` with permission bits `mode` if it does not exist, and checks it with
+/// Creates `dir` with the permission bits `mode` if it does not exist. Then checks it with
 /// [`check_dir`].
 ///
 /// # Errors
-/// Same as [`check_dir`], or if the directory cannot be created.
+/// The errors of [`check_dir`]; the kernel's error if the directory cannot be created.
 pub fn make_dir(dir: &Path, mode: u32) -> io::Result<()> {
     if dir.as_os_str().is_empty() {
         return Err(TrustError::NoDirectory.into());
@@ -144,15 +145,17 @@ pub fn make_dir(dir: &Path, mode: u32) -> io::Result<()> {
 /// Connects to a socket in a trusted directory, and checks that root or this user listens on it.
 ///
 /// # Errors
-/// [`TrustError`], or the kernel's error: no process listens.
+/// [`TrustError`] if the directory or the listener is not trusted; otherwise the kernel's error,
+/// for example if no process listens.
 pub fn connect_to(path: &Path, kind: SocketType, flags: SocketFlags) -> io::Result<OwnedFd> {
     connect_with(path, kind, flags, None)
 }
 
-/// Like [`connect_to`], with a socket that waits for `timeout` at most, also for the connection.
+/// Like [`connect_to`], but the socket waits no longer than `timeout`, neither for the connection
+/// nor later.
 ///
 /// # Errors
-/// Same as [`connect_to`], and `EAGAIN` after the timeout.
+/// The errors of [`connect_to`]; `EAGAIN` after the timeout.
 pub fn connect_within(
     path: &Path,
     kind: SocketType,
@@ -170,7 +173,7 @@ fn connect_with(
 ) -> io::Result<OwnedFd> {
     check_dir(path.parent().unwrap_or(Path::new("")))?;
     let socket = socket_with(AddressFamily::UNIX, kind, flags | SocketFlags::CLOEXEC, None)?;
-    // On a Unix socket, the timeout for sending also applies to connecting.
+    // On a Unix socket, the send timeout also limits how long connecting takes.
     if timeout.is_some() {
         sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, timeout)?;
         sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, timeout)?;
@@ -183,7 +186,7 @@ fn connect_with(
 /// Checks that root or this user listens on the socket at `path`, to which `socket` is connected.
 ///
 /// # Errors
-/// [`TrustError`], or the kernel's error.
+/// [`TrustError`] if another user listens; otherwise the kernel's error.
 pub fn check_peer(path: &Path, socket: impl AsFd) -> io::Result<()> {
     let uid = sockopt::socket_peercred(socket)?.uid.as_raw();
     if is_trusted(uid, geteuid().as_raw()) {
@@ -192,10 +195,11 @@ pub fn check_peer(path: &Path, socket: impl AsFd) -> io::Result<()> {
     Err(TrustError::Peer { path: path.to_owned(), uid }.into())
 }
 
-/// Opens a file that only its owner can open, and therefore lock; creates the file if needed.
+/// Opens a file that only its owner can open. So only its owner can lock it. Creates the file if it
+/// does not exist.
 ///
 /// # Errors
-/// The kernel's error; `ELOOP` for a symbolic link.
+/// `ELOOP` if `path` is a symbolic link; otherwise the kernel's error.
 pub fn private_file(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK).bits() as i32;
     let mut options = OpenOptions::new();
@@ -208,17 +212,17 @@ pub fn private_file(path: &Path) -> io::Result<File> {
         .custom_flags(flags);
     let file = options.open(path)?;
     if file.metadata()?.mode() & 0o777 & !PRIVATE_FILE_MODE != 0 {
-        // An earlier version created the file with wider permissions.
+        // An earlier version of slipring created the file with wider permissions.
         file.set_permissions(Permissions::from_mode(PRIVATE_FILE_MODE))?;
     }
     Ok(file)
 }
 
-/// A lock on a private file, which exists only while the lock is held or waited for.
+/// A lock on a private file. The file exists only while a process holds the lock or waits for it.
 #[derive(Debug)]
 pub struct FileLock {
     path: PathBuf,
-    /// Closed after the file is removed, which gives up the lock.
+    /// The locked file. It is closed after the file was removed, and closing gives up the lock.
     _file: File,
 }
 
@@ -226,7 +230,7 @@ impl FileLock {
     /// Waits for the lock on `path`, which must be in a checked directory.
     ///
     /// # Errors
-    /// The kernel's error.
+    /// The kernel's error if the file cannot be opened or locked.
     pub fn lock(path: &Path) -> io::Result<Self> {
         Self::with_flock(FlockOperation::LockExclusive, path)
     }
@@ -234,7 +238,7 @@ impl FileLock {
     /// Takes the lock on `path`; `None` if another process or thread holds it.
     ///
     /// # Errors
-    /// The kernel's error.
+    /// The kernel's error if the file cannot be opened or locked.
     pub fn try_lock(path: &Path) -> io::Result<Option<Self>> {
         match Self::with_flock(FlockOperation::NonBlockingLockExclusive, path) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
@@ -246,8 +250,8 @@ impl FileLock {
         loop {
             let file = private_file(path)?;
             rustix::io::retry_on_intr(|| flock(&file, operation))?;
-            // The previous holder removes the file, so the file on which this call waited may have
-            // no name any more.
+            // The previous holder of the lock has removed the file, so this call may have waited on
+            // a file without a name.
             let (held, named) = (file.metadata()?, fs::symlink_metadata(path));
             if named.is_ok_and(|named| (named.dev(), named.ino()) == (held.dev(), held.ino())) {
                 return Ok(Self { path: path.to_owned(), _file: file });
@@ -263,7 +267,7 @@ impl Drop for FileLock {
     }
 }
 
-/// Whether the user `own` trusts files and processes of `uid`.
+/// Returns whether the user `own` trusts files and processes of the user `uid`.
 fn is_trusted(uid: u32, own: u32) -> bool {
     uid == 0 || uid == own
 }
@@ -276,7 +280,7 @@ mod tests {
 
     use super::*;
 
-    /// A user other than root and us.
+    /// A user who is neither root nor the current user.
     const STRANGER: u32 = 4242;
 
     fn refusal(checked: io::Result<()>) -> Option<TrustError> {

@@ -9,11 +9,11 @@
 //! ```
 //!
 //! Every change that a request makes is written to the user's ledger, as a complete state
-//! ([`DomainState`](crate::types::state::DomainState)): after the change, and before the answer to
-//! the request. If the daemon is killed between the change and the write, the change has no effect:
-//! no program has received an answer, and the kernel sends the request again, to the successor.
-//! Syncs do not write a state. They record their progress in persistent words, in an order that
-//! keeps the words consistent at every instruction.
+//! ([`DomainState`](crate::types::state::DomainState)). The write comes after the change and before
+//! the answer to the request. If the daemon is killed between the change and the write, the change
+//! has no effect: no program has received an answer, and the kernel sends the request again, to the
+//! successor. Syncs do not write a state. They record their progress in persistent words, in an
+//! order that keeps the words consistent at every instruction.
 //!
 //! # Invariants
 //! 1. A state is never written in the middle of a change: each change holds a [`ChangeGuard`], and
@@ -33,16 +33,16 @@ pub use resume::ResumedDomain;
 /// One user's data from a store.
 #[derive(Debug)]
 pub struct RecoveredDomain {
-    /// The user ID.
+    /// The ID of the user who owns the domain.
     pub uid: u32,
     /// The file that programs map.
     pub memory: OwnedFd,
-    /// The ledger of the memory file.
+    /// The ledger: the saved state that describes the memory file.
     pub ledger: OwnedFd,
 }
 
 impl RecoveredDomain {
-    /// Whether no state was ever written to the ledger, so that no program uses the domain.
+    /// Returns whether no state was ever written to the ledger; then no program uses the domain.
     #[must_use]
     pub fn is_blank(&self) -> bool {
         Ledger::is_blank(&self.ledger)

@@ -142,7 +142,7 @@ impl World {
         Client { world: self, open, memory: ProgramMemory::new() }
     }
 
-    /// Returns a client that has bound all NIC rings of the port `name`.
+    /// Returns a client that has bound all rings of the port `name`, except host rings.
     fn bound(&self, name: &str) -> Client<'_> {
         let mut client = self.open();
         client.register(name, &all()).unwrap();
@@ -180,7 +180,7 @@ impl Client<'_> {
         self.world.netmap.ioctl(&self.open, NIOCCTRL, &mut arg, &mut self.memory)
     }
 
-    /// Makes a request with a body, which holds the answer afterwards.
+    /// Makes a request with a body; returns the answer's body.
     fn ask<T: PlainData>(&mut self, name: &str, kind: u16, body: &T) -> Result<T, Errno> {
         self.memory.put(BODY, body);
         self.control(&header(name, kind))?;
@@ -233,7 +233,7 @@ impl Client<'_> {
         self.move_head(ring, to);
     }
 
-    /// Moves only `head`, as a program does that has not moved `cur` yet.
+    /// Moves only `head`, as a program does that will move `cur` later.
     fn move_head(&self, ring: u64, to: u32) {
         self.poke(ring + std::mem::offset_of!(NetmapRing, head) as u64, &to);
     }

@@ -1,20 +1,21 @@
 //! Provides network interfaces as netmap ports.
 //!
-//! A port is looked up when a request names it and taken from the host when it is first bound; when
-//! the last client closes it, it is returned to the host. Both happen in the opener's network
-//! namespace, in a thread that enters it.
+//! A port is looked up when a request names it. Its interface is taken from the host when the port
+//! is first bound, and given back when the last client closes it. Both happen in the network
+//! namespace of the user who opened the port, in a thread that enters this namespace.
 //!
-//! [`NicAccess`] decides which interfaces a user may take; the interface that carries the default
+//! [`NicAccess`] decides which interfaces a user may take. The interface that carries the default
 //! route is refused unless `take_over` is set.
 //!
 //! Virtual machines (`vhost:PATH`) are bound like interfaces, but nothing is taken from the host.
-//! Their socket is created with the rights of this process, so only root and its own user may bind
-//! them.
+//! This process creates their socket with its own rights, so only root and the user of this process
+//! may bind them.
 //!
-//! The host's side (`NR_REG_SW` and similar) has its own rings, as many as its first opener
-//! requests, up to those of the interface. Frames that the host sends through the interface arrive
-//! on these rings, and the host receives frames that are sent on them. Unless the NIC's rings are
-//! bound, the host still receives frames from the wire.
+//! The host's side (`NR_REG_SW` and similar) has separate rings. Their number is what the first
+//! client that opens the port requests, but at most the number of rings of the interface. Frames
+//! that the host sends through the interface arrive on these rings, and the host receives frames
+//! that are sent on them. Unless the NIC's rings are bound, the host still receives frames from the
+//! wire.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -42,23 +43,23 @@ use crate::ring_counts::NicRingCounts;
 /// Maximum number of ring pairs of a virtual machine.
 const MAX_RING_PAIRS: u16 = 16;
 
-/// Which interfaces may be taken.
+/// Which interfaces users may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NicAccess {
-    /// Whether all users who may open the device may take interfaces, not only root.
+    /// Whether all users who may open the device may take interfaces. If not, only root may.
     pub all_users: bool,
-    /// Whether the interface that carries the default route may be taken too.
+    /// Whether the interface that carries the default route may also be taken.
     pub take_over: bool,
 }
 
-/// The interfaces of this machine.
+/// The network interfaces of this machine, as ports.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Nics {
     access: NicAccess,
 }
 
 impl Nics {
-    /// Creates a provider with these access rights.
+    /// Creates a provider that takes interfaces only as `access` allows.
     #[must_use]
     pub fn new(access: NicAccess) -> Self {
         Self { access }
@@ -96,11 +97,11 @@ impl Provider for Nics {
 }
 
 impl Nics {
-    /// Finds an interface for a requester with the rights `access`, whose `all_users` applies to
-    /// this requester.
+    /// Finds an interface for a client with the rights `access`. Here, `all_users` says whether
+    /// this client may take interfaces.
     ///
     /// # Errors
-    /// Same as [`Provider::find`].
+    /// The errors of [`Provider::find`].
     pub fn find_with_access(
         &self,
         wanted: &AdapterRequest<'_>,
@@ -130,7 +131,7 @@ impl Nics {
     }
 }
 
-/// Opens the port of a virtual machine, with the requested number of ring pairs.
+/// Opens the port of a virtual machine with the requested number of ring pairs.
 fn open_vhost(
     wanted: &AdapterRequest<'_>,
     name: PortName,
@@ -176,8 +177,8 @@ fn options(wanted: &AdapterRequest<'_>, access: NicAccess) -> OpenOptions {
     }
 }
 
-/// Finds the interface and the memory needed to open it; reduces the requested host rings to the
-/// allowed number.
+/// Finds the interface, and the memory that is needed to open it. Reduces the requested number of
+/// host rings to the maximum.
 fn look_up(ifname: &str, options: &mut OpenOptions) -> Result<(Iface, RegionNeeds), Errno> {
     let iface = Iface::find(ifname).map_err(|_| Errno::NXIO)?;
     options.host_rings = slipring_port::host::rings(&iface, options.host_rings);

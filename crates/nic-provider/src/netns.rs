@@ -1,4 +1,4 @@
-//! Work in the network namespace of an interface.
+//! Runs code in the network namespace of an interface.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,6 +13,7 @@ pub(crate) fn in_netns<T: Send>(netns: &OwnedFd, work: impl FnOnce() -> T + Send
         rustix::thread::move_into_link_name_space(netns.as_fd(), network)?;
         Ok(work())
     };
-    // In a separate thread, which ends here: only that thread changes its namespace.
+    // This uses a separate thread, which ends here, because only that thread must change its
+    // namespace.
     thread::scope(|scope| scope.spawn(entered).join().ok()?.ok())
 }

@@ -27,15 +27,16 @@ use crate::poller::NicPoller;
 use crate::queue_loans::{MonitorForwarder, QueueLoans};
 use crate::ring_counts::NicRingCounts;
 
-/// How often the queues of a killed process are requested again, and the delay before each request.
+/// Maximum number of times that the queues of a killed process are requested again. There is a
+/// delay before each request.
 const MAX_BUSY_RETRIES: u32 = 200;
 const BUSY_RETRY_DELAY: Duration = Duration::from_millis(5);
-/// Maximum time that opening a monitor waits for the end of a sync that the program is doing in its
-/// own process; longer than a sync takes.
+/// When a monitor is opened while the program syncs the rings in its own process, opening waits at
+/// most this time for the end of the current sync. Syncs are shorter than this.
 const SYNC_DRAIN_TIMEOUT: Duration = Duration::from_millis(1);
 
-/// A network interface as a port. The NIC side and the host side are each opened when they are
-/// first bound.
+/// A network interface as a port. Each of its two sides, NIC and host, is opened when it is first
+/// bound.
 #[derive(Debug)]
 pub(crate) struct Nic {
     name: PortName,
@@ -49,21 +50,22 @@ pub(crate) struct Nic {
     opening: Mutex<()>,
     nic: OnceLock<LiveQueues>,
     host: OnceLock<LiveQueues>,
-    /// Declared after the queues, because the queues must be dropped first.
+    /// Must be declared after the queues, so that it is dropped after them.
     base: AdapterBase,
 }
 
 /// The open ring pairs of one side: NIC or host.
 #[derive(Debug)]
 struct LiveQueues {
-    /// Declared before the queues, so that the thread ends before they are dropped.
+    /// Must be declared before the queues, so that its thread ends before they are dropped.
     _poller: NicPoller,
     queues: Arc<Vec<NicQueue>>,
     monitor_minder: Arc<MonitorForwarder>,
-    /// Whether a generic XDP program has the interface; it would also catch frames for the host.
+    /// Whether the interface uses a generic XDP program. Such a program would also catch the frames
+    /// that host rings send to the host.
     is_generic_xdp: bool,
-    /// Bytes of a buffer that the longest payload leaves free; limits slot offsets. `u32::MAX`
-    /// where payloads have no such limit.
+    /// The number of bytes of a buffer that are free if the payload has its maximum length. Slot
+    /// offsets can be at most this. `u32::MAX` if the length of payloads is not limited.
     slack_bytes: u32,
 }
 
@@ -74,19 +76,21 @@ impl LiveQueues {
     }
 }
 
-/// One ring pair.
+/// One ring pair of a NIC, and the queue that serves it.
 pub(crate) struct NicQueue {
     pub(crate) driver: Mutex<Box<dyn Queue>>,
     pub(crate) views: [RingView; 2],
     pub(crate) listeners: [Listeners; 2],
-    /// Set when the interface no longer exists; a driver does not report that at every sync.
+    /// Set when the interface no longer exists. A driver does not report that at every sync, so it
+    /// is stored here.
     vanished: AtomicBool,
     /// The monitors of this ring pair.
     monitor_taps: Arc<MonitorTaps>,
     number: usize,
-    /// First tx slot not yet shown to monitors. Accessed only with the driver's lock.
+    /// Index of the first tx slot that was not yet copied to monitors. Accessed only under the
+    /// driver's lock.
     tx_observed: AtomicU32,
-    /// Client id of the program that syncs this pair in its own process; 0 if none.
+    /// Id of the program that syncs this pair in its own process; 0 if no program does.
     pub(crate) holder: AtomicU32,
 }
 
@@ -113,13 +117,13 @@ impl NicQueue {
         }
     }
 
-    /// Copies the frames that the next sync will send to the monitors. The program's own call waits
-    /// meanwhile, so the frames do not change.
+    /// Copies the frames that the next sync will send to the monitors. The program waits in its
+    /// sync call until this is done, so the frames do not change.
     fn observe_tx(&self) {
         let view = &self.views[TxRx::Tx as usize];
         let (from, head, n) =
             (self.tx_observed.load(Ordering::Relaxed), view.head(), view.num_slots());
-        // With invalid indices, there are no frames to show; the sync will reinitialise the ring.
+        // With invalid indices, there are no frames to copy. The sync will reinitialise the ring.
         if head >= n || from >= n {
             return;
         }
@@ -129,7 +133,7 @@ impl NicQueue {
         self.tx_observed.store(to, Ordering::Relaxed);
     }
 
-    /// Called when a monitor is added or removed.
+    /// Must be called after a monitor was added or removed.
     pub(crate) fn monitors_changed(&self) {
         let start = Instant::now();
         loop {
@@ -146,7 +150,8 @@ impl NicQueue {
         }
     }
 
-    /// Returns what a program needs to sync this pair, limited to the rings that it has bound.
+    /// Returns what a program needs to sync this pair itself, limited to the rings that it has
+    /// bound.
     pub(crate) fn lend(&self, rings: &[Range<usize>; 2]) -> Result<QueueDelegation, Errno> {
         let mut driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
         let lender = driver.lender().ok_or(Errno::OPNOTSUPP)?;
@@ -177,14 +182,15 @@ impl NicQueue {
         if self.vanished.load(Ordering::Relaxed) {
             return SyncStatus::Gone;
         }
-        // The call waits for the lock, because both directions share it and a sync is short.
+        // This waits for the lock instead of failing. Both directions share the lock, and a sync is
+        // short.
         let mut driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
         // Monitors do not see frames that the program received while it synced the rings in its own
         // process.
         driver.catch_up();
         let tail = self.views[TxRx::Rx as usize].tail();
         self.monitor_taps.observe_releases(dir, self.number, &self.views[TxRx::Rx as usize]);
-        // An interface that has come up sends queued frames at any sync.
+        // An interface that has just come up sends its queued frames at any sync.
         if dir == TxRx::Tx || driver.is_link_down() {
             self.observe_tx();
         }
@@ -207,14 +213,14 @@ impl NicQueue {
                     self.vanished.store(true, Ordering::Relaxed);
                     SyncStatus::Gone
                 }
-                // The interface may be up again by the next sync.
+                // The interface may have come up again by the next sync.
                 _ => SyncStatus::Gone,
             },
         }
     }
 }
 
-/// Returns the end of the last complete frame in the slots `from..to`.
+/// Returns the index after the last complete frame in the slots `from..to`.
 fn whole_frames(view: &RingView, from: u32, to: u32) -> u32 {
     let before = |i: u32| if i == 0 { view.num_slots() - 1 } else { i - 1 };
     let mut end = to;
@@ -283,12 +289,13 @@ impl Nic {
         })
     }
 
-    /// Takes over the rings of a previous process, for each side that it had open; returns whether
-    /// that succeeded.
+    /// Takes over the rings of a previous process for each side that the process had opened.
+    /// Returns whether that succeeded.
     pub(crate) fn resume(&self, rings: &[Vec<Option<RingView>>; 2]) -> bool {
         let nic_rings = usize::from(self.expected.rings[0]);
         let ring = |dir: TxRx, i: usize| rings[dir as usize].get(i).cloned().flatten();
-        // `None` if a tx ring has no rx ring or the reverse, which this code never creates.
+        // `None` if a tx ring has no rx ring or the reverse. A previous process never leaves such
+        // rings.
         let pairs = |range: Range<usize>| {
             let pairs = range.filter_map(|i| match (ring(TxRx::Tx, i), ring(TxRx::Rx, i)) {
                 (None, None) => None,
@@ -300,18 +307,18 @@ impl Nic {
         let (Some(nic), Some(host)) = (pairs(0..nic_rings), pairs(nic_rings..all)) else {
             return false;
         };
-        // The port keeps the interface that it had, even if the rules have changed meanwhile.
+        // The port keeps its interface, even if the access rules have changed since it was opened.
         let options = OpenOptions { take_over: true, ..self.options.clone() };
         let nic_options =
             OpenOptions { uses_host_rings: !host.is_empty(), rings: nic, ..options.clone() };
         let host_options = OpenOptions { rings: host, ..options };
-        // Removes the hidden veth pair of the previous process.
+        // Removes the veth pair that the previous process used for its host rings.
         let _ = in_netns(&self.netns, slipring_port::host::remove_stale);
         self.reopen(&self.nic, self.name.rings, &nic_options)
             && self.reopen(&self.host, RingSelection::Host, &host_options)
     }
 
-    /// Opens one side with the rings of a previous process, if it had any.
+    /// Opens one side with the rings of a previous process, if that process had opened the side.
     fn reopen(
         &self,
         side: &OnceLock<LiveQueues>,
@@ -321,8 +328,8 @@ impl Nic {
         if options.rings.is_empty() {
             return true;
         }
-        // The kernel frees a killed process's queues a moment after its end, and does not report
-        // when.
+        // The kernel frees the queues of a killed process a moment after its end. It does not
+        // report when, so this tries repeatedly.
         let mut tries = 0..MAX_BUSY_RETRIES;
         let live = loop {
             match self.open(rings, options) {
@@ -334,8 +341,9 @@ impl Nic {
         same.is_some_and(|live| side.set(live).is_ok())
     }
 
-    /// Takes the interface from the host. With host rings, a generic XDP program is refused: it
-    /// would also catch the frames that host rings send to the host.
+    /// Takes the interface from the host. If host rings are open (`beside_host`), an interface with
+    /// a generic XDP program is refused, because the program would also catch the frames that host
+    /// rings send to the host.
     fn open_nic(&self, beside_host: bool) -> Result<(), Errno> {
         if let Some(nic) = self.nic.get() {
             return if beside_host && nic.is_generic_xdp { Err(Errno::BUSY) } else { Ok(()) };
@@ -343,24 +351,24 @@ impl Nic {
         let beside_host = beside_host || self.host.get().is_some();
         let options = OpenOptions { uses_host_rings: beside_host, ..self.options.clone() };
         let live = self.open(self.name.rings, &options)?;
-        // If host rings are bound already, their numbers follow the expected number of NIC rings,
-        // which must not change.
+        // If host rings are bound already, their numbers depend on the expected number of NIC
+        // rings. So the NIC must have exactly that number.
         if self.host.get().is_some() && live.queues.len() != usize::from(self.expected.rings[0]) {
             return Err(Errno::INVAL);
         }
-        // The lock is held, so no other thread has set the value.
+        // The lock is held, so no other thread has set the value since it was checked.
         let _ = self.nic.set(live);
         Ok(())
     }
 
-    /// Whether host rings may be taken. Taking them from the interface of the default route would
-    /// cut off the host.
+    /// Returns whether host rings may be taken. Taking them from the interface of the default route
+    /// would cut off the host.
     fn allows_host(&self) -> bool {
         let leads_out = || Iface::find(&self.name.name).is_ok_and(|iface| iface.default_route());
         self.options.take_over || in_netns(&self.netns, leads_out) == Some(false)
     }
 
-    /// Opens the host's side.
+    /// Opens the host's side, which must not be open yet.
     fn open_host(&self) -> Result<(), Errno> {
         if self.host.get().is_some() {
             return Ok(());
@@ -369,7 +377,7 @@ impl Nic {
             return Err(Errno::BUSY);
         }
         let live = self.open(RingSelection::Host, &self.options)?;
-        // The lock is held, so no other thread has set the value.
+        // The lock is held, so no other thread has set the value since it was checked.
         let _ = self.host.set(live);
         Ok(())
     }
@@ -384,17 +392,18 @@ impl Nic {
 }
 
 impl Drop for Nic {
-    /// Removes the host's side in the interface's network namespace, where its veth pair is.
+    /// Removes the host's side. This must happen in the interface's network namespace, which
+    /// contains its veth pair.
     fn drop(&mut self) {
         if let Some(host) = self.host.take() {
-            // If the namespace cannot be entered, it no longer exists, and neither does anything in
-            // it.
+            // If the namespace cannot be entered, it no longer exists, and neither does the veth
+            // pair.
             let _ = in_netns(&self.netns, move || drop(host));
         }
     }
 }
 
-/// Maps an error to netmap's errno.
+/// Returns netmap's error number for an error.
 fn errno(error: &OpenError) -> Errno {
     match &*error.cause {
         OpenCause::NoInterface { .. } => Errno::NXIO,
@@ -448,7 +457,7 @@ impl Adapter for Nic {
             || self.index.is_some_and(|index| match in_netns(&self.netns, find) {
                 Some(Ok(now)) => now != index,
                 Some(Err(OpenCause::NoInterface { .. })) => true,
-                // If the state is unknown, the interface is assumed to exist.
+                // If the state cannot be determined, the interface is assumed to exist.
                 _ => false,
             })
     }
@@ -487,7 +496,7 @@ impl DelegatingPort for Nic {
         client_id: u32,
     ) -> Result<(Vec<QueueDelegation>, DelegationGuard), Errno> {
         let live = self.nic.get().ok_or(Errno::OPNOTSUPP)?;
-        // Host rings cannot be lent: this process syncs them.
+        // Host rings cannot be lent, because this process must sync them.
         if rings.iter().any(|rings| rings.end > live.queues.len()) {
             return Err(Errno::OPNOTSUPP);
         }

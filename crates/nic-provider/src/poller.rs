@@ -1,5 +1,5 @@
-//! A thread that sleeps until an interface has events, and wakes the clients that wait for such
-//! events. Clients sync themselves; the thread moves no frames.
+//! A thread that sleeps until an interface has events, and then wakes the clients that wait for
+//! them. The clients sync the rings themselves; the thread moves no frames.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,10 +14,11 @@ use slipring_port::{Interest, TxWait};
 
 use crate::nic::NicQueue;
 
-/// Pause after a wake-up: the descriptor stays readable until the client has synced.
+/// How long the thread pauses after it has woken clients. Without the pause it would wake them
+/// again and again, because the descriptor stays readable until a client has synced.
 const CLIENT_SYNC_DELAY: Duration = Duration::from_micros(200);
 
-/// The thread; it ends on drop.
+/// A running thread. Dropping this value ends the thread.
 #[derive(Debug)]
 pub(crate) struct NicPoller {
     stop: Arc<PollerStop>,
@@ -56,7 +57,7 @@ impl NicPoller {
 impl Drop for NicPoller {
     fn drop(&mut self) {
         self.stop.requested.store(true, Ordering::Release);
-        // If the counter is full, the thread is woken already.
+        // If the counter is full, the write fails, but the thread is woken anyway.
         let _ = rustix::io::write(&self.stop.wake_event, &1u64.to_ne_bytes());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -64,7 +65,7 @@ impl Drop for NicPoller {
     }
 }
 
-/// Duplicates the queue's descriptors, so that the thread holds no lock while it polls.
+/// Duplicates the queue's descriptors, so that the thread does not hold a lock while it polls.
 fn fds_of(queue: &NicQueue) -> io::Result<QueueFds> {
     let driver = queue.driver.lock().unwrap_or_else(PoisonError::into_inner);
     let fds = driver.wait_fds();
@@ -80,7 +81,7 @@ fn fds_of(queue: &NicQueue) -> io::Result<QueueFds> {
     Ok(QueueFds { rx: rx?, tx, link: link? })
 }
 
-/// Sleeps until a queue has events, and wakes its listeners.
+/// Sleeps until a queue has events, and wakes the clients that wait for them.
 fn poll_once(queues: &[NicQueue], fds: &[QueueFds], bell: BorrowedFd<'_>) {
     let mut down = Vec::new();
     each_driver(queues, |driver| {
@@ -100,15 +101,15 @@ fn poll_once(queues: &[NicQueue], fds: &[QueueFds], bell: BorrowedFd<'_>) {
                 means.push((queue, dir));
             }
         }
-        // The thread waits for space only if there is none, and not while the link is down.
+        // The thread waits for space only if the tx ring is full, and not while the link is down.
         let full = !queue.views[TxRx::Tx as usize].is_ready() && !down;
         if let Some((fd, flags)) = fds.tx.as_ref().filter(|_| full) {
             polled.push(PollFd::from_borrowed_fd(fd.as_fd(), *flags));
             means.push((queue, TxRx::Tx));
         }
     }
-    // Nothing signals that a ring has become full, so the need to wait for space is checked again
-    // every 10 ms.
+    // Nothing tells the thread that a tx ring has become full. So it checks every 10 ms whether it
+    // must wait for space.
     let short = rustix::event::Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
     let woken = poll(&mut polled, Some(&short)).is_ok_and(|count| count > 0);
     each_driver(queues, |driver| driver.after_sleep());

@@ -1,4 +1,4 @@
-//! Queues lent to a program, which syncs them in its own process.
+//! Queues that were lent to a program, which syncs them in its own process.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -17,7 +17,8 @@ pub(crate) struct QueueLoans {
 }
 
 impl QueueLoans {
-    /// Lends all queues that have a bound ring. If one cannot be lent, lends no queue.
+    /// Lends all queues that have a ring bound by the program. If one of them cannot be lent, lends
+    /// none.
     pub(crate) fn lend(
         queues: &Arc<Vec<NicQueue>>,
         rings: &[Range<usize>; 2],
@@ -30,7 +31,8 @@ impl QueueLoans {
             let holder = &queues[i].holder;
             let taken = holder.compare_exchange(0, client_id, Ordering::AcqRel, Ordering::Relaxed);
             taken.map_err(|_| Errno::BUSY)?;
-            // If a later step fails, dropping `loans` returns the queues lent so far.
+            // If lending a later queue fails, dropping `loans` takes back the queues that were lent
+            // before.
             loans.lent.push(i);
             lent.push(queues[i].lend(rings)?);
         }
@@ -51,7 +53,7 @@ impl Drop for QueueLoans {
     }
 }
 
-/// Forwards changes of monitors to the queues.
+/// Tells the queues when monitors are added or removed.
 #[derive(Debug)]
 pub(crate) struct MonitorForwarder(pub(crate) Arc<Vec<NicQueue>>);
 

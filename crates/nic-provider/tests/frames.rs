@@ -1,6 +1,6 @@
 //! Tests of two clients on the two ends of a virtual cable: each receives what the other sends.
 //!
-//! Needs root. The cable is in a network namespace that ends with the test.
+//! Needs root. The cable is in a network namespace that is removed at the end of the test.
 #![allow(clippy::unwrap_used)]
 
 use std::os::fd::AsFd;
@@ -15,20 +15,20 @@ use slipring_netmap::*;
 use slipring_nic_provider::{NicAccess, Nics};
 use slipring_port::netlink::Netlink;
 
-/// Sends wake-ups as messages.
+/// Reports each wake-up as a message on a channel.
 struct ChannelNotify(Sender<u64>);
 
 impl Notify for ChannelNotify {
     fn notify(&self, handle: u64) {
-        // The test may have ended.
+        // The receiver is gone if the test has ended.
         let _ = self.0.send(handle);
     }
 }
 
-/// A program's memory, whose first byte has address 8: a request's body, followed by options.
+/// A program's memory: a request's body, followed by options. Its first byte has the address 8.
 struct Body(Vec<u8>);
 
-/// Address of an option.
+/// The address of the option.
 const OPTION: u64 = 512;
 
 impl Body {
@@ -65,12 +65,12 @@ struct Client {
 }
 
 impl World {
-    /// Creates a cable with the ends `left` and `right`.
+    /// Creates a virtual cable with the ends `left` and `right`.
     fn new(uid: u32, access: NicAccess) -> Self {
         Self::with_queues(uid, access, 1)
     }
 
-    /// The same, with this number of queues in each direction.
+    /// Like [`Self::new`], but each end has `queues` queues in each direction.
     fn with_queues(uid: u32, access: NicAccess, queues: u32) -> Self {
         let netns = Netns::new().unwrap();
         netns
@@ -100,7 +100,8 @@ impl World {
         Ok(Client { open, domain: self.domain.clone(), register })
     }
 
-    /// Opens with payloads that start 64 bytes into their buffers at first, and at most `most`.
+    /// Opens `name` with payloads that start 64 bytes into their buffers, and that may start at
+    /// most `most` bytes into them.
     fn open_with_offsets(&self, name: &str, most: u64) -> Result<Client, Errno> {
         let option = NmreqOptOffsets {
             nro_opt: NmreqOption { nro_reqtype: NETMAP_REQ_OPT_OFFSETS, ..NmreqOption::default() },
@@ -114,7 +115,7 @@ impl World {
         asked.map(|(open, register)| Client { open, domain: self.domain.clone(), register })
     }
 
-    /// Sends a request about `name` on a new file.
+    /// Sends a request about `name` on a newly opened file.
     fn ask<T: PlainData>(&self, name: &str, kind: u16, body: &T) -> Result<(OpenHandle, T), Errno> {
         self.ask_with(name, kind, body, None)
     }
@@ -163,7 +164,7 @@ impl Client {
         rustix::io::pwrite(self.domain.file(), bytes, at).unwrap();
     }
 
-    /// Returns ring `i`, counted over tx, host tx, rx, host rx.
+    /// Returns ring `i`, where the rings are counted in this order: tx, host tx, rx, host rx.
     fn ring(&self, i: u64) -> (u64, NetmapRing) {
         let ofs: i64 = self.peek(self.register.nr_offset + NETMAP_IF_RING_OFS as u64 + 8 * i);
         let at = self.register.nr_offset.wrapping_add_signed(ofs);
@@ -202,7 +203,7 @@ impl Client {
         self.open.poll(PollEvents::OUT, None, Duration::ZERO);
     }
 
-    /// Receives the next test frame, skipping frames of the host's stack.
+    /// Receives the next test frame. Skips frames that the kernel's network stack sends.
     fn receive(&self, world: &World) -> Vec<u8> {
         self.receive_on(world, self.first_rx(), |frame| frame[12..14] == [0x88, 0xb5])
     }
@@ -223,7 +224,8 @@ impl Client {
         frames
     }
 
-    /// Receives frames of the host until `count` are `wanted`, each with its host ring.
+    /// Receives frames of the host until `count` of them satisfy `wanted`. Returns these, each with
+    /// the number of its host ring.
     fn receive_of_host(
         &self,
         world: &World,
@@ -244,7 +246,7 @@ impl Client {
         frames
     }
 
-    /// Receives the next `wanted` frame on a ring.
+    /// Receives the next frame that satisfies `wanted` on a ring.
     fn receive_on(&self, world: &World, i: u64, wanted: impl Fn(&[u8]) -> bool) -> Vec<u8> {
         loop {
             while self.open.poll(PollEvents::IN, Some(5), Duration::ZERO) == PollEvents::default() {
@@ -268,7 +270,7 @@ impl Client {
 fn frame(last: u8) -> Vec<u8> {
     let mut frame = vec![0xff; 60];
     frame[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
-    // An ethertype for local experiments.
+    // The EtherType for local experiments.
     frame[12..14].copy_from_slice(&[0x88, 0xb5]);
     frame[59] = last;
     frame
@@ -376,7 +378,7 @@ fn give_host_an_address(world: &World) {
     given.unwrap();
 }
 
-/// Builds an ARP request of 10.9.9.2 for 10.9.9.1.
+/// Builds an ARP request of 10.9.9.2 for the address 10.9.9.1.
 fn question() -> Vec<u8> {
     let mut frame = frame(0);
     frame[12..14].copy_from_slice(&[8, 6]);
@@ -388,7 +390,7 @@ fn question() -> Vec<u8> {
     frame
 }
 
-/// Whether a frame answers [`question`].
+/// Returns whether a frame is the answer to [`question`].
 fn is_answer(frame: &[u8]) -> bool {
     frame.len() >= 42 && frame[12..14] == [8, 6] && frame[21] == 2 && frame[28..32] == [10, 9, 9, 1]
 }
@@ -538,7 +540,7 @@ fn monitors_see_what_passes_an_interface_while_others_use_it() {
         assert_eq!(right.receive(&world), frame(i));
         assert_eq!(sent.receive(&world), frame(i));
         assert_eq!(got.receive(&world), frame(i));
-        // Returns the frame's slot.
+        // This poll returns the slot of the frame.
         right.open.poll(PollEvents::IN, None, Duration::ZERO);
         assert_eq!(released.receive(&world), frame(i));
     }

@@ -24,8 +24,8 @@ const RUN_NANOS: u64 = 300_000_000;
 const RUNS: usize = 11;
 const BATCH: u32 = 256;
 const XDP_DROP: i32 = 1;
-/// Frames per call of the generator: each call begins and ends with an idle period of tens of
-/// milliseconds.
+/// Frames per call of the generator. The number is large because each call begins and ends with an
+/// idle period of tens of milliseconds.
 const GENERATED: u32 = 2_000_000;
 
 fn main() {
@@ -38,8 +38,8 @@ fn main() {
     unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.unwrap();
     let _ = rustix::process::setsid();
     let _ = rustix::process::nice(-20);
-    // The scheduler weighs autogroups (sessions) first, and nice values only within an autogroup,
-    // so this raises the weight of the whole session.
+    // The scheduler first weighs autogroups (sessions), and weighs nice values only within an
+    // autogroup. So this raises the weight of the whole session.
     let _ = std::fs::write("/proc/self/autogroup", "-20");
     pin(1);
     let mode = if generic { XdpMode::Generic } else { XdpMode::Best };
@@ -53,7 +53,8 @@ fn main() {
     lab.show(runs);
 }
 
-/// Ports `a` and `b`, and the outside of each: the other end of a veth, or the TAP itself.
+/// Ports `a` and `b`, and the interface at the other end of each: the other end of a veth, or the
+/// TAP device itself.
 struct Lab {
     a: Port,
     b: Port,
@@ -153,7 +154,7 @@ fn quiet(ifnames: &[&str]) {
 struct Run {
     frames: f64,
     wall_nanos: f64,
-    /// CPU time of the calls that moved frames.
+    /// CPU time, in ns, of the calls that moved frames.
     busy_nanos: f64,
 }
 
@@ -162,7 +163,7 @@ impl Run {
         self.frames * 1e3 / self.wall_nanos
     }
 
-    /// The rate per CPU core if frames were always available.
+    /// Returns the rate per CPU core that would result if frames were always available.
     fn cpu_mpps(&self) -> f64 {
         self.frames * 1e3 / self.busy_nanos
     }
@@ -192,7 +193,7 @@ fn cpu_time() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Runs `work` while another CPU sends copies of `frame` out of `ifname`.
+/// Runs `work` while another CPU generates copies of `frame` that leave through `ifname`.
 fn generating<R>(ifname: &str, frame: &[u8], work: impl FnOnce() -> R) -> R {
     let stop = AtomicBool::new(false);
     let ifindex = Iface::find(ifname).unwrap().index as i32;

@@ -15,7 +15,7 @@ impl From<BpfError> for OpenCause {
     }
 }
 
-/// Translates an error of bpf(2) at open.
+/// Translates an error of bpf(2) to the cause of a failed open.
 fn refused(what: &'static str, source: io::Error) -> OpenCause {
     match source.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {

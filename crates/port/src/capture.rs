@@ -91,7 +91,8 @@ impl FileReader {
     /// read.
     ///
     /// # Errors
-    /// [`OpenCause::File`], [`OpenCause::NotACapture`] or [`OpenCause::Truncated`].
+    /// [`OpenCause::File`] if the file cannot be read, [`OpenCause::NotACapture`] or
+    /// [`OpenCause::Truncated`] for its contents.
     pub fn open(path: &str) -> Result<Self, OpenCause> {
         let failed = |source| OpenCause::File { path: path.to_owned(), source };
         let file = File::open(path).map_err(failed)?;
@@ -118,10 +119,10 @@ impl FileReader {
         &self.path
     }
 
-    /// The next packet; `None` at the end.
+    /// Returns the next packet; `None` at the end of the file.
     ///
     /// # Errors
-    /// [`CaptureReadError`] of the file.
+    /// [`CaptureReadError`] if the file cannot be read or is malformed.
     #[allow(clippy::should_implement_trait, reason = "packets borrow from the reader")]
     pub fn next(&mut self) -> Result<Option<FilePacket<'_>>, CaptureReadError> {
         let file = loop {
@@ -138,8 +139,8 @@ impl FileReader {
         Ok(Some(FilePacket { ts_ns, orig_len, data: &self.buffer[start..start + len], direction }))
     }
 
-    /// Returns the next packet's position in the buffer, or how many bytes are needed to decode
-    /// more.
+    /// Returns the position of the next packet in the buffer, or the number of bytes that are
+    /// needed before more can be decoded.
     fn decode(&mut self) -> Result<Result<PacketSpan, usize>, CaptureReadError> {
         let rest = &self.buffer[self.used..];
         let decoded = self.decoder.decode(rest)?;
@@ -163,8 +164,8 @@ impl FileReader {
         }
     }
 
-    /// Reads available bytes once, up to at least `need` bytes in the buffer; false at the end of
-    /// the file. It does not repeat the read, because the writer of a pipe may wait for an effect
+    /// Reads once, so that the buffer then has up to `need` bytes or more. Returns false at the end
+    /// of the file. The read is not repeated, because the writer of a pipe may wait for an effect
     /// of its bytes so far.
     fn read_more(&mut self, need: usize) -> io::Result<bool> {
         self.buffer.drain(..self.used);
@@ -193,14 +194,14 @@ impl FileReader {
 pub struct FileWriter {
     path: String,
     file: File,
-    /// Bytes that are in the file.
+    /// Bytes that were written to the file.
     written: u64,
     buffer: Vec<u8>,
-    /// End offsets of the packets in the buffer.
+    /// For each packet in the buffer, the offset of its end.
     ends: Vec<usize>,
-    /// Whole packets that are in the file.
+    /// Number of packets that are completely in the file.
     completed: u64,
-    /// Packets that could not be written.
+    /// Number of packets that could not be written.
     lost: u64,
     format: CaptureFileFormat,
 }
@@ -216,7 +217,7 @@ impl FileWriter {
     /// pcapng records.
     ///
     /// # Errors
-    /// [`OpenCause::File`].
+    /// [`OpenCause::File`] if the file cannot be created.
     pub fn create(path: &str, interfaces: &[&str]) -> Result<Self, OpenCause> {
         let failed = |source| OpenCause::File { path: path.to_owned(), source };
         let file = File::create(path).map_err(failed)?;
@@ -236,13 +237,13 @@ impl FileWriter {
         &self.path
     }
 
-    /// Packets handed to the system so far; later packets wait in the buffer.
+    /// Number of packets that were written to the file so far. Later packets wait in the buffer.
     #[must_use]
     pub fn completed(&self) -> u64 {
         self.completed
     }
 
-    /// Packets that could not be written, for example because the disk was full.
+    /// Number of packets that could not be written, for example because the disk was full.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost
@@ -252,7 +253,8 @@ impl FileWriter {
     /// direction.
     ///
     /// # Errors
-    /// The system's error, such as a full disk.
+    /// The system's error if the buffer had to be written and could not, for example because the
+    /// disk is full.
     pub fn packet(
         &mut self,
         interface: usize,
@@ -287,7 +289,7 @@ impl FileWriter {
     /// written packet is cut off again, so that the file stays readable.
     ///
     /// # Errors
-    /// The system's error.
+    /// The system's error if the buffer could not be written.
     pub fn flush(&mut self) -> io::Result<()> {
         let (taken, result) = write_partially(&mut self.file, &self.buffer);
         let whole = self.ends.partition_point(|&end| end <= taken);
@@ -304,13 +306,14 @@ impl FileWriter {
     }
 
     fn truncate_to(&mut self, len: u64) {
-        // Pipes and devices cannot be truncated; a failure here loses no further packets.
+        // Pipes and devices cannot be truncated. A failure here loses no further packets.
         let cut = self.file.set_len(len).and_then(|()| self.file.seek(SeekFrom::Start(len)));
         self.written = cut.unwrap_or(self.written);
     }
 }
 
-/// Writes until all is written or the system refuses; returns the number of bytes written.
+/// Writes until all bytes are written or the system refuses. Returns the number of bytes written,
+/// and the error, if any.
 fn write_partially(file: &mut File, bytes: &[u8]) -> (usize, io::Result<()>) {
     let mut taken = 0;
     while taken < bytes.len() {
@@ -326,7 +329,8 @@ fn write_partially(file: &mut File, bytes: &[u8]) -> (usize, io::Result<()>) {
 
 impl Drop for FileWriter {
     fn drop(&mut self) {
-        // A caller that needs the error calls `flush` first; `drop` cannot report it.
+        // The error is ignored, because `drop` cannot report it. A caller that needs it calls
+        // `flush` first.
         let _ = self.flush();
     }
 }

@@ -16,29 +16,31 @@ const HUGE_PAGE_BYTES: u64 = 2 << 20;
 pub enum ErrorClass {
     /// The command is wrong: a name, value or file.
     Usage,
-    /// The machine lacks something: a privilege, a kernel feature, an interface.
+    /// The machine lacks a privilege, a kernel feature, an interface, or something else that the
+    /// port needs.
     Machine,
-    /// The port was lost while in use.
+    /// The interface, device or program behind the port was lost while the port was in use.
     Peer,
 }
 
-/// Every code that [`OpenError::code`] and [`RunError::code`] give.
+/// Every code that [`OpenError::code`] and [`RunError::code`] return.
 pub const CODES: &[&str] = &[
     "SR0101", "SR0102", "SR0103", "SR0104", "SR0105", "SR0106", "SR0107", "SR0108", "SR0109",
     "SR0110", "SR0111", "SR0112", "SR0199", "SR0201", "SR0202", "SR0203", "SR0204", "SR0401",
     "SR0402", "SR0499",
 ];
 
-/// The commands that grant, once, the capabilities that ports need. The grant is to a copy of the
-/// program that only a group may execute, since its users can read and change all traffic. The
-/// commands list every capability, since setcap removes those that are not listed.
+/// The commands that grant, once, the capabilities that ports need. They grant them to a copy of
+/// the program, which only the members of a group may execute, since these users can read and
+/// change all traffic. The commands list every capability, since setcap removes those that it does
+/// not list.
 pub const GRANT_COMMANDS: &str = "sudo groupadd -f slipring && \
      sudo install -g slipring -m 750 \"$(command -v slipring)\" /usr/local/bin/slipring-net && \
      sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock+ep /usr/local/bin/slipring-net && \
      sudo usermod -aG slipring \"$USER\"";
 
-/// Whether this process is in a user namespace other than the initial one. The kernel loads no BPF
-/// programs there, whatever capabilities the process has.
+/// Returns whether this process is in a user namespace other than the initial one. There the kernel
+/// loads no BPF programs, whatever capabilities the process has.
 #[must_use]
 pub fn in_user_namespace() -> bool {
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
@@ -105,7 +107,7 @@ pub enum OpenCause {
 }
 
 impl OpenError {
-    /// An error of the port `port`.
+    /// Creates the error of the port `port`.
     pub fn new(port: impl fmt::Display, cause: impl Into<OpenCause>) -> Self {
         Self { port: port.to_string(), cause: Box::new(cause.into()) }
     }
@@ -148,8 +150,8 @@ impl OpenError {
                 "take packet:IF with --shared, which needs no BPF, or run it outside of the container".into()
             }
             OpenCause::Privilege { .. } => format!("run as root, or once: {GRANT_COMMANDS}; then log in again, and run slipring-net"),
-            // Access to the device node is denied: by its permissions, or by the device rules of
-            // the process's control group.
+            // Access to the device node is denied, by its permissions or by the device rules of the
+            // process's control group.
             OpenCause::ClosedNode { path, source } if source.raw_os_error() == Some(libc::EACCES) => {
                 format!("open it to everybody, as udev does: sudo chmod 0666 {path}")
             }
@@ -251,12 +253,12 @@ pub enum RunCause {
 }
 
 impl RunError {
-    /// An error of the port `port`.
+    /// Creates the error of the port `port`.
     pub fn new(port: impl fmt::Display, cause: impl Into<RunCause>) -> Self {
         Self { port: port.to_string(), cause: cause.into() }
     }
 
-    /// A system call failed.
+    /// Creates the error for a system call that failed.
     pub fn system(port: impl fmt::Display, what: &'static str, source: io::Error) -> Self {
         Self::new(port, RunCause::System { what, source })
     }

@@ -17,7 +17,8 @@ use slipring_ring::{KernRing, Region, SlotFlags, SlotIdx, SyncFault};
 use crate::error::RunCause;
 use crate::stats::{DropCause, QueueCounters, TrafficCounts};
 
-/// A memory range, laid out as `struct iovec`. Plain numbers, so it may move between threads.
+/// A memory range, laid out as `struct iovec`. It consists of plain numbers, so it may move between
+/// threads.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IoVec {
@@ -42,7 +43,7 @@ impl IoVec {
     }
 }
 
-/// One frame of a run.
+/// One frame of a run of frames.
 #[derive(Debug, Clone, Copy)]
 struct GatherFrame {
     slot: SlotIdx,
@@ -51,11 +52,11 @@ struct GatherFrame {
     len: u32,
 }
 
-/// A run of sendable frames.
+/// A run of consecutive frames that can be sent.
 ///
 /// # Invariants
 /// 1. Every part is within a buffer of `region`, which lives as long as this value. So the kernel
-///    may read parts at any time; a program that breaks the ring protocol can only make the kernel
+///    may read parts at any time. A program that breaks the ring protocol can only make the kernel
 ///    read other bytes of the region.
 /// 2. Parts of one frame follow each other in `parts`.
 #[derive(Debug)]
@@ -65,7 +66,7 @@ pub(crate) struct GatherList {
     frames: Vec<GatherFrame>,
     /// The slot after the last slot of the run.
     end: SlotIdx,
-    /// Why the frame before `end` is not in the run.
+    /// Why the frame before `end` cannot be sent; `None` if it is in the run.
     refused: Option<DropCause>,
 }
 
@@ -165,11 +166,11 @@ impl GatherList {
 /// Sends what the program released on `ring` and frees completed slots.
 ///
 /// `send` gets a run of frames and returns how many of them are finished: sent, or dropped and
-/// counted. If it returns fewer than all, the kernel takes no more now, and the remaining frames
-/// stay with the driver for the next call.
+/// counted. If it returns fewer than all, the kernel takes no more at this time, and the remaining
+/// frames stay with the driver for the next call.
 ///
 /// # Errors
-/// [`RunCause::Ring`] on impossible indices, and the errors of `send`.
+/// [`RunCause::Ring`] if the program's indices are impossible; also the errors of `send`.
 pub(crate) fn transmit(
     ring: &mut KernRing,
     gather: &mut GatherList,
@@ -229,8 +230,8 @@ mod tests {
             self.tx.advance(1);
         }
 
-        /// Sends at most `room` frames; returns the lengths of the sent frames, with their numbers
-        /// of parts.
+        /// Sends at most `room` frames. For each sent frame, returns its length and its number of
+        /// parts.
         fn transmit(&mut self, room: usize) -> Vec<(u32, usize)> {
             let mut sent = Vec::new();
             transmit(&mut self.kern, &mut self.gather, 4000, &self.counters, |run| {

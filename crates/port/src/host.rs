@@ -13,10 +13,10 @@
 //! programs attached, and the port owns the pair, so dropping the port restores the interface.
 //!
 //! U is in a network namespace that only the port's sockets keep alive. When the process ends for
-//! any reason, the kernel removes the namespace, and so U and its peer K. It does that in the
-//! background, a moment later. Creating a namespace requires CAP_SYS_ADMIN. Without it, U is in the
-//! same namespace as K, and the pair of a killed process remains until the next port of an
-//! interface is opened ([`remove_stale`]).
+//! any reason, the kernel removes the namespace, and so U and its peer K. The kernel does that in
+//! the background, so it takes a moment. Creating a namespace requires CAP_SYS_ADMIN. Without it, U
+//! is in the same namespace as K. Then the pair of a killed process remains until the next port of
+//! an interface is opened ([`remove_stale`]).
 //!
 //! The pair has a queue for each host ring; all frames of a flow use the same queue.
 //!
@@ -65,8 +65,8 @@ fn pairs([to_host, from_host]: [u32; 2]) -> u32 {
     to_host.max(from_host).max(1)
 }
 
-/// Returns the number of host rings of an interface, given the requested `[to_host, from_host]`: at
-/// most as many as the interface has itself, as in netmap.
+/// Returns the number of host rings of an interface, given the requested `[to_host, from_host]`.
+/// Each is at least 1, and at most the number of the interface's queues.
 #[must_use]
 pub fn rings(iface: &Iface, [to_host, from_host]: [u32; 2]) -> [u32; 2] {
     let most = iface.rx_queues.max(iface.tx_queues).max(1);
@@ -76,7 +76,7 @@ pub fn rings(iface: &Iface, [to_host, from_host]: [u32; 2]) -> [u32; 2] {
 /// Opens the host's side of interface `ifname`.
 ///
 /// # Errors
-/// [`OpenError`], usually because privileges or tcx (Linux 6.6) are missing.
+/// [`OpenError`], usually because a privilege or tcx (Linux 6.6) is missing.
 pub fn open(
     shown: &str,
     ifname: &str,
@@ -95,7 +95,8 @@ pub fn open(
     let user = &guard.pair.user;
     let open = || xdp::open_redirected(shown, user, None, region, &inner, beyond);
     let mut port = guard.pair.enter_user_netns(open).map_err(failed)??;
-    // The redirect begins only now that a socket exists that receives the frames.
+    // The redirection begins only now, because before this no socket could have received the
+    // frames.
     let redirected = redirect(iface.index, guard.pair.kernel_index).map_err(failed)?;
     guard.redirected.set(redirected).expect("the guard is new, and only set here");
     port.info.kind = "host";
@@ -114,8 +115,8 @@ pub fn open(
     Ok(port)
 }
 
-/// Restores the interface. The programs are detached first, so that no frame of the host is
-/// redirected to a pair that no longer exists.
+/// Restores the interface when it is dropped. The programs are detached before the pair is removed,
+/// so that no frame of the host is redirected to a pair that no longer exists.
 #[derive(Debug)]
 struct HostRingsGuard {
     redirected: OnceLock<HostRedirected>,

@@ -63,7 +63,7 @@ impl Iface {
     /// Returns how long the interface delays its interrupts.
     ///
     /// # Errors
-    /// The kernel's error, usually EOPNOTSUPP.
+    /// The kernel's error, usually EOPNOTSUPP, because the driver cannot tell.
     pub fn coalescing(&self) -> io::Result<Coalescing> {
         let socket = sys::control_socket()?;
         let (rx_usecs, rx_frames, adaptive_rx) = sys::coalescing(&socket, &self.name)?;
@@ -73,7 +73,8 @@ impl Iface {
     /// Looks an interface up in this thread's network namespace.
     ///
     /// # Errors
-    /// [`OpenCause::NoInterface`], or [`OpenCause::System`] when the kernel does not answer.
+    /// [`OpenCause::NoInterface`] if no interface has this name; [`OpenCause::System`] if the
+    /// kernel does not answer.
     pub fn find(name: &str) -> Result<Self, OpenCause> {
         let none = || OpenCause::NoInterface { ifname: name.to_owned() };
         if name.is_empty() || name.len() > MAX_NAME_LEN || name.contains('\0') {
@@ -110,23 +111,24 @@ impl Iface {
         })
     }
 
-    /// Refuses an interface that is down.
+    /// Returns an error if the interface was down when it was looked up.
     ///
     /// # Errors
-    /// [`OpenCause::Down`].
+    /// [`OpenCause::Down`] if it was.
     pub fn require_up(&self) -> Result<(), OpenCause> {
         if self.up { Ok(()) } else { Err(OpenCause::Down { ifname: self.name.clone() }) }
     }
 
-    /// Whether a default route of this network namespace uses the interface: a port that takes such
-    /// an interface from the host may cut off the machine.
+    /// Returns whether a default route of this network namespace uses the interface. A port that
+    /// takes such an interface from the host may cut off the machine.
     #[must_use]
     pub fn default_route(&self) -> bool {
         route::has_default(&self.name)
     }
 
-    /// Whether the "hardware" is the kernel itself. It leaves checksums and segmentation of its own
-    /// packets undone, since nothing can damage such packets on the way.
+    /// Returns whether the kernel itself, and not hardware, is behind the interface. Then checksums
+    /// and segmentation of packets may be left undone, since nothing can damage such packets on the
+    /// way.
     #[must_use]
     pub fn is_software(&self) -> bool {
         const SOFTWARE: [&str; 12] = [
@@ -146,7 +148,7 @@ impl Iface {
         self.loopback || SOFTWARE.contains(&self.driver.as_str())
     }
 
-    /// Whether the interface is up now; `None` when it no longer exists.
+    /// Returns whether the interface is up now; `None` if it no longer exists.
     #[must_use]
     pub fn is_up_now(&self) -> Option<bool> {
         let socket = sys::control_socket().ok()?;
@@ -169,7 +171,7 @@ pub struct Promisc {
 /// Makes an interface receive frames for other hosts.
 ///
 /// # Errors
-/// [`OpenCause::Privilege`] without CAP_NET_RAW, else [`OpenCause::System`].
+/// [`OpenCause::Privilege`] without CAP_NET_RAW; [`OpenCause::System`] for other errors.
 pub fn promiscuous(index: u32) -> Result<Promisc, OpenCause> {
     sys::promiscuous_socket(index).map(|socket| Promisc { _socket: socket }).map_err(|source| {
         match source.raw_os_error() {

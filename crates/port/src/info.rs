@@ -9,18 +9,18 @@ pub struct PortInfo {
     pub name: String,
     /// The port's kind, as its name shows it: `xdp`, `packet`, `pipe`, `host`, …
     pub kind: &'static str,
-    /// The mode in use, which the first line of every program's output shows.
+    /// The mode in use. The first line of every program's output shows it.
     pub mode: PortMode,
     /// What the port can do.
     pub caps: PortCaps,
-    /// Hardware address, if the port has one.
+    /// Hardware address; `None` if the port has none.
     pub mac: Option<[u8; 6]>,
-    /// MTU of the interface, if the port has one.
+    /// MTU of the interface in bytes; `None` if the port has no interface.
     pub mtu: Option<u32>,
 }
 
 impl fmt::Display for PortInfo {
-    /// `xdp:veth0 kind=xdp mode=native …`
+    /// Formats the description as one line: `xdp:veth0 kind=xdp mode=native …`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} kind={}{}", self.name, self.kind, self.mode)
     }
@@ -75,7 +75,7 @@ pub struct PortCaps {
     pub rx: bool,
     /// Whether the port sends.
     pub tx: bool,
-    /// Longest packet, in bytes without CRC, over all slots of a chain.
+    /// Longest packet, in bytes without CRC. It may take several slots.
     pub max_packet: u32,
     /// Longest part of a packet that one tx slot should carry, in bytes.
     pub max_slot: u32,

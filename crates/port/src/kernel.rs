@@ -41,8 +41,8 @@ pub use sys::control;
 
 pub use crate::error::DEVICE_PATH;
 
-/// The default device: the one of the daemon that uses `run_dir`, if that daemon is running (its
-/// pipes and switches are found there too); otherwise [`DEVICE_PATH`].
+/// Returns the default device. That is the device of the daemon that uses `run_dir`, if the daemon
+/// is running, because its pipes and switches are found there too; otherwise [`DEVICE_PATH`].
 #[must_use]
 pub fn default_device(run_dir: &Path) -> PathBuf {
     let daemons = run_dir.join("netmap");
@@ -53,22 +53,23 @@ pub fn default_device(run_dir: &Path) -> PathBuf {
 /// Maximum number of slots per packet, as in netmap.
 const MAX_FRAGMENTS: u32 = 64;
 
-/// Opens a port of a netmap device: the one in `name`, or else `device`.
+/// Opens a port of a netmap device. The device is the one in `name`; if `name` has none, it is
+/// `device`.
 ///
 /// # Errors
-/// [`OpenError`]: no device, no such port, the port is busy, or the device reports impossible
-/// memory.
+/// [`OpenError`] if the device or the port does not exist, the port is busy, or the device reports
+/// impossible memory.
 pub fn open(shown: &str, name: &PortName, device: &Path) -> Result<Port, OpenError> {
     let device = name.device.as_deref().map_or(device, Path::new);
     open_at(shown, name, device).map_err(|cause| OpenError::new(shown, cause))
 }
 
-/// Checks whether `name` of `device` could be opened, as far as this shows without a bind: the
-/// device node, the right to the port, and whether the port exists. A switch's port and a pipe's
-/// end need not exist, since binding creates them.
+/// Checks whether `name` of `device` could be opened, as far as this can be found out without a
+/// bind: by the device node, the right to use the port, and the existence of the port. A switch's
+/// port and a pipe's end need not exist, since binding creates them.
 ///
 /// # Errors
-/// Same as [`open`].
+/// Same as for [`open`].
 pub fn probe(shown: &str, name: &PortName, device: &Path) -> Result<(), OpenError> {
     bind::probe(name, device).map_err(|cause| OpenError::new(shown, cause))
 }
@@ -76,7 +77,8 @@ pub fn probe(shown: &str, name: &PortName, device: &Path) -> Result<(), OpenErro
 fn open_at(shown: &str, name: &PortName, device: &Path) -> Result<Port, OpenCause> {
     let bounds = bind_all(name, device)?;
     let is_monitor = name.flags.is_monitor();
-    // Every monitor is private to its opener, and so is the memory of a monitor that copies frames.
+    // Each opener has a monitor of its own. If the monitor copies frames, its memory belongs to
+    // that opener too.
     let laid: Vec<BoundMemory> = match is_monitor {
         true => bounds.chunks(1).map(layouts).collect::<Result<Vec<_>, _>>()?.concat(),
         false => layouts(&bounds)?,
@@ -86,7 +88,7 @@ fn open_at(shown: &str, name: &PortName, device: &Path) -> Result<Port, OpenCaus
     let iface = name.pipe.is_none().then(|| Iface::find(&name.name).ok()).flatten();
     let mut queues = Vec::new();
     for (bound, (pair, region)) in bounds.into_iter().zip(&laid) {
-        // A monitor's tx ring only exists for the sake of the layout.
+        // A monitor never sends: its tx ring exists only because every port has one.
         let pair = BoundRings { tx: pair.tx.filter(|_| !is_monitor), ..*pair };
         let queue = KernelQueue::new(shown, bound.into_file(), &pair, [region, &none])?;
         let queue = if is_monitor { queue.watching() } else { queue };
@@ -117,14 +119,15 @@ fn layouts(bounds: &[KernelBinding]) -> Result<Vec<BoundMemory>, OpenCause> {
     Ok(pairs.into_iter().map(|pair| (pair, region.clone())).collect())
 }
 
-/// Binds each ring pair; the first bind returns how many there are.
+/// Binds each ring pair separately. The first bind reports how many there are.
 fn bind_all(name: &PortName, device: &Path) -> Result<Vec<KernelBinding>, OpenCause> {
     let first = KernelBinding::new(name, device)?;
     let singles = first.ring_pairs(name.rings);
     if singles.len() <= 1 {
         return Ok(vec![first]);
     }
-    // An exclusive bind of all rings would conflict with one per ring.
+    // The first bind is dropped, because an exclusive bind of all rings would conflict with one
+    // bind per ring.
     drop(first);
     let mut single = name.clone();
     let bind = |rings| {
@@ -142,7 +145,7 @@ fn info(
     buf_size: u32,
 ) -> PortInfo {
     let mode = PortMode::new().with("mode", "netmap").with("device", device.display());
-    // The device does not report which frame lengths an interface refuses.
+    // The device does not report the longest frame that an interface accepts.
     let longest =
         iface.as_ref().map_or(u32::MAX, |iface| iface.mtu.saturating_add(MAX_LINK_HEADER_LEN));
     PortInfo {
@@ -162,7 +165,7 @@ fn info(
     }
 }
 
-/// The error for an impossible answer of the device.
+/// Builds the error for an impossible answer of the device.
 fn protocol_error(what: &str) -> OpenCause {
     let source = std::io::Error::new(std::io::ErrorKind::InvalidData, what.to_owned());
     OpenCause::System { what: "make sense of what the netmap device says", source }

@@ -7,29 +7,32 @@ use std::os::fd::OwnedFd;
 pub struct DelegatedQueue {
     /// The AF_XDP socket: it has the kernel's rings, and a system call on it kicks the kernel.
     pub socket: OwnedFd,
-    /// Offset in the region, in bytes, of the words by which both processes take turns.
+    /// Offset of the words by which both processes take turns: in bytes from the start of the
+    /// region.
     pub words: u64,
-    /// Entries of each of the kernel's rings.
+    /// Number of entries of each of the kernel's rings.
     pub cells: u32,
-    /// Bytes of the longest frame that is sent.
+    /// Length of the longest frame that can be sent, in bytes.
     pub max_slot_len: u32,
-    /// Whether frames come from the kernel itself, so that checksums may be unfinished.
+    /// Whether frames come from the kernel itself, not from hardware. Then checksums may be
+    /// unfinished.
     pub software: bool,
-    /// Whether the kernel copies no frames.
+    /// Whether the queue is in zero-copy mode.
     pub zero_copy: bool,
 }
 
-/// A queue that can be lent. The borrower and this process take turns sync by sync: each skips its
-/// own sync of a direction while its peer is syncing that direction.
+/// A queue that can be lent. The borrower and this process take turns sync by sync. Each skips its
+/// own sync of a direction while the other one is syncing that direction.
 pub trait QueueLender {
     /// Lends both directions to the program with number `client_id`; `None` if programs cannot sync
-    /// them.
+    /// this queue.
     fn lend(&mut self, client_id: u32) -> Option<DelegatedQueue>;
 
     /// Ends the loan to the program `client_id`, even in the middle of a sync. The program may keep
     /// the descriptor and the mappings, so the shared words are not trusted from then on.
     fn revoke(&mut self, client_id: u32);
 
-    /// Sets whether only this process may sync; false while a program is still syncing.
+    /// Sets whether only this process may sync. Returns false if a program is still in the middle
+    /// of a sync.
     fn set_host_only(&mut self, keep: bool) -> bool;
 }

@@ -1,9 +1,9 @@
 //! Watches whether a port's interface is up.
 //!
-//! A port survives its interface being set down, as a netmap port does: nothing arrives meanwhile,
-//! and frames to send wait in the ring. A sync learns from the kernel that the interface is down.
-//! The kernel announces that the interface is up again only to listeners of rtnetlink, so each port
-//! listens there, and nothing has to poll.
+//! A port survives its interface being set down, as a netmap port does: until the interface is up
+//! again, nothing arrives, and frames to send wait in the ring. A sync learns from the kernel that
+//! the interface is down. The kernel announces that the interface is up again only to listeners of
+//! rtnetlink. So each port listens there, and nothing has to poll.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -26,15 +26,17 @@ pub(crate) struct LinkWatch {
     down: bool,
     /// Whether an interface that is down ends the port.
     ends_when_down: bool,
-    /// Whether this interface or another one has changed since [`Self::take_changed`].
+    /// Whether this interface or another one has changed since the last call of
+    /// [`Self::take_changed`].
     changed: bool,
 }
 
 impl LinkWatch {
-    /// Listens for changes of `iface`. With `ends`, an interface that is down is an error.
+    /// Listens for changes of `iface`. If `ends` is true, an interface that is down is an error.
     ///
     /// # Errors
-    /// [`OpenCause::Down`] with `ends`; the kernel's error if there is no netlink socket.
+    /// [`OpenCause::Down`] if `ends` is true and the interface is down; [`OpenCause::System`] if
+    /// there is no netlink socket.
     pub(crate) fn watch(iface: &Iface, ends: bool) -> Result<Self, OpenCause> {
         if ends {
             iface.require_up()?;
@@ -44,7 +46,7 @@ impl LinkWatch {
             what: "listen for changes of the interface",
             source,
         })?;
-        // Queried again, since the state may have changed before the subscription.
+        // The state is queried again, since it may have changed before the subscription.
         Ok(Self {
             events,
             index: iface.index,
@@ -54,18 +56,18 @@ impl LinkWatch {
         })
     }
 
-    /// Whether the interface is down, as of the last query.
+    /// Returns whether the interface was down at the last query.
     #[inline(always)]
     pub(crate) fn is_down(&self) -> bool {
         self.down
     }
 
-    /// Whether an interface that is down ends the port.
+    /// Returns whether an interface that is down ends the port.
     pub(crate) fn ends_when_down(&self) -> bool {
         self.ends_when_down
     }
 
-    /// Readable when something has changed.
+    /// Returns a descriptor that is readable when an interface has changed.
     pub(crate) fn events(&self) -> BorrowedFd<'_> {
         self.events.as_fd()
     }
@@ -75,7 +77,7 @@ impl LinkWatch {
         let (mut bytes, mut any) = ([0; 4096], false);
         loop {
             match rustix::io::read(&self.events, &mut bytes) {
-                // Some events were lost, so there may have been more.
+                // `NOBUFS`: the kernel has discarded events, so there may have been changes.
                 Ok(_) | Err(Errno::NOBUFS) => any = true,
                 Err(Errno::INTR) => {}
                 Err(_) => break,
@@ -93,7 +95,7 @@ impl LinkWatch {
     /// Records that the kernel reported the interface as down.
     ///
     /// # Errors
-    /// [`RunCause::WentDown`] if a link that is down ends the port.
+    /// [`RunCause::WentDown`] if an interface that is down ends the port.
     pub(crate) fn mark_down(&mut self) -> Result<(), RunCause> {
         self.down = true;
         if self.ends_when_down { Err(RunCause::WentDown) } else { Ok(()) }
@@ -105,11 +107,12 @@ impl LinkWatch {
         std::mem::take(&mut self.down)
     }
 
-    /// Queries the kernel; returns whether the interface has come up since it was last known to be
-    /// down.
+    /// Asks the kernel for the state. Returns whether the interface has come up since it was last
+    /// known to be down.
     ///
     /// # Errors
-    /// [`RunCause::Vanished`] when it does not exist, and those of [`Self::mark_down`].
+    /// [`RunCause::Vanished`] if the interface no longer exists; also the errors of
+    /// [`Self::mark_down`].
     pub(crate) fn query(&mut self) -> Result<bool, RunCause> {
         let asked = netdevice::index_to_name(&self.events, self.index).map_err(io::Error::from);
         match asked.and_then(|name| iface::flags(&self.events, &name)) {

@@ -6,11 +6,11 @@
 //!                                                 tx_sync, rx_sync: no system call,
 //!                                                 unless a party sleeps
 //! ```
-//! A pipe with several rings has a connection per ring pair, so that each queue can have a thread
-//! of its own. Dropping a connection returns everything to the daemon.
+//! A pipe with several rings has one connection per ring pair, so that each queue can have a
+//! separate thread. Dropping a connection returns its rings to the daemon.
 //!
-//! Not for pipes within this process (`pipe.rs`), nor for ends that several programs share, which
-//! are opened through the device (`kernel.rs`).
+//! Not for pipes within this process (`pipe.rs`), and not for ends that several programs share
+//! (`kernel.rs` opens those through the device).
 
 mod end;
 
@@ -41,7 +41,7 @@ pub fn socket_path(run_dir: &Path) -> PathBuf {
     run_dir.join(SOCKET_NAME)
 }
 
-/// Whether a daemon listens at `socket`; it may still refuse the pipe.
+/// Returns whether a daemon listens at `socket`. It may still refuse the pipe.
 #[must_use]
 pub fn is_served(socket: &Path) -> bool {
     match NativeClient::connect(socket) {
@@ -52,8 +52,8 @@ pub fn is_served(socket: &Path) -> bool {
     }
 }
 
-/// Whether a daemon listens at `socket` that is known to be in another network namespace than this
-/// process.
+/// Returns whether a daemon listens at `socket`, and is known to be in another network namespace
+/// than this process.
 #[must_use]
 pub fn serves_other_network(socket: &Path) -> bool {
     let network = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/net")).ok();
@@ -77,7 +77,7 @@ pub fn serves_other_network(socket: &Path) -> bool {
 /// Opens an end of a pipe at the native socket `socket`.
 ///
 /// # Errors
-/// [`OpenCause`]: there is no daemon, it refuses, or another process syncs a ring of this end.
+/// [`OpenCause`] if there is no daemon, it refuses, or another process syncs a ring of this end.
 pub fn open(shown: &str, name: &PortName, socket: &Path) -> Result<Port, OpenCause> {
     let ends = bind_ends(name, socket)?;
     let slots = ends.iter().map(|end| end.tx.num_slots().max(end.rx.num_slots())).max();
@@ -106,15 +106,16 @@ pub fn open(shown: &str, name: &PortName, socket: &Path) -> Result<Port, OpenCau
 /// Binds the ends of a pipe's ring pairs.
 ///
 /// # Errors
-/// Same as [`open`].
+/// Same as for [`open`].
 pub fn bind_ends(name: &PortName, socket: &Path) -> Result<Vec<NativeEnd>, OpenCause> {
     let first = NativeBinding::new(name, socket)?;
     let pairs = first.granted.nr_tx_rings.max(first.granted.nr_rx_rings);
     if name.rings != RingSelection::All || pairs <= 1 {
         return Ok(vec![first.into_end()?]);
     }
-    // An exclusive bind of all rings would conflict with one bind per ring. Objects that the first
-    // bind created persist until one of their rings is bound.
+    // The first bind is dropped, because an exclusive bind of all rings would conflict with one
+    // bind per ring. Objects that the first bind has created stay until one of their rings is
+    // bound.
     let mut single = name.clone();
     let mut bind = |rings| {
         single.rings = rings;
@@ -124,7 +125,7 @@ pub fn bind_ends(name: &PortName, socket: &Path) -> Result<Vec<NativeEnd>, OpenC
     (0..pairs).map(|ring| bind(RingSelection::One(ring))).collect()
 }
 
-/// A connection with bound rings.
+/// A connection to the daemon, with bound rings.
 struct NativeBinding {
     client: NativeClient,
     granted: NmreqRegister,
@@ -162,7 +163,7 @@ impl NativeBinding {
     }
 }
 
-/// There is no daemon at `socket`, or none that can be trusted.
+/// Builds the error for a socket without a daemon, or with a daemon that cannot be trusted.
 fn connect_error(socket: &Path, source: io::Error) -> OpenCause {
     match TrustError::of(&source) {
         Some(why) => OpenCause::Setting { reason: why.to_string(), help: why.help() },
@@ -170,7 +171,8 @@ fn connect_error(socket: &Path, source: io::Error) -> OpenCause {
     }
 }
 
-/// The error of a refused loan: only one program at a time may sync a ring in its own process.
+/// Builds the error for a refused loan. The usual reason: only one program at a time may sync a
+/// ring in its own process.
 fn delegation_error(source: io::Error) -> OpenCause {
     match source.raw_os_error() {
         Some(libc::EBUSY) => OpenCause::Setting {
@@ -185,7 +187,7 @@ fn system_error(what: &'static str) -> impl Fn(io::Error) -> OpenCause {
     move |source| OpenCause::System { what, source }
 }
 
-/// The error for an impossible answer of the daemon.
+/// Builds the error for an impossible answer of the daemon.
 fn protocol_error(what: &str) -> OpenCause {
     system_error("make sense of what the daemon says")(io::Error::new(
         io::ErrorKind::InvalidData,
@@ -200,7 +202,7 @@ struct NativeQueue {
     counters: Arc<QueueCounters>,
 }
 
-/// Adds a slot to the counts.
+/// Adds the packet and the bytes of a slot to the counts.
 #[inline(always)]
 fn count(sum: &mut TrafficCounts, slot: slipring_ring::Slot) {
     sum.bytes += u64::from(slot.len);

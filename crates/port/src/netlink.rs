@@ -28,17 +28,17 @@ pub struct Netlink {
 /// A link as the kernel lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetlinkLink {
-    /// Interface index.
+    /// The interface index, which is the link's number in other calls.
     pub index: u32,
-    /// Interface name.
+    /// The name of the interface, at most 15 bytes.
     pub name: String,
     /// Whether the link is set up.
     pub up: bool,
     /// MTU in bytes.
     pub mtu: u32,
-    /// `veth`, `tun`, …; empty for hardware.
+    /// Kind of the link, such as `veth` or `tun`; empty for hardware.
     pub kind: String,
-    /// Frames that the kernel dropped instead of sending them on it.
+    /// Number of frames for this link that the kernel dropped instead of sending them.
     pub tx_dropped: u64,
 }
 
@@ -46,7 +46,7 @@ impl Netlink {
     /// Opens a connection.
     ///
     /// # Errors
-    /// The kernel's error.
+    /// The kernel's error, if no netlink socket can be opened.
     pub fn open() -> io::Result<Self> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind_auto()?;
@@ -54,11 +54,11 @@ impl Netlink {
         Ok(Self { socket })
     }
 
-    /// Creates a pair of veth links; `peer` is moved to the namespace `peer_netns`, if given. Both
-    /// links are down. Links in this namespace assign themselves no IPv6 addresses.
+    /// Creates a pair of veth links. If `peer_netns` is given, `peer` is created in that namespace.
+    /// Both links are down. Links in this namespace assign themselves no IPv6 addresses.
     ///
     /// # Errors
-    /// The kernel's error: `AlreadyExists`, `PermissionDenied`, …
+    /// The kernel's error, such as `AlreadyExists` or `PermissionDenied`.
     pub fn add_veth(
         &self,
         name: &str,
@@ -68,8 +68,8 @@ impl Netlink {
         self.add_veth_with_queues(name, peer, peer_netns, [1; 2])
     }
 
-    /// Like [`Self::add_veth`], with `tx` TX queues and `rx` RX queues on the link; its peer has
-    /// `rx` TX queues and `tx` RX queues.
+    /// Like [`Self::add_veth`], but the link has `tx` tx queues and `rx` rx queues. Its peer has
+    /// `rx` tx queues and `tx` rx queues.
     ///
     /// # Errors
     /// Same as [`Self::add_veth`].
@@ -100,11 +100,11 @@ impl Netlink {
         if peer_netns.is_none() { self.disable_ipv6_autoconf(peer) } else { Ok(()) }
     }
 
-    /// Keeps a link from assigning itself IPv6 addresses, and so from sending by itself. The kernel
-    /// accepts the setting only once the link exists.
+    /// Keeps a link from assigning itself IPv6 addresses, and so from sending packets by itself.
+    /// The kernel accepts the setting only once the link exists.
     ///
     /// # Errors
-    /// The kernel's error; none if it has no IPv6.
+    /// The kernel's error. A kernel without IPv6 is no error.
     pub fn disable_ipv6_autoconf(&self, name: &str) -> io::Result<()> {
         let mut link = link_message(name);
         link.attributes.push(no_autoconf_attribute());
@@ -143,7 +143,7 @@ impl Netlink {
         self.request(RouteNetlinkMessage::SetLink(link), 0)
     }
 
-    /// Sets how many frames the kernel queues towards a link.
+    /// Sets how many frames may wait in the kernel's queue of a link.
     ///
     /// # Errors
     /// The kernel's error.
@@ -163,7 +163,7 @@ impl Netlink {
         self.request(RouteNetlinkMessage::SetLink(link), 0)
     }
 
-    /// Gives a link an address with a prefix of this length.
+    /// Adds an address to a link; `prefix_len` is the length of its prefix in bits.
     ///
     /// # Errors
     /// The kernel's error.
@@ -180,7 +180,7 @@ impl Netlink {
         self.request(RouteNetlinkMessage::DelAddress(address_of(index, address, prefix_len)), 0)
     }
 
-    /// The addresses of a link, each with the length of its prefix.
+    /// Returns the addresses of a link, each with the length of its prefix in bits.
     ///
     /// # Errors
     /// The kernel's error.
@@ -198,7 +198,7 @@ impl Netlink {
         Ok(addresses)
     }
 
-    /// Adds a default route by `gateway`, out of this link.
+    /// Adds a default route through `gateway` and this link.
     ///
     /// # Errors
     /// The kernel's error.
@@ -217,7 +217,7 @@ impl Netlink {
         self.request(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
-    /// All links of this namespace.
+    /// Returns all links of this namespace.
     ///
     /// # Errors
     /// The kernel's error.
@@ -283,7 +283,7 @@ fn address_of(index: u32, address: IpAddr, prefix_len: u8) -> AddressMessage {
     message
 }
 
-/// Signals changes to links: readable after each.
+/// Receives link changes: its descriptor is readable after each change.
 #[derive(Debug)]
 pub struct LinkEvents {
     socket: Socket,
@@ -302,13 +302,13 @@ impl LinkEvents {
         Ok(Self { socket })
     }
 
-    /// Discards the events so far; returns whether there were any.
+    /// Discards the events received so far; returns whether there were any.
     pub fn clear(&self) -> bool {
         let mut any = false;
         loop {
             match self.socket.recv_from_full() {
                 Ok(_) => any = true,
-                // Some events were lost, so there may have been more.
+                // `ENOBUFS`: the kernel has discarded events, so there may have been changes.
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => any = true,
                 Err(_) => return any,
             }
@@ -322,7 +322,7 @@ impl AsFd for LinkEvents {
     }
 }
 
-/// Returns a link's own address: on a point-to-point link, the other address attribute is the
+/// Returns a link's own address. On a point-to-point link, the other address attribute is the
 /// peer's.
 fn local_address(attributes: &[AddressAttribute]) -> Option<IpAddr> {
     let found = |own: bool| {

@@ -29,7 +29,8 @@ impl Netns {
     /// # Errors
     /// `PermissionDenied` without CAP_SYS_ADMIN; see [`become_private_user`].
     pub fn new() -> io::Result<Self> {
-        // In a separate thread, which ends here: only that thread changes its namespace.
+        // A separate thread enters the new namespace and then ends. The namespace of the calling
+        // thread does not change.
         in_thread(|| {
             become_private()?;
             Self::current()
@@ -48,7 +49,7 @@ impl Netns {
     /// and processes that it starts belong to the namespace, wherever they are used later.
     ///
     /// # Errors
-    /// The error of entering, or of `work`.
+    /// The error of entering the namespace, or of `work`.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         in_thread(|| {
             self.enter()?;
@@ -59,7 +60,7 @@ impl Netns {
     /// Moves the calling thread into this namespace permanently.
     ///
     /// # Errors
-    /// The kernel's error.
+    /// The kernel's error, usually because a capability is missing.
     pub fn enter(&self) -> io::Result<()> {
         let network = Some(LinkNameSpaceType::Network);
         Ok(rustix::thread::move_into_link_name_space(self.fd.as_fd(), network)?)
@@ -84,8 +85,8 @@ pub fn become_private() -> io::Result<()> {
 /// that belongs to the user namespace. An ordinary user may do this, if the system allows it.
 ///
 /// # Errors
-/// The kernel's error: `InvalidInput` when the process has several threads; `PermissionDenied`, or
-/// ENOSPC, when the system does not allow it.
+/// `InvalidInput` if the process has several threads; `PermissionDenied` or ENOSPC if the system
+/// does not allow it.
 pub fn become_private_user() -> io::Result<()> {
     become_user(|_| 0)?;
     become_private()
@@ -95,7 +96,7 @@ pub fn become_private_user() -> io::Result<()> {
 /// in namespaces that it creates from now on. Programs that it runs have no additional rights.
 ///
 /// # Errors
-/// Same as [`become_private_user`].
+/// Same as for [`become_private_user`].
 pub fn become_own_user() -> io::Result<()> {
     become_user(|id| id)
 }
@@ -104,10 +105,11 @@ pub fn become_own_user() -> io::Result<()> {
 fn become_user(inside: fn(u32) -> u32) -> io::Result<()> {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     sys::unshare(UnshareFlags::NEWUSER)?;
-    // A program with file capabilities owns nothing below its own /proc/self, and could not write
-    // the maps. From here on, its rights end at the new namespace.
+    // A program with file capabilities does not own the files below its /proc/self, and could not
+    // write the maps. This makes it their owner. It is harmless, because the program's rights end
+    // at the new namespace.
     rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)?;
-    // An ordinary user may map their group only after giving up setgroups.
+    // An ordinary user may map a group only after setgroups was denied.
     std::fs::write("/proc/self/setgroups", "deny")?;
     std::fs::write("/proc/self/uid_map", format!("{} {uid} 1", inside(uid)))?;
     std::fs::write("/proc/self/gid_map", format!("{} {gid} 1", inside(gid)))

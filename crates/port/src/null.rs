@@ -24,7 +24,7 @@ pub fn needs(queues: u32, options: &OpenOptions) -> RegionNeeds {
 /// Opens a null port of `queues` ring pairs.
 ///
 /// # Errors
-/// [`OpenError`] when the region does not have enough memory left.
+/// [`OpenError`] if the region does not have enough memory left.
 pub fn open(
     name: &str,
     queues: u32,

@@ -10,14 +10,15 @@ use crate::queue::Interest;
 /// How an `xdp:` port may attach to an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum XdpMode {
-    /// Zero-copy, else native with copying, else generic; the port's mode line names the result.
+    /// Zero-copy if possible, otherwise native with copying, otherwise generic. The port's mode
+    /// line names the result.
     #[default]
     Best,
-    /// Zero-copy only: if that is not possible, the port is refused.
+    /// Zero-copy only. If that is not possible, the port does not open.
     ZeroCopy,
-    /// In the driver, copied or not.
+    /// In the driver, with or without a copy. If that is not possible, the port does not open.
     Native,
-    /// In the stack, on any interface.
+    /// In the network stack, which works on any interface.
     Generic,
 }
 
@@ -26,16 +27,17 @@ pub enum XdpMode {
 pub struct OpenOptions {
     /// Slots per ring; `@conf:` in the port's name overrides this.
     pub slots: u32,
-    /// Bytes per buffer of a region created for this port (`slipring_ring::is_buf_size`); `None`
-    /// chooses what suits the ports.
+    /// Bytes per buffer, if a region is created for this port (`slipring_ring::is_buf_size`).
+    /// `None`: a size that suits the ports is chosen.
     pub buf_size: Option<u32>,
-    /// Factor for the memory that each port reserves: greater than 1 if middleware will wrap the
-    /// port, because each wrapper has rings of its own.
+    /// Factor for the memory that each port reserves. It is greater than 1 if middleware will wrap
+    /// the port, because each wrapper has separate rings.
     pub reserve_factor: u32,
-    /// Page size of a region created for this port.
+    /// Page size, if a region is created for this port.
     pub huge: HugePages,
-    /// Directions in which the port is used. A capture that only receives is read, one that only
-    /// sends is written; for both directions, it is read if the file exists.
+    /// Directions in which the port is used. A capture that only receives is read, and one that
+    /// only sends is written. With both directions, the file is read if it exists, and otherwise
+    /// written.
     pub direction: Interest,
     /// Captures that are written even if the files exist.
     pub captures_to_write: Vec<String>,
@@ -51,31 +53,33 @@ pub struct OpenOptions {
     /// Requested numbers of host rings, `[to the host, from the host]`, at least one. A port has at
     /// most as many as the interface has rings itself; its mode then names the requested number.
     pub host_rings: [u32; 2],
-    /// Allow the interface that carries the default route.
+    /// Whether the port may take the interface that carries the default route.
     pub take_over: bool,
-    /// Receive frames for other hosts.
+    /// Whether to receive frames for other hosts.
     pub promiscuous: bool,
     /// Whether a link that is down is an error: the port does not open, or ends. Otherwise it waits
     /// for the link.
     pub exit_on_link_down: bool,
-    /// Busy-poll the device for this many microseconds per system call; 0 disables busy polling.
+    /// For how many microseconds each system call busy-polls the device; 0 for not at all.
     pub busy_poll_us: u32,
-    /// Rings carry a virtio-net header of this many bytes before each frame: 0, 10 or 12.
+    /// Bytes of the virtio-net header before each frame in the rings: 0, 10 or 12.
     pub vnet_hdr: u32,
-    /// Path of the daemon's native socket, for its pipes; `None` means pipes of this process.
+    /// Path of the daemon's native socket, if pipes are those of the daemon; `None` for pipes
+    /// within this process.
     pub daemon: Option<PathBuf>,
-    /// Send each frame at once instead of through the kernel's queueing discipline.
+    /// Whether each frame is sent at once, without the kernel's queueing discipline.
     pub qdisc_bypass: bool,
     /// Rings of a previous process that the port resumes: tx and rx of each pair, with
-    /// [`Self::slots`] slots each. If empty, the port creates new rings.
+    /// [`Self::slots`] slots each. If the list is empty, the port creates new rings.
     pub rings: Vec<[RingView; 2]>,
 }
 
 impl OpenOptions {
-    /// Returns a ring of pair `i` of a port: an existing one, or a new one with this number.
+    /// Returns a ring of pair `i` of a port: one of [`Self::rings`], or else a new ring with number
+    /// `ringid`.
     ///
     /// # Errors
-    /// [`RegionError`] when the region does not have enough memory left.
+    /// [`RegionError`] if the region does not have enough memory left.
     pub fn ring<D: RingDirection>(
         &self,
         region: &Arc<Region>,
@@ -115,17 +119,17 @@ impl Default for OpenOptions {
     }
 }
 
-/// The memory that a port takes from a region.
+/// The memory that a port needs from a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RegionNeeds {
-    /// Bytes of ring area.
+    /// Bytes of the ring area.
     pub ring_bytes: u64,
     /// Number of buffers.
     pub bufs: u32,
 }
 
 impl RegionNeeds {
-    /// Needs of `queues` ring pairs of `slots` slots, each slot with a buffer.
+    /// Returns the needs of `queues` ring pairs of `slots` slots, each slot with a buffer.
     #[must_use]
     pub fn pairs(queues: u32, slots: u32) -> Self {
         let ring = slipring_ring::ring_bytes(slots).next_multiple_of(128);

@@ -9,14 +9,14 @@
 //! that a forwarded frame never passes, and the kernel removes VLAN tags. Frames longer than a
 //! buffer take several slots.
 //!
-//! Two sockets per queue: one receives, the other only sends and costs nothing when frames arrive.
-//! Frames that this machine sends are not received.
+//! Each queue has two sockets: one receives, and the other only sends, which costs nothing when
+//! frames arrive. Frames that this machine sends are not received.
 //!
 //! Unless the port is shared, the host's stack neither receives from nor sends on the interface:
 //! see [`crate::bpf::host`].
 //!
-//! The kernel reports to the receiver that its interface went down, and resumes receiving once it
-//! is up; frames to send wait in the ring meanwhile.
+//! When its interface goes down, the kernel reports this to the receiving socket. Once the
+//! interface is up again, receiving goes on by itself. In between, frames to send wait in the ring.
 //!
 //! Not for speed: `xdp:` receives four times as much.
 
@@ -45,13 +45,14 @@ use sys::{SocketFilter, SocketSetting, SocketUse};
 
 /// Bytes of an Ethernet header with one tag.
 const TAGGED_HEADER_LEN: u32 = 18;
-/// Bytes for frames too long for the ring, and for frames in flight.
+/// Bytes of each socket's buffer, for frames that are too long for the ring, and for frames in
+/// flight.
 const SOCKET_BUFFER_BYTES: u32 = 8 << 20;
 
 /// The memory that the port needs from a region.
 ///
 /// # Errors
-/// [`OpenError`] when there is no such interface or queue.
+/// [`OpenError`] if the interface or the queue does not exist.
 pub fn needs(
     name: &str,
     ifname: &str,
@@ -78,8 +79,9 @@ fn check_queue(iface: &Iface, queue: Option<u32>) -> Result<(), OpenCause> {
 /// queue.
 ///
 /// # Errors
-/// [`OpenError`]: no such interface, interface down or not Ethernet, no such queue, CAP_NET_RAW
-/// missing (without `options.shared` CAP_BPF and CAP_NET_ADMIN too), region too small.
+/// [`OpenError`] if the interface or the queue does not exist, the interface is down or not
+/// Ethernet, CAP_NET_RAW is missing (without `options.shared` also CAP_BPF and CAP_NET_ADMIN), or
+/// the region is too small.
 pub fn open(
     name: &str,
     ifname: &str,
@@ -112,7 +114,7 @@ fn open_queues(
     Ok(Port { info: info(name, &iface, queues.len(), region, options), queues })
 }
 
-/// Chooses one filter per ring pair; refuses what cannot be opened.
+/// Chooses a filter for each ring pair; returns an error if the port cannot be opened.
 fn filters(
     iface: &Iface,
     queue: Option<u32>,
@@ -175,14 +177,15 @@ fn refused(source: io::Error) -> OpenCause {
     }
 }
 
-/// Creates receiving sockets, one for each filter. Their drop counts start at 0, and no frame
-/// arrives at two of them.
+/// Creates receiving sockets, one for each filter. Their drop counts start at 0, and each frame
+/// arrives at only one of them.
 fn receivers(
     iface: &Iface,
     filters: &[SocketFilter],
     options: &OpenOptions,
 ) -> io::Result<Vec<RxSocket>> {
-    // Twice the slots: half a millisecond of 64-byte frames, for programs that are not scheduled.
+    // The socket's ring has twice as many slots as the port's. They hold the 64-byte frames of half
+    // a millisecond, for programs that are not scheduled in time.
     let shape = PacketRingGeometry::new(2 * options.slots, iface.mtu + TAGGED_HEADER_LEN);
     let rings = filters.iter().map(|_| receiver(iface, shape, options));
     let rings = rings.collect::<io::Result<Vec<_>>>()?;
@@ -191,7 +194,8 @@ fn receivers(
         if iface.up {
             return Err(error);
         }
-        // Before Linux 6.13, a fanout group accepts no socket of an interface that is down.
+        // Before Linux 6.13, a fanout group accepts no socket whose interface is down. Then filters
+        // are used.
         let of = rings.len() as u32;
         filters = (0..of).map(|queue| SocketFilter::Queue { queue, of }).collect();
     }
@@ -225,8 +229,8 @@ fn receiver(
 }
 
 /// Makes each ring receive the frames that arrive on the queue of the same number. The last ring
-/// creates the fanout group and so is member 0, because the frames of queue `i` go to member `i +
-/// 1` modulo the number of members.
+/// creates the fanout group and so is member 0, because the kernel gives frames of queue `i` to
+/// member `i + 1`, modulo the number of members.
 fn share(rings: &[RxSocket]) -> io::Result<()> {
     let [others @ .., last] = rings else { return Ok(()) };
     if others.is_empty() {
@@ -248,11 +252,11 @@ fn sender(iface: &Iface, options: &OpenOptions) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Opens a packet socket that receives all frames of an interface from now on, for programs that
-/// read it themselves.
+/// Opens a packet socket that receives all frames of an interface from now on. For programs that
+/// read the socket themselves.
 ///
 /// # Errors
-/// The kernel's error: EPERM without CAP_NET_RAW.
+/// The kernel's error, such as EPERM without CAP_NET_RAW.
 pub fn open_bound_socket(ifindex: u32) -> std::io::Result<std::os::fd::OwnedFd> {
     let socket = sys::socket()?;
     sys::bind(std::os::fd::AsFd::as_fd(&socket), ifindex, sys::SocketUse::Receive)?;

@@ -1,6 +1,6 @@
-//! `pcap:FILE`: a capture as a port. When read, every packet arrives as fast as the program takes
-//! it; when written, every sent packet is stamped with the wall clock. `-` is standard input or
-//! output.
+//! `pcap:FILE`: a capture as a port. If it is read, its packets arrive as fast as the program takes
+//! them. If it is written, each sent packet gets the time of the wall clock. `-` is standard input
+//! or output.
 //!
 //! A packet counts as sent when it was written to the file. Until then it waits in a buffer, which
 //! is flushed when the buffer is full, when half of the ring waits for it, and when a sync brings
@@ -27,11 +27,12 @@ pub fn needs(options: &OpenOptions) -> RegionNeeds {
     RegionNeeds::pairs(1, options.slots)
 }
 
-/// Opens a capture: for reading if the program only receives, for writing if it only sends.
-/// Otherwise the options decide; without such options, the capture is read if the file exists.
+/// Opens a capture. If the program only receives, the capture is read; if it only sends, the
+/// capture is written. With both directions, the options decide; if they do not, the capture is
+/// read if the file exists.
 ///
 /// # Errors
-/// [`OpenError`] for a file that is missing, unreadable, cut short or no Ethernet capture.
+/// [`OpenError`] if the file is missing, unreadable, cut short, or not an Ethernet capture.
 pub fn open(
     shown: &str,
     path: &str,
@@ -104,9 +105,9 @@ struct PcapQueue {
     name: String,
     file: PcapFile,
     ended: bool,
-    /// A packet that is being gathered from slots, or waits for space on the rx ring.
+    /// A packet whose slots are being gathered, or a packet that waits for space in the rx ring.
     packet: Vec<u8>,
-    /// Packets in the file's buffer.
+    /// Packets that are in the file's buffer, and not yet in the file.
     buffered: VecDeque<BufferedPacket>,
     /// Number of packets that had been written to the file before the first packet of `buffered`.
     completed: u64,
@@ -157,8 +158,8 @@ impl PcapQueue {
         writer.flush()
     }
 
-    /// Frees the slots of packets that were written; after an error, also those of packets that
-    /// will never be written.
+    /// Frees the slots of packets that were written. After an error, also frees the slots of
+    /// packets that will never be written.
     fn complete(&mut self, result: io::Result<()>) -> Result<(), RunError> {
         let PcapFile::Write(writer) = &self.file else { return Ok(()) };
         let new = writer.completed() - std::mem::replace(&mut self.completed, writer.completed());
@@ -178,8 +179,8 @@ impl PcapQueue {
         result.map_err(|source| self.failed(RunCause::Write { path: writer.path().into(), source }))
     }
 
-    /// Fetches the next packet into `self.packet`, unless a packet already waits there; returns
-    /// false at the end.
+    /// Reads the next packet into `self.packet`, unless a packet already waits there. Returns false
+    /// at the end of the file.
     fn fetch(&mut self) -> Result<bool, RunError> {
         let PcapFile::Read(reader) = &mut self.file else { return Ok(false) };
         if !self.packet.is_empty() {
@@ -204,8 +205,8 @@ impl PcapQueue {
         Ok(false)
     }
 
-    /// Puts the waiting packet on the rx ring, in several slots if necessary; false if it does not
-    /// fit.
+    /// Puts the waiting packet into the rx ring, in several slots if necessary. Returns false if it
+    /// does not fit.
     fn deliver(&mut self) -> bool {
         let ring = &mut self.rx_kern;
         let size = ring.region().buf_size() as usize;

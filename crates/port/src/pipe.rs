@@ -12,11 +12,11 @@ use crate::port::Port;
 use crate::queue::{Interest, Queue, QueueRings, TxWait, WaitFds};
 use crate::stats::{QueueCounters, TrafficCounts};
 
-/// Memory that a pipe of `queues` ring pairs needs, both ends together.
+/// Returns the memory that a pipe of `queues` ring pairs needs, for both ends together.
 #[must_use]
 pub fn needs(queues: u32, slots: u32) -> RegionNeeds {
     let mut needs = RegionNeeds::pairs(queues * 2, slots);
-    // Only tx slots have buffers; each queue has a record in addition to its four rings.
+    // Only tx slots have buffers. Besides its four rings, each queue has a record.
     needs.bufs /= 2;
     needs.ring_bytes += 1024 * u64::from(queues);
     needs
@@ -25,7 +25,7 @@ pub fn needs(queues: u32, slots: u32) -> RegionNeeds {
 /// Creates a pipe in `region` and opens both its ends, master first. `names` are their names.
 ///
 /// # Errors
-/// [`OpenError`] when the region does not have enough memory left.
+/// [`OpenError`] if the region does not have enough memory left.
 pub fn open(
     names: [&str; 2],
     queues: u32,
@@ -80,7 +80,7 @@ impl PipeQueue {
     }
 }
 
-/// Packets and bytes in the `count` slots before `end`.
+/// Counts packets and bytes in the `count` slots before `end`.
 fn traffic(ring: &KernRing, end: u32, count: u32) -> TrafficCounts {
     let start = ring.add(end, ring.num_slots() - count);
     let mut sum = TrafficCounts::default();
@@ -98,7 +98,7 @@ impl Queue for PipeQueue {
 
     #[inline]
     fn tx_sync(&mut self) -> Result<(), RunError> {
-        // Counted before the sync: afterwards the slots are the peer's.
+        // The slots are counted before the sync, because after it they belong to the peer.
         let from = self.end.tx_kern().hwcur();
         let sum = self.end.pending_tx().map_or(TrafficCounts::default(), |head| {
             traffic(self.end.tx_kern(), head, self.end.tx_kern().pending(head))

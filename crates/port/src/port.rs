@@ -7,9 +7,9 @@ use crate::info::PortInfo;
 use crate::queue::Queue;
 use crate::stats::QueueSnapshot;
 
-/// An open port. Move `queues` out to give each thread its own.
+/// An open port. A program may move `queues` out of it, to give each thread its own queue.
 pub struct Port {
-    /// Capabilities, MAC address, MTU and so on.
+    /// The description of the port: mode, capabilities, MAC address, MTU.
     pub info: PortInfo,
     /// The ring pairs; at least one.
     pub queues: Vec<Box<dyn Queue>>,
@@ -25,7 +25,7 @@ impl Port {
     /// Syncs all tx rings.
     ///
     /// # Errors
-    /// The first [`RunError`].
+    /// The first [`RunError`]; the rings after it are not synced.
     pub fn tx_sync(&mut self) -> Result<(), RunError> {
         self.queues.iter_mut().try_for_each(|queue| queue.tx_sync())
     }
@@ -33,12 +33,12 @@ impl Port {
     /// Syncs all rx rings.
     ///
     /// # Errors
-    /// The first [`RunError`].
+    /// The first [`RunError`]; the rings after it are not synced.
     pub fn rx_sync(&mut self) -> Result<(), RunError> {
         self.queues.iter_mut().try_for_each(|queue| queue.rx_sync())
     }
 
-    /// The sum of all queues' counters, the kernel's own included.
+    /// Returns the sum of all queues' counters, including those that only the kernel has.
     pub fn stats(&mut self) -> QueueSnapshot {
         let mut sum = QueueSnapshot::default();
         for queue in &mut self.queues {
@@ -50,11 +50,11 @@ impl Port {
 }
 
 /// Moves up to `max` slots' worth of packets per queue from `from` to `to`: rx sync, forward, tx
-/// sync. Queue `i` of `from` feeds queue `i` modulo the number of queues of `to`. Returns how many
-/// slots were moved.
+/// sync. Frames of queue `i` of `from` go to queue `i` of `to`, modulo the number of queues there.
+/// Returns how many slots were moved.
 ///
 /// # Errors
-/// [`RunError`] of either port.
+/// The [`RunError`] of either port.
 pub fn forward(from: &mut Port, to: &mut Port, max: u32) -> Result<u32, RunError> {
     let outputs = to.queues.len();
     let mut moved = 0;

@@ -13,29 +13,29 @@ use crate::stats::QueueCounters;
 /// The program's halves of a queue's rings.
 #[derive(Debug)]
 pub struct QueueRings<'q> {
-    /// The tx ring. It has no slots if the port cannot send.
+    /// The tx ring. If the port cannot send, it has no slots.
     pub tx: &'q mut TxRing,
-    /// The rx ring. It has no slots if the port cannot receive.
+    /// The rx ring. If the port cannot receive, it has no slots.
     pub rx: &'q mut RxRing,
 }
 
 /// The events that a program waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Interest {
-    /// Frames to read.
+    /// Whether the program waits for frames to read.
     pub rx: bool,
-    /// Free slots to send on.
+    /// Whether the program waits for free slots to send on.
     pub tx: bool,
 }
 
 impl Interest {
-    /// An interest in frames to read only.
+    /// Waits for frames to read only.
     pub const RX: Self = Self { rx: true, tx: false };
-    /// An interest in free slots to send on only.
+    /// Waits for free slots to send on only.
     pub const TX: Self = Self { rx: false, tx: true };
-    /// An interest in both directions.
+    /// Waits for frames to read, and for free slots.
     pub const BOTH: Self = Self { rx: true, tx: true };
-    /// An interest in neither direction.
+    /// Waits for nothing.
     pub const NONE: Self = Self { rx: false, tx: false };
 }
 
@@ -46,8 +46,8 @@ pub struct WaitFds<'q> {
     pub rx: Option<BorrowedFd<'q>>,
     /// Ready when slots may have become free.
     pub tx: Option<TxWait<'q>>,
-    /// Readable when an interface has changed; a sync is then worthwhile for any interest.
-    /// [`Queue::after_sleep`] reads the event.
+    /// Readable when an interface has changed. Then a sync is worthwhile, whatever the program
+    /// waits for. [`Queue::after_sleep`] reads the event.
     pub link: Option<BorrowedFd<'q>>,
 }
 
@@ -78,7 +78,7 @@ pub trait Queue: Send {
     /// Sends queued frames; frees the slots of sent ones.
     ///
     /// # Errors
-    /// [`RunError`] when the port is gone or its rings are corrupt.
+    /// [`RunError`] if the port no longer exists, or its rings are corrupt.
     fn tx_sync(&mut self) -> Result<(), RunError>;
 
     /// Returns the slots that were read; takes over frames that have arrived.
@@ -87,47 +87,47 @@ pub trait Queue: Send {
     /// Same as [`Self::tx_sync`].
     fn rx_sync(&mut self) -> Result<(), RunError>;
 
-    /// The descriptors to sleep on. If there are none, the caller must sync the queue repeatedly
-    /// instead of sleeping on it.
+    /// Returns the descriptors to sleep on. If there are none, the caller cannot sleep until the
+    /// queue is ready, and must sync it repeatedly.
     fn wait_fds(&self) -> WaitFds<'_>;
 
-    /// Time of [`crate::now`] at which to sync although no descriptor becomes ready; `None` if
-    /// descriptors signal everything.
+    /// Returns the time ([`crate::now`]) at which to sync even if no descriptor becomes ready;
+    /// `None` if descriptors signal everything.
     fn deadline(&self) -> Option<Nanos> {
         None
     }
 
-    /// Whether no frame will ever arrive again: the end of a file.
+    /// Returns whether no frame will ever arrive again, as at the end of a file.
     fn ended(&self) -> bool {
         false
     }
 
-    /// Whether the interface is down, as of the last sync: until [`WaitFds::link`] signals a
-    /// change, nothing arrives, frames to send wait in the ring, and [`WaitFds::tx`] is
-    /// meaningless.
+    /// Returns whether the interface was down at the last sync. Until [`WaitFds::link`] signals a
+    /// change, nothing arrives, frames to send wait in the ring, and [`WaitFds::tx`] has no
+    /// meaning.
     fn is_link_down(&self) -> bool {
         false
     }
 
-    /// Called before a sleep; the caller must sync and check once more afterwards.
+    /// Called before a sleep. The caller must sync and check once more afterwards.
     fn before_sleep(&mut self, _interest: Interest) {}
 
-    /// Called after a sleep, or instead of it if nothing had to be waited for.
+    /// Called after a sleep, and also if it turned out that no sleep was needed.
     fn after_sleep(&mut self) {}
 
-    /// The counters, shared with their readers.
+    /// Returns the counters, which other threads can read.
     fn counters(&self) -> &Arc<QueueCounters>;
 
-    /// Fetches drop counts that the kernel keeps. A system call or two: once per report.
+    /// Fetches the drop counts that the kernel keeps. It takes a system call or two, so it is
+    /// called once per report.
     fn update_stats(&mut self) {}
 
-    /// Returns the interface to lend the queue to programs, if they can sync it in their own
-    /// processes.
+    /// Returns the interface by which the queue can be lent; `None` if programs cannot sync it in
+    /// their own processes.
     fn lender(&mut self) -> Option<&mut dyn QueueLender> {
         None
     }
 
-    /// Adopts the ring positions of a program that syncs the queue itself; each sync does that,
-    /// too.
+    /// Adopts the ring positions of a program that syncs the queue itself. Each sync does the same.
     fn catch_up(&mut self) {}
 }

@@ -14,7 +14,7 @@ pub enum DropCause {
     RxTooLong,
     /// The kernel dropped the frame before our socket received it.
     RxKernel,
-    /// The received bytes were no frame (a bad record, a runt).
+    /// The received bytes were no frame, because a record was malformed or the frame was too short.
     RxMalformed,
     /// A tx slot named no usable buffer, or had length 0.
     TxBadSlot,
@@ -26,19 +26,19 @@ pub enum DropCause {
     TxIncomplete,
     /// The port cannot send at all.
     TxUnsupported,
-    /// The other end does not exist: there is no guest.
+    /// The other end does not exist: no guest is connected.
     TxNoPeer,
-    /// Dropped on purpose by fault injection.
+    /// Fault injection dropped the frame on purpose.
     Fault,
-    /// Route mode: neither IPv4 nor IPv6, or tagged.
+    /// Route mode: the frame is neither IPv4 nor IPv6, or it has a VLAN tag.
     RouteNotIp,
-    /// Route mode: addressed to another hardware address.
+    /// Route mode: the frame is addressed to another hardware address.
     RouteOtherHost,
-    /// Route mode: broadcast or multicast.
+    /// Route mode: the frame is a broadcast or multicast frame.
     RouteBroadcast,
     /// Route mode: the packet is addressed to the router itself.
     RouteOwn,
-    /// Route mode: the destination is in the subnet that the frame came from.
+    /// Route mode: the destination is in the subnet from which the frame came.
     RouteSameSubnet,
     /// Route mode: the destination is link-local.
     RouteLinkLocal,
@@ -46,14 +46,14 @@ pub enum DropCause {
     RouteMartian,
     /// Route mode: there is no subnet or gateway for the destination.
     RouteNoWay,
-    /// Route mode: its TTL or hop limit has expired.
+    /// Route mode: the packet's TTL or hop limit has expired.
     RouteExpired,
     /// Route mode: the next hop does not answer ARP or neighbour discovery.
     RouteUnresolved,
 }
 
 impl DropCause {
-    /// All causes, in the order of [`QueueCounters`].
+    /// All causes, in the order in which [`QueueCounters`] counts them.
     pub const ALL: [Self; 22] = [
         Self::RxRingFull,
         Self::RxNoBuffer,
@@ -79,7 +79,7 @@ impl DropCause {
         Self::RouteUnresolved,
     ];
 
-    /// The name in reports; part of their contract.
+    /// Returns the name of the cause in reports. Programs read these names, so they do not change.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -114,7 +114,7 @@ impl DropCause {
 pub struct TrafficCounts {
     /// Number of whole packets.
     pub packets: u64,
-    /// Total bytes of the packets.
+    /// Total number of bytes in the packets.
     pub bytes: u64,
 }
 
@@ -125,7 +125,7 @@ impl std::ops::AddAssign for TrafficCounts {
     }
 }
 
-/// A queue's counters. One thread writes, so an addition is a load and a store.
+/// A queue's counters. Only one thread writes them, so an addition is a load and a store.
 #[derive(Debug, Default)]
 pub struct QueueCounters {
     rx: [AtomicU64; 2],
@@ -144,43 +144,43 @@ impl QueueCounters {
         add(&self.rx[1], traffic.bytes);
     }
 
-    /// Counts packets that were completely sent: completed, not only submitted.
+    /// Counts packets that the device or kernel has completely sent.
     #[inline(always)]
     pub fn sent(&self, traffic: TrafficCounts) {
         add(&self.tx[0], traffic.packets);
         add(&self.tx[1], traffic.bytes);
     }
 
-    /// Counts packets lost for a reason.
+    /// Counts packets that were lost for this cause.
     #[inline(always)]
     pub fn dropped(&self, cause: DropCause, packets: u64) {
         add(&self.drops[cause as usize], packets);
     }
 
-    /// Sets a cause's total, where the kernel keeps the count.
+    /// Sets the total of a cause that the kernel counts.
     pub fn set_dropped(&self, cause: DropCause, packets: u64) {
         self.drops[cause as usize].store(packets, Ordering::Relaxed);
     }
 
-    /// Sets how many packets are submitted and not completed.
+    /// Sets the number of packets that were submitted and are not completed.
     #[inline(always)]
     pub fn set_in_flight(&self, packets: u64) {
         self.in_flight.store(packets, Ordering::Relaxed);
     }
 
-    /// Counts completions of buffers that were not in flight: late, repeated, or of buffers that do
-    /// not belong to the port.
+    /// Counts completions of buffers that were not in flight: late or repeated completions, or
+    /// buffers that do not belong to the port.
     #[cold]
     pub fn count_stray(&self) {
         add(&self.strays, 1);
     }
 
-    /// Sets how many packets were not written to the requested capture.
+    /// Sets the number of packets that passed but could not be written to the requested capture.
     pub fn set_uncaptured(&self, packets: u64) {
         self.uncaptured.store(packets, Ordering::Relaxed);
     }
 
-    /// A copy of all counters.
+    /// Returns a copy of all counters.
     #[must_use]
     pub fn snapshot(&self) -> QueueSnapshot {
         let traffic = |side: &[AtomicU64; 2]| TrafficCounts {
@@ -206,15 +206,15 @@ fn add(counter: &AtomicU64, amount: u64) {
 /// The values of [`QueueCounters`] at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueueSnapshot {
-    /// Packets given to the program.
+    /// Packets that the program could read.
     pub rx: TrafficCounts,
     /// Packets that were sent.
     pub tx: TrafficCounts,
-    /// Packets submitted and not completed.
+    /// Packets that were submitted and are not completed.
     pub in_flight: u64,
-    /// Unexpected completions. If not 0, the kernel misbehaved.
+    /// Completions of buffers that were not in flight. If this is not 0, the kernel misbehaved.
     pub strays: u64,
-    /// Packets that passed but are not in the requested capture: its disk was full.
+    /// Packets that passed but are not in the requested capture, because its disk was full.
     pub uncaptured: u64,
     drops: [u64; DropCause::ALL.len()],
 }
@@ -226,7 +226,7 @@ impl QueueSnapshot {
         self.drops[cause as usize]
     }
 
-    /// Causes with a count above 0, and the counts.
+    /// Returns the causes whose count is above 0, with their counts.
     pub fn drops(&self) -> impl Iterator<Item = (DropCause, u64)> + '_ {
         DropCause::ALL.into_iter().zip(self.drops).filter(|&(_, count)| count > 0)
     }

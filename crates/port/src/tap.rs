@@ -5,12 +5,12 @@
 //!   program <-- rx slots <--------read, one each------- | NAME| <-- host's stack
 //! ```
 //!
-//! If no device has that name, it is created, and removed with the port. An existing device is used
-//! and left in place. Its queues are the port's queues.
+//! If no device has that name, it is created, and removed with the port. An existing device is
+//! used, and stays. The queues of the device are the port's queues.
 //!
-//! By default frames are plain: the kernel completes checksums and segmentation before we read.
-//! With `options.vnet_hdr`, each frame begins with a virtio-net header of that many bytes, and may
-//! be incomplete and up to 64 KiB long, in several slots.
+//! By default frames are plain: the kernel completes checksums and segmentation before this port
+//! reads them. With `options.vnet_hdr`, each frame begins with a virtio-net header of that many
+//! bytes. Such a frame may be incomplete and up to 64 KiB long, and takes several slots then.
 //!
 //! Reading costs a system call per frame: the driver has no other way, and io_uring is no faster.
 //! Writing is batched by io_uring where the kernel permits.
@@ -45,7 +45,7 @@ use sys::TapAttach;
 const MAX_NAME_LEN: usize = 15;
 /// Maximum length of a frame in bytes, without a virtio-net header.
 const MAX_FRAME_LEN: u32 = 65_535;
-/// How long to wait for the device of a killed program to disappear.
+/// How long to wait for the device of a killed program to disappear, in ns.
 const REATTACH_TIMEOUT_NS: Nanos = 500_000_000;
 /// What to do about a name that another interface has.
 const FREE_NAME_HELP: &str = "take a name that is not in use: slipring ports lists them";
@@ -94,7 +94,7 @@ fn existing_device(ifname: &str) -> Result<Option<Iface>, OpenCause> {
 /// chooses a name, which the mode line shows.
 ///
 /// # Errors
-/// [`OpenError`]: CAP_NET_ADMIN or the driver is missing, the name is that of another kind of
+/// [`OpenError`] if CAP_NET_ADMIN or the driver is missing, the name is that of another kind of
 /// interface, the device is in use, or the region is too small.
 pub fn open(
     name: &str,
@@ -139,10 +139,10 @@ fn open_device(
     Ok(Port { info, queues })
 }
 
-/// Sets the length of the kernel's queue towards us to four rings' worth of frames: frames that do
-/// not fit are dropped, and only reads make space.
+/// Sets the length of the kernel's queue towards this port to four rings' worth of frames. Frames
+/// that do not fit are dropped. Only reading makes space.
 fn set_tx_queue_len(index: u32, slots: u32) {
-    // The port also works with the kernel's default length.
+    // An error is ignored, because the port also works with the kernel's default length.
     let _ = Netlink::open().and_then(|netlink| netlink.set_tx_queue_len(index, 4 * slots));
 }
 
@@ -185,14 +185,14 @@ fn info(
             max_packet: MAX_FRAME_LEN + options.vnet_hdr,
             max_slot: region.buf_size(),
         },
-        // The device's address is that of the host at the other end.
+        // The port has no address: the device's address is that of the host at the other end.
         mac: None,
         mtu: Some(iface.mtu),
     }
 }
 
-/// Retries for a moment while the device is in use: the device of a killed program disappears after
-/// the program, when the kernel has torn down its io_uring.
+/// Retries for a moment while the device is in use. The device of a killed program disappears later
+/// than the program, when the kernel has freed the program's io_uring.
 fn retry_while_busy<T>(mut attempt: impl FnMut() -> Result<T, OpenCause>) -> Result<T, OpenCause> {
     let until = now() + REATTACH_TIMEOUT_NS;
     loop {
@@ -203,13 +203,14 @@ fn retry_while_busy<T>(mut attempt: impl FnMut() -> Result<T, OpenCause>) -> Res
     }
 }
 
-/// Returns descriptors of `queues` queues of a device, and the device's name.
+/// Returns a descriptor for each of `queues` queues of a device, and the device's name.
 fn attach(ifname: &str, queues: u32, vnet_hdr: u32) -> Result<(Vec<OwnedFd>, String), OpenCause> {
     let multi_queue = queues > 1;
     let mut how = TapAttach { multi_queue, vnet_header: vnet_hdr > 0 };
     let first = open_node()?;
     let attached = match sys::attach(first.as_fd(), ifname, how) {
-        // A device created for several queues only accepts descriptors with the same flag.
+        // `EINVAL`: the device was created for several queues, and accepts only descriptors with
+        // the same flag.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) && !multi_queue => {
             how.multi_queue = true;
             sys::attach(first.as_fd(), ifname, how)
@@ -228,7 +229,7 @@ fn attach(ifname: &str, queues: u32, vnet_hdr: u32) -> Result<(Vec<OwnedFd>, Str
     Ok((descriptors, name))
 }
 
-/// Configures which offloads the kernel may leave to us.
+/// Configures which offloads the kernel may leave to the reader of frames.
 fn prepare(tun: &OwnedFd, vnet_hdr: u32) -> io::Result<()> {
     let tun = tun.as_fd();
     if vnet_hdr == 0 {
@@ -236,7 +237,7 @@ fn prepare(tun: &OwnedFd, vnet_hdr: u32) -> io::Result<()> {
     }
     sys::set_vnet_len(tun, vnet_hdr)?;
     let tcp = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
-    // Segmentation of UDP exists since Linux 6.2.
+    // Fails before Linux 6.2, which has no segmentation of UDP.
     sys::set_offload(tun, tcp | libc::TUN_F_USO4 | libc::TUN_F_USO6)
         .or_else(|_| sys::set_offload(tun, tcp))
 }
@@ -254,11 +255,11 @@ fn open_node() -> Result<OwnedFd, OpenCause> {
     })
 }
 
-/// Checks whether a TAP device could be created here, as far as this shows without creating one:
-/// whether the driver's node exists. CAP_NET_ADMIN is also required.
+/// Checks whether a TAP device could be created here, without creating one: only whether the
+/// driver's node exists. Creating a device also requires CAP_NET_ADMIN.
 ///
 /// # Errors
-/// Same as [`open`].
+/// Same as for [`open`].
 pub fn probe(name: &str) -> Result<(), OpenError> {
     open_node().map(drop).map_err(|cause| OpenError::new(name, cause))
 }

@@ -25,8 +25,8 @@ pub enum WaitStrategy {
     Spin,
     /// Sleep at once.
     Sleep,
-    /// Spin for at most this many nanoseconds, then sleep; sleep at once if recent waits took
-    /// longer than that on average.
+    /// Spin for at most this many nanoseconds, then sleep. If recent waits took longer than that on
+    /// average, sleep at once.
     Adaptive(Nanos),
 }
 
@@ -52,8 +52,8 @@ pub enum WaitOutcome {
 pub struct Waiter {
     epoll: OwnedFd,
     strategy: WaitStrategy,
-    /// Last registered interests, so that an unchanged interest costs no system call; `None` for
-    /// queues that have ended.
+    /// The interests that were last registered, so that an unchanged interest costs no system call.
+    /// `None` for a queue that has ended.
     registered: Vec<Option<Interest>>,
     /// For each queue, whether it has no descriptor on which the waiter could sleep.
     always: Vec<bool>,
@@ -61,18 +61,18 @@ pub struct Waiter {
     usual_wait: Nanos,
 }
 
-/// Maximum sleep, in ns, while a queue without descriptors is waited for.
+/// Maximum sleep, in ns, while the caller waits for a queue without descriptors.
 const BLIND_WAIT_NS: Nanos = 100_000;
 
-/// epoll data of the descriptor given to [`Waiter::add_fd`]; the data of a queue's descriptor is
-/// the queue's index.
+/// epoll data of the descriptor given to [`Waiter::add_fd`]. For a queue's descriptor, the data is
+/// the index of the queue.
 const OTHER_FD_TOKEN: u64 = u64::MAX;
 
 impl Waiter {
     /// Creates a waiter for `queues`; later calls must pass them in the same order.
     ///
     /// # Errors
-    /// The kernel's error, usually because the process is out of descriptors.
+    /// The kernel's error, usually because this process has no descriptors left.
     pub fn new<'q>(
         queues: impl IntoIterator<Item = &'q dyn Queue>,
         patience: WaitStrategy,
@@ -94,7 +94,7 @@ impl Waiter {
     /// Creates a waiter for all queues of some ports, in order.
     ///
     /// # Errors
-    /// Same as [`Self::new`].
+    /// Same as for [`Self::new`].
     pub fn for_ports<'q>(
         ports: impl IntoIterator<Item = &'q Port>,
         patience: WaitStrategy,
@@ -123,7 +123,7 @@ impl Waiter {
         Ok(())
     }
 
-    /// Also wakes when `fd` becomes readable; the caller must read it.
+    /// Makes waits end also when `fd` becomes readable. The caller must read it then.
     ///
     /// # Errors
     /// The kernel's error.
@@ -134,7 +134,7 @@ impl Waiter {
     /// Waits until a queue satisfies its interest. `queues` are those of [`Self::new`].
     ///
     /// # Errors
-    /// [`RunError`] of a queue's sync.
+    /// The [`RunError`] of a queue's sync.
     pub fn wait(
         &mut self,
         queues: &mut (impl WaitSet + ?Sized),
@@ -156,7 +156,7 @@ impl Waiter {
     /// Like [`Self::wait`], for all queues of the ports of [`Self::for_ports`].
     ///
     /// # Errors
-    /// Same as [`Self::wait`].
+    /// Same as for [`Self::wait`].
     pub fn wait_ports(
         &mut self,
         ports: &mut [&mut Port],
@@ -191,7 +191,8 @@ impl Waiter {
                 return Ok(None);
             }
             looks += 1;
-            // Only the kernel knows the state of other descriptors, so poll now and then.
+            // Only the kernel knows the state of the other descriptor, so it is polled now and
+            // then.
             if looks.is_multiple_of(1024) && self.poll(Some(Duration::ZERO))? == PolledFd::Other {
                 return Ok(Some(WaitOutcome::Interrupted));
             }
@@ -241,7 +242,7 @@ impl Waiter {
         }
     }
 
-    /// Maximum duration of the next sleep in the kernel.
+    /// Returns how long the next sleep in the kernel may take; `None` for no limit.
     fn sleep_timeout(
         &self,
         queues: &mut (impl WaitSet + ?Sized),
@@ -251,7 +252,7 @@ impl Waiter {
         Some(Duration::from_nanos(until.saturating_sub(now())))
     }
 
-    /// Returns the time at which the sleep in the kernel must end; `None` for no limit.
+    /// Returns the time at which the next sleep in the kernel must end; `None` for no limit.
     fn sleeps_until(
         &self,
         queues: &mut (impl WaitSet + ?Sized),
@@ -261,7 +262,8 @@ impl Waiter {
         let mut until = deadline;
         let mut i = 0;
         let visited = queues.each(&mut |queue, interest| {
-            // No descriptor signals such a queue: check again after a short time.
+            // No descriptor signals that this queue is ready, so it is checked again after a short
+            // time.
             let blind = interest != Interest::NONE && self.always.get(i) == Some(&true);
             let own = [queue.deadline(), blind.then_some(time + BLIND_WAIT_NS), until];
             until = own.into_iter().flatten().min();
@@ -299,8 +301,8 @@ impl Waiter {
         })
     }
 
-    /// Removes edge-triggered descriptors from the epoll set after a sleep: while such a descriptor
-    /// is in the set, each frame costs the thread that triggers it extra time.
+    /// Removes edge-triggered descriptors from the epoll set after a sleep. While such a descriptor
+    /// is in the set, each frame costs extra time in the thread that triggers it.
     fn unwatch_edges(&mut self, queues: &mut (impl WaitSet + ?Sized)) -> Result<(), RunError> {
         let mut i = 0;
         queues.each(&mut |queue, interest| {
@@ -318,7 +320,7 @@ impl Waiter {
             self.registered[i] = None;
             return self.forget(queue);
         }
-        // While the link is down, a descriptor may be writable although nothing can be sent.
+        // While the interface is down, a descriptor may be writable although nothing can be sent.
         let wanted = Interest { tx: wanted.tx && !queue.is_link_down(), ..wanted };
         if last == wanted {
             return Ok(());
@@ -328,13 +330,14 @@ impl Waiter {
         modified.map_err(|error| RunError::system("epoll", "change what is waited for", error))
     }
 
-    /// Stops watching an ended queue: its descriptor may report errors forever.
+    /// Stops watching a queue that has ended, because its descriptor may report errors for ever.
     fn forget(&self, queue: &dyn Queue) -> Result<(), RunError> {
         let fds = queue.wait_fds();
         for fd in [fds.rx, fds.tx.map(tx_fd), fds.link].into_iter().flatten() {
             match epoll::delete(&self.epoll, fd) {
-                // A descriptor that serves both directions may already be removed; an
-                // edge-triggered descriptor is only in the set during a sleep.
+                // `NOENT`: a descriptor that serves both directions was already removed, or an
+                // edge-triggered descriptor is not in the set, because it is there only during a
+                // sleep.
                 Ok(()) | Err(rustix::io::Errno::NOENT) => {}
                 Err(error) => {
                     let what = "change what is waited for";
@@ -442,7 +445,7 @@ fn poll_queue(queue: &mut dyn Queue, interest: Interest) -> Result<bool, RunErro
     Ok(has_slots || has_just_ended)
 }
 
-/// The queues of a wait, always in the same order, and the interest in each.
+/// The queues of a wait, always in the same order, and what the caller waits for on each.
 pub trait WaitSet {
     /// Calls `visit` for each queue, up to the first error.
     ///
@@ -460,7 +463,7 @@ impl WaitSet for [(&mut dyn Queue, Interest)] {
     }
 }
 
-/// All queues of some ports, with one common interest.
+/// All queues of some ports. The caller waits for the same on each of them.
 struct PortsWait<'w, 'p>(&'w mut [&'p mut Port], Interest);
 
 impl WaitSet for PortsWait<'_, '_> {

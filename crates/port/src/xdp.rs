@@ -7,8 +7,8 @@
 //!                    completion ring  --> free tx slots
 //! ```
 //!
-//! The region's buffer area is the sockets' memory (UMEM): a frame arrives where slots expect it
-//! and is sent from where a program, or the rx ring of another port, left it.
+//! The region's buffer area is the sockets' memory (UMEM). So a frame arrives in the buffer of a
+//! slot, and is sent from the buffer in which a program, or the rx ring of another port, left it.
 //!
 //! # Modes
 //! Modes are tried in this order: zero-copy, native with a copy, generic (in the stack). A strict
@@ -60,15 +60,15 @@ use program::{VlanHandling, XdpAttachMode};
 use queue::{XdpDevice, XdpQueue};
 use setup::BoundSockets;
 
-/// Ethernet header and two tags: how much longer than the MTU a frame may be.
+/// How many bytes longer than the MTU a frame may be: Ethernet header and two VLAN tags.
 pub(crate) const MAX_LINK_HEADER_LEN: u32 = 22;
-/// Buffers that a queue keeps in reserve for cutting super-frames.
+/// Number of buffers that a queue keeps in reserve, for the segments of super-frames.
 const RESERVE_BUFS: u32 = 64;
 
 /// The memory that the port needs from a region.
 ///
 /// # Errors
-/// [`OpenError`] when there is no such interface or queue.
+/// [`OpenError`] if the interface or the queue does not exist.
 pub fn needs(
     name: &str,
     ifname: &str,
@@ -95,7 +95,7 @@ pub fn check(name: &str, ifname: &str, buf_size: u32) -> Result<(), OpenError> {
 /// Opens receive queue `queue` of an interface, or all its queues.
 ///
 /// # Errors
-/// [`OpenError`], with what to try next.
+/// [`OpenError`], whose help says what to try next.
 pub fn open(
     name: &str,
     ifname: &str,
@@ -110,20 +110,19 @@ pub fn open(
 /// A value that must live as long as any queue of a port.
 pub(crate) type KeepAlive = Arc<dyn Any + Send + Sync>;
 
-/// The interface at the other end of a redirection, if it is not the one that the sockets belong
-/// to.
+/// The interface whose frames are redirected to the sockets' interface.
 pub(crate) struct RedirectPeer {
-    /// Must live as long as any queue of the port.
+    /// A value that must live as long as any queue of the port.
     pub(crate) keep_alive: KeepAlive,
-    /// The interface whose link state applies.
+    /// The interface whose link state decides whether frames can be sent.
     pub(crate) iface: Iface,
-    /// The network namespace of that interface, if it is not the calling thread's.
+    /// The network namespace of that interface; `None` if it is the calling thread's.
     pub(crate) netns: Option<Netns>,
 }
 
 impl RedirectPeer {
-    /// Watches the link of the interface, in its namespace. With `ends`, an interface that is down
-    /// is an error.
+    /// Watches the link of the interface, in its namespace. If `ends` is true, an interface that is
+    /// down is an error.
     fn link(&self, ends: bool) -> Result<LinkWatch, OpenCause> {
         let listen = || LinkWatch::watch(&self.iface, ends);
         let Some(home) = &self.netns else { return listen() };
@@ -132,10 +131,10 @@ impl RedirectPeer {
     }
 }
 
-/// Like [`open`], for an interface whose frames are redirected to the interface of `beyond`.
+/// Like [`open`], but the frames of the interface `beyond` are redirected to this interface.
 ///
 /// # Errors
-/// Same as [`open`].
+/// Same as for [`open`].
 pub(crate) fn open_redirected(
     name: &str,
     ifname: &str,
@@ -160,7 +159,7 @@ fn open_interface(
     if options.exit_on_link_down {
         beyond.as_ref().map_or(&iface, |beyond| &beyond.iface).require_up()?;
     }
-    // Frames of the host arrive here in shared mode too.
+    // In shared mode, too, the frames of the host arrive at this port.
     if iface.default_route() && !options.take_over {
         return Err(OpenCause::DefaultRoute { ifname: iface.name });
     }
@@ -189,7 +188,7 @@ fn open_interface(
     Ok(Port { info, queues })
 }
 
-/// Number of queues of a device, including those that only send or only receive.
+/// Returns the number of queues of a device, including those that only send or only receive.
 fn queue_count(iface: &Iface) -> u32 {
     iface.rx_queues.max(iface.tx_queues)
 }
@@ -203,7 +202,7 @@ fn chosen_queues(iface: &Iface, queue: Option<u32>) -> Result<Vec<u32>, OpenCaus
     }
 }
 
-/// Number of buffers of its rx ring that each queue keeps in reserve; 0 if no super-frames can
+/// Returns how many buffers of its rx ring each queue keeps in reserve; 0 if no super-frames can
 /// arrive.
 fn reserve(iface: &Iface, mode: XdpAttachMode, slots: u32) -> u32 {
     if mode == XdpAttachMode::Generic && iface.is_software() {
@@ -233,7 +232,7 @@ fn configure_interface(
 ) -> Result<XdpDevice, OpenCause> {
     let promisc = options.promiscuous.then(|| iface::promiscuous(iface.index)).transpose()?;
     let detached = match (all && !options.shared).then(|| host::detach(iface.index)).transpose() {
-        // The mode line then shows that the host still sends.
+        // The interface then stays attached to the host. The mode line shows this.
         Err(OpenCause::Unsupported { .. }) => None,
         detached => detached?,
     };
@@ -241,8 +240,8 @@ fn configure_interface(
     Ok(XdpDevice { detached, promisc, features, hook: opened.hook.clone(), _kept: None })
 }
 
-/// Switches off offloads of real devices that would hide what was on the wire. Frames of software
-/// devices have the offloads of their sender, which we must not change.
+/// Switches off offloads of real devices that would change frames before this port sees them.
+/// Frames of software devices have the offloads of their sender, which must not be changed here.
 fn disable_offloads(iface: &Iface, mode: XdpAttachMode) -> FeatureGuard {
     let hiding: &[(Feature, bool)] = match mode {
         _ if iface.is_software() => &[],
@@ -254,7 +253,7 @@ fn disable_offloads(iface: &Iface, mode: XdpAttachMode) -> FeatureGuard {
     iface.with_features(hiding)
 }
 
-/// Whether frames may lose tags.
+/// Returns whether frames may lose their VLAN tags.
 fn loses_vlan_tags(iface: &Iface, opened: &BoundSockets, device: &XdpDevice) -> bool {
     let beside = iface.is_software() || device.features.refused().contains(&Feature::RxVlan);
     beside && opened.hook.vlan == VlanHandling::InBand
@@ -304,11 +303,11 @@ fn caps(iface: &Iface, opened: &BoundSockets, region: &Region) -> PortCaps {
     PortCaps { rx: true, tx: true, max_packet, max_slot: part }
 }
 
-/// Makes the queues of one port.
+/// Creates the queues of one port.
 struct XdpQueueMaker<'a> {
     name: &'a str,
     iface: &'a Iface,
-    /// `Some` if the link state of another interface applies.
+    /// The interface whose link state applies, if it is not the one of the sockets.
     far: Option<&'a RedirectPeer>,
     region: &'a Arc<Region>,
     options: &'a OpenOptions,

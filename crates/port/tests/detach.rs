@@ -13,8 +13,8 @@ use slipring_port::{Interest, OpenOptions, WaitStrategy, Waiter, host, xdp};
 use slipring_ring::{Geometry, HugePages, Region};
 use slipring_test_support::{Namespace, close};
 
-/// Two stacks with addresses 10.0.0.1 on `va` and 10.0.0.2 on `vb`; each knows the other's MAC
-/// address.
+/// Creates two stacks with the addresses 10.0.0.1 on `va` and 10.0.0.2 on `vb`. Each knows the
+/// other's MAC address.
 fn stacks() -> Option<(Namespace, Namespace)> {
     let (here, peer) = (Namespace::new()?, Namespace::new()?);
     here.cable("va", &peer, "vb", "");

@@ -17,9 +17,9 @@ use slipring_wire::Headers;
 use slipring_wire::frame::{Fill, FrameSpec, IpSpec, Ipv4Spec, L4Spec, PortPair};
 use slipring_wire::mac::MacAddr;
 
-/// Timeout of operations, which is only reached if something is broken.
+/// Timeout of operations. It is only reached if something is broken.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Long enough to detect a spinning waiter.
+/// Duration of an observation, long enough to notice a waiter that spins.
 const WHILE: Duration = Duration::from_millis(200);
 /// Maximum number of polls by a sleeping waiter that a few events wake during [`WHILE`]. A spinning
 /// waiter polls thousands of times in this time.
@@ -95,7 +95,7 @@ impl Lab {
         }
     }
 
-    /// Interfaces that go down forget their neighbours.
+    /// Tells the stack the port's MAC address. An interface that goes down forgets its neighbours.
     fn introduce(&self) {
         let (far, ifname) = self.far();
         far.ip(&format!("neigh replace 10.0.0.2 lladdr {STATION} dev {ifname} nud permanent"));
@@ -181,7 +181,7 @@ impl Lab {
         numbers
     }
 
-    /// Both directions work.
+    /// Asserts that frames pass in both directions.
     fn exchange(&self, port: &mut Port, socket: &UdpSocket, number: u8) {
         self.send(port, number..number + 1);
         assert_eq!(self.arriving(port, socket, 1), [number]);

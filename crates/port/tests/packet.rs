@@ -19,7 +19,7 @@ use slipring_wire::checksum::Sum;
 use slipring_wire::frame::{Fill, FrameSpec, IpSpec, Ipv4Spec, L4Spec, PortPair, TagSpec};
 use slipring_wire::mac::MacAddr;
 
-/// Timeout of operations, which is only reached if something is broken.
+/// Timeout of operations. It is only reached if something is broken.
 const PATIENCE: Duration = Duration::from_secs(10);
 const OUR_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const PEER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
@@ -37,7 +37,7 @@ impl Lab {
         Self::with("")
     }
 
-    /// `extra` goes to `ip link add` for both ends.
+    /// Creates the lab; `extra` goes to `ip link add` for both ends.
     fn with(extra: &str) -> Option<Self> {
         let (ours, peer) = (Namespace::new()?, Namespace::new()?);
         ours.cable("p0", &peer, "p1", extra);
@@ -86,7 +86,7 @@ fn region() -> Arc<Region> {
     Region::create(geometry, HugePages::Never).unwrap()
 }
 
-/// Receives despite signals: a timeout keeps the kernel from restarting.
+/// Receives, even if signals arrive: with a timeout, the kernel does not restart the call.
 fn receive(socket: &UdpSocket, payload: &mut [u8]) -> std::io::Result<usize> {
     loop {
         match socket.recv(payload) {
@@ -254,7 +254,8 @@ fn ping_and_tcp_pass_between_two_ports() {
     }
     let mean = near.rx.bytes / near.rx.packets;
     assert!(mean <= (MTU + 14) as u64, "super-frames passed: {mean} bytes on average");
-    // The kernel refuses frames when a CPU's backlog is full, which all namespaces share.
+    // The kernel refuses frames while a CPU's backlog is full. All namespaces share that backlog,
+    // so refusals are allowed.
     let refused = other.dropped(DropCause::TxRefused);
     assert_eq!(other.tx.packets + refused + other.in_flight + unread, near.rx.packets);
 }
@@ -303,13 +304,13 @@ fn frames_that_the_interface_does_not_take_are_dropped_by_name() {
     assert_eq!(port.queues[0].rings().tx.with_driver(), 0);
 }
 
-/// Whether a datagram to a closed port of ours is answered by the host's stack.
+/// Returns whether the host's stack answers a datagram to a closed port of the host.
 fn host_answers(socket: &UdpSocket, port: &mut Port) -> bool {
     socket.send(b"anyone?").unwrap();
     let frame = next(port);
     assert_eq!(checked_payload(&frame), b"anyone?");
-    // Waits for the answer to a second request. The host would have answered the first request
-    // before, so its silence is proved without a timeout.
+    // Waits for the answer to a second request. The host would have answered the first one before
+    // that, so its silence is proved without a timeout.
     assert!(port.queues[0].rings().tx.push(&datagram(socket, b"end", vec![])));
     port.tx_sync().unwrap();
     let mut payload = [0; 100];

@@ -21,7 +21,7 @@ use slipring_wire::frame::{Fill, FrameSpec, IpSpec, Ipv4Spec, L4Spec, PortPair};
 use slipring_wire::mac::MacAddr;
 use slipring_wire::offload::{VnetForm, VnetHeader};
 
-/// Timeout of operations, which is only reached if something is broken.
+/// Timeout of operations. It is only reached if something is broken.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn region() -> Arc<Region> {
@@ -95,7 +95,7 @@ fn checked_payload(frame: &[u8]) -> Option<&[u8]> {
     Some(&l4[8..])
 }
 
-/// Receives despite signals: a timeout keeps the kernel from restarting.
+/// Receives, even if signals arrive: with a timeout, the kernel does not restart the call.
 fn receive(socket: &UdpSocket, payload: &mut [u8]) -> usize {
     loop {
         match socket.recv(payload) {
@@ -267,8 +267,8 @@ fn a_virtio_header_of_the_length_asked_for_precedes_each_frame() {
 }
 
 /// Returns whether the device of a port that could not be opened disappears. That may take a
-/// moment: if another test starts a program at this time, the new process holds a copy of our
-/// descriptors until it calls exec.
+/// moment: if another test starts a program at this time, the new process has a copy of this
+/// process's descriptors until it calls exec.
 fn goes(host: &Namespace, ifname: &'static str) -> bool {
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {
@@ -355,7 +355,7 @@ fn frames_that_the_kernel_has_no_room_for_are_counted_wherever_the_device_is() {
     let mut port = open(&host, 1, OpenOptions { slots, ..options() });
     let overflow = |host: &Namespace| {
         let socket = socket(host);
-        // The kernel queues four rings' worth of frames for us, and we read none.
+        // The kernel keeps four rings' worth of frames for the port, which reads none.
         for _ in 0..1000 {
             socket.send_to(b"x", "10.0.0.2:9").unwrap();
         }

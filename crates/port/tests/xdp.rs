@@ -315,7 +315,7 @@ fn slots_that_cannot_be_sent_are_dropped_by_name_and_freed() {
     assert_eq!(region.free_bufs(), free);
 }
 
-/// Lets the other side's stack send to an unused address.
+/// Makes the other side's stack send a packet to an unused address.
 fn address(netns: &Namespace, ifname: &str, net: u8) {
     netns.ip(&format!("addr add 10.0.{net}.2/24 dev {ifname}"));
     netns.ip(&format!("neigh add 10.0.{net}.1 lladdr 02:00:00:00:00:01 dev {ifname}"));
@@ -328,7 +328,7 @@ fn send_udp(netns: &Namespace, net: u8, len: usize) {
     });
 }
 
-/// Whether IP and transport checksums of a frame hold.
+/// Returns whether the IP checksum and the transport checksum of a frame are right.
 fn checksums_hold(frame: &[u8]) -> bool {
     let headers = slipring_wire::Headers::parse(frame).unwrap();
     let ip = headers.ip.unwrap();
@@ -432,8 +432,8 @@ fn jumbo_packets_take_several_slots_both_ways() {
         let free = region.free_bufs();
         let mut a = open_in(&here, "va", &region, &options(mode));
         let mut b = open_in(&peer, "vb", &region, &options(mode));
-        // Lengths around the limits of parts and buffers; `push` fills whole buffers, so slots are
-        // longer than the data of one descriptor.
+        // Lengths around the limits of descriptors and buffers. `push` fills whole buffers, so some
+        // slots are longer than one descriptor can cover.
         for len in [1792, 1793, 1856, 1857, 2048, 2049, 3584, 3776, 3840, 3841, 4096, 9000, 9014] {
             let mut sent = frame(len as u32, len);
             sent[18..].iter_mut().enumerate().for_each(|(i, byte)| *byte = (i / 7) as u8);
@@ -562,7 +562,8 @@ fn copy_by_tcp(mode: XdpMode, mtu: u32, len: usize) {
     done.store(true, std::sync::atomic::Ordering::Relaxed);
     let (b, c) = bridge.join().unwrap();
     println!("{mode:?} mtu {mtu}: {rate:.2} Gbit/s");
-    // The kernel refuses frames when a CPU's backlog is full, which all namespaces share.
+    // The kernel refuses frames while a CPU's backlog is full. All namespaces share that backlog,
+    // so refusals are allowed.
     let ours = |(cause, _): &(DropCause, u64)| *cause != DropCause::TxRefused;
     let drops: Vec<_> = b.drops().chain(c.drops()).filter(ours).collect();
     assert_eq!(drops, [], "{mode:?}");

@@ -14,7 +14,7 @@ use std::hint::black_box;
 const SLOTS: u32 = 1024;
 const FRAMES: u32 = 1024;
 
-/// Fails at 5 % more instructions than `expected`.
+/// Makes a run fail if it takes 5 % more instructions than `expected`.
 fn limit(expected: u64) -> LibraryBenchmarkConfig {
     let mut callgrind = Callgrind::default();
     callgrind.hard_limits([(EventKind::Ir, expected + expected / 20)]);
@@ -23,7 +23,7 @@ fn limit(expected: u64) -> LibraryBenchmarkConfig {
     config
 }
 
-/// Two pipes of one region.
+/// Creates two pipes in one region; returns them with the batch size.
 fn pipes(batch: u32) -> (u32, PipePair, PipePair) {
     let geometry = Geometry { ring_bytes: 1 << 19, bufs: 4 * SLOTS + 2, buf_size: 2048 };
     let region = Region::create(geometry, HugePages::Never).expect("8 MiB of memory");
@@ -31,7 +31,7 @@ fn pipes(batch: u32) -> (u32, PipePair, PipePair) {
     (batch, pipe(), pipe())
 }
 
-/// Like [`pipes`], with frames waiting at the end of the first.
+/// Like [`pipes`], but 256 frames wait at the receiving end of the first pipe.
 fn full(batch: u32) -> (u32, PipePair, PipePair) {
     let (batch, mut from, to) = pipes(batch);
     from.a.tx.fill(256, |buf| write(buf, 1));
@@ -68,7 +68,7 @@ fn pipe((batch, mut pipe, other): (u32, PipePair, PipePair)) -> (u64, PipePair, 
     (black_box(total), pipe, other)
 }
 
-// The same with raw pointers, for comparison.
+// The pipe benchmark with raw pointers, for comparison.
 #[library_benchmark]
 #[bench::by_32(args = (32), setup = pipes, config = limit(68_868))]
 #[bench::by_256(args = (256), setup = pipes, config = limit(57_164))]
@@ -106,7 +106,7 @@ fn swap((batch, mut from, mut to): (u32, PipePair, PipePair)) -> (PipePair, Pipe
     (from, to)
 }
 
-// The same with raw pointers.
+// The forwarding benchmark with raw pointers, for comparison.
 #[library_benchmark]
 #[bench::by_32(args = (32), setup = full, config = limit(6_365))]
 #[bench::by_256(args = (256), setup = full, config = limit(6_176))]
@@ -117,8 +117,8 @@ fn raw_swap((batch, from, to): (u32, PipePair, PipePair)) -> (PipePair, PipePair
     (from, to)
 }
 
-// Forwards from one pipe to the next, by copy. 20,485 instructions on one machine; the count
-// differs with the C library's memmove.
+// Forwards from one pipe to the next, by copy. One machine counts 20,485 instructions; other
+// machines may differ, because the C library's memmove differs.
 #[library_benchmark]
 #[bench::by_32(args = (32), setup = full, config = limit(23_500))]
 fn copy_64((batch, mut from, mut to): (u32, PipePair, PipePair)) -> (PipePair, PipePair) {

@@ -19,7 +19,7 @@ use slipring_ring::{Geometry, HugePages, PipeEnd, PipePair, Region, SyncFault};
 
 const SLOTS: u32 = 1024;
 const WORDS: usize = 8;
-/// The frames of about half a second.
+/// Number of frames that take about half a second.
 const FRAMES: u64 = 30_000_000;
 
 type Frame = [u64; WORDS];
@@ -46,13 +46,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Median and maximum.
+/// Returns the median and the maximum of the rates.
 fn summary(mut rates: Vec<f64>) -> [f64; 2] {
     rates.sort_by(f64::total_cmp);
     [rates[rates.len() / 2], rates[rates.len() - 1]]
 }
 
-/// Passes `FRAMES` frames; returns millions per second.
+/// Passes `FRAMES` frames; returns the rate in millions of frames per second.
 fn run(
     batch: u32,
     fill: impl Fn(&mut PipeEnd, u32, &mut u64) -> u32 + Sync,

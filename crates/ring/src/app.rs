@@ -30,10 +30,10 @@ use crate::region::{Region, RegionError};
 use crate::shared::SharedBuf;
 use crate::view::RingView;
 
-/// Marks a ring that sends.
+/// Marks a ring on which the program sends.
 #[derive(Debug, Clone, Copy)]
 pub enum Tx {}
-/// Marks a ring that receives.
+/// Marks a ring on which the program receives.
 #[derive(Debug, Clone, Copy)]
 pub enum Rx {}
 
@@ -65,9 +65,9 @@ impl RingDirection for Rx {
     }
 }
 
-/// A ring of free slots to be filled with frames.
+/// The program's half of a tx ring: its slots are free and can be filled with frames.
 pub type TxRing = AppRing<Tx>;
-/// A ring of received frames.
+/// The program's half of an rx ring: its slots have received frames.
 pub type RxRing = AppRing<Rx>;
 
 /// The program's half of a ring: owns the slots `head..tail`, called *our slots* below. Our `i`-th
@@ -82,8 +82,8 @@ pub struct AppRing<D> {
     mem: RingMem,
     head: u32,
     tail: u32,
-    /// Copies that are lent in place of the buffers, in a region that other processes map; `None`
-    /// in a private region, and if the program is in another process.
+    /// Copies of frames, which are lent in place of the buffers if other processes map the region.
+    /// `None` in a private region, and if this half belongs to a program in another process.
     copies: Option<Box<SlotCopies>>,
     direction: PhantomData<D>,
 }
@@ -113,7 +113,8 @@ impl<D> AppRing<D> {
         Self { mem, head, tail, copies: None, direction: PhantomData }
     }
 
-    /// Returns this half changed to lend copies of frames, if other processes map the region.
+    /// Makes this half lend copies of frames, if other processes map the region; otherwise returns
+    /// it unchanged.
     pub(crate) fn with_copies(self) -> Result<Self, RegionError> {
         if self.mem.is_private() {
             return Ok(self);
@@ -143,7 +144,7 @@ impl<D> AppRing<D> {
     /// slots are ours now.
     ///
     /// # Errors
-    /// [`PeerFault::OutOfRange`] if the shared tail is not a slot; the ring stays as it was.
+    /// [`PeerFault::OutOfRange`] if the shared tail is not a slot index; the ring stays as it was.
     #[inline(always)]
     pub fn refresh(&mut self) -> Result<u32, PeerFault> {
         // Acquire: pairs with the release in `KernRing::set_tail`.
@@ -197,20 +198,21 @@ impl<D> AppRing<D> {
         RingView::of(&self.mem)
     }
 
-    /// Offset of the `netmap_ring` in its region.
+    /// Offset of the ring's header (`netmap_ring`) in its region, in bytes.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.mem.offset()
     }
 
-    /// A copy of our `i`-th slot; `None` if we own no such slot as of the last refresh.
+    /// A copy of our `i`-th slot; `None` if fewer than `i + 1` slots were ours at the last refresh.
     #[must_use]
     #[inline(always)]
     pub fn slot(&self, i: u32) -> Option<Slot> {
         (i < self.owned_slots()).then(|| self.mem.slot(self.index(i)).get())
     }
 
-    /// The frame in our `i`-th slot: the first `slot.len` bytes of its buffer.
+    /// The frame in our `i`-th slot: the first `slot.len` bytes of its buffer. `None` if the slot
+    /// is not ours.
     #[must_use]
     #[inline(always)]
     pub fn frame(&mut self, i: u32) -> Option<FrameMut<'_>> {
@@ -220,9 +222,9 @@ impl<D> AppRing<D> {
         Some(FrameMut { bytes: bytes_of(mem, slot), flags: slot.flags })
     }
 
-    /// Writes changes to the frame that [`Self::frame`] last lent for our `i`-th slot back to the
-    /// buffer.
-    /// Does nothing in a private region, where the buffer itself was lent.
+    /// If [`Self::frame`] has lent a copy of the frame in our `i`-th slot, writes the copy, with
+    /// the program's changes, back to the buffer. Does nothing in a private region, where the
+    /// buffer itself was lent.
     #[inline(always)]
     pub fn write_back(&mut self, i: u32) {
         if !self.mem.is_private() && i < self.owned_slots() {
@@ -237,7 +239,8 @@ impl<D> AppRing<D> {
         }
     }
 
-    /// The whole buffer of our `i`-th slot; `None` also in a region that other processes map.
+    /// The whole buffer of our `i`-th slot. `None` if the slot is not ours, or if other processes
+    /// map the region.
     #[must_use]
     #[inline(always)]
     pub fn buffer(&mut self, i: u32) -> Option<&mut [u8]> {
@@ -245,7 +248,7 @@ impl<D> AppRing<D> {
         Some(whole_buffer(self.mem.as_private()?, slot.buf))
     }
 
-    /// The frame in our `i`-th slot, accessible by copying only.
+    /// The frame in our `i`-th slot, to be copied from or to. `None` if the slot is not ours.
     #[must_use]
     #[inline(always)]
     pub fn bytes(&mut self, i: u32) -> Option<SharedBuf<'_>> {
@@ -253,9 +256,9 @@ impl<D> AppRing<D> {
         Some(self.mem.shared(slot.buf, slot.len.into()))
     }
 
-    /// Sets length and flags of our `i`-th slot; the length is limited to the buffer size.
-    /// `NS_BUF_CHANGED` stays set if it was set, because a pipe's driver copies back only slots
-    /// with this flag.
+    /// Sets length and flags of our `i`-th slot. The length is limited to the buffer size. A flag
+    /// `NS_BUF_CHANGED` that is already set stays set, because a pipe's driver copies back only
+    /// slots with this flag.
     #[inline(always)]
     pub fn set(&mut self, i: u32, len: usize, flags: SlotFlags) {
         if let Some(slot) = self.slot(i) {
@@ -290,8 +293,8 @@ impl<D> AppRing<D> {
         true
     }
 
-    /// Exchanges the buffers of our slots `i` and `j`, so that a frame can be moved within the
-    /// ring; lengths and flags move along.
+    /// Exchanges our slots `i` and `j`, with buffers, lengths and flags, so that a frame can be
+    /// moved within the ring.
     pub fn exchange(&mut self, i: u32, j: u32) {
         if let (Some(a), Some(b)) = (self.slot(i), self.slot(j)) {
             let changed = SlotFlags::BUF_CHANGED;
@@ -321,11 +324,10 @@ impl<D> AppRing<D> {
         true
     }
 
-    /// Exchanges the buffer of our `i`-th slot for `buf` and returns the old one. Does nothing on
-    /// an error.
+    /// Puts `buf` into our `i`-th slot and returns the slot's old buffer. Does nothing on an error.
     ///
     /// # Errors
-    /// Returns `buf` if the slot is not ours, or the buffer belongs to another region.
+    /// Returns `buf` itself if the slot is not ours, or if `buf` belongs to another region.
     #[inline(always)]
     pub fn replace(&mut self, i: u32, buf: OwnedBuf) -> Result<OwnedBuf, OwnedBuf> {
         let region = self.mem.region();
@@ -350,9 +352,10 @@ impl<D> AppRing<D> {
         self.tail
     }
 
-    /// Calls `visit` for the frames in the slots `from..to`, whichever half owns the slots: for an
-    /// observer between program and driver while neither runs. Does nothing if `from` or `to` is
-    /// not a slot. Frames are copied first, except the frames in our slots in a private region.
+    /// Calls `visit` for the frames in the slots `from..to`, whichever half owns the slots. For an
+    /// observer that runs between program and driver, while neither of them runs. Does nothing if
+    /// `from` or `to` is not a slot. `visit` gets copies of the frames, except for frames in our
+    /// slots in a private region.
     pub fn for_each_frame(
         &mut self,
         from: SlotIdx,
@@ -374,8 +377,7 @@ impl<D> AppRing<D> {
         });
     }
 
-    /// Calls `visit` with the length and flags of the slots `from..to`; otherwise as
-    /// [`Self::for_each_frame`].
+    /// Like [`Self::for_each_frame`], but `visit` gets only the length and the flags of each slot.
     pub fn for_each_len(&self, from: SlotIdx, to: SlotIdx, mut visit: impl FnMut(u32, SlotFlags)) {
         self.for_each_slot(from, to, |mem, _, slot| {
             visit(u32::from(slot.len).min(mem.buf_size()), slot.flags);
@@ -394,7 +396,7 @@ impl<D> AppRing<D> {
         }
     }
 
-    /// Whether buffers can be exchanged with `other`.
+    /// Returns whether both rings are in one region, so that they can exchange buffers.
     #[must_use]
     #[inline(always)]
     pub fn same_region<E>(&self, other: &AppRing<E>) -> bool {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// Alignment of allocated ranges: rings and pipe words of two parties never share a cache line
-/// pair.
+/// Alignment of allocated ranges, in bytes: a pair of cache lines. So memory of two parties is
+/// never in one pair.
 pub(crate) const ARENA_ALIGN_BYTES: u64 = 128;
 
 /// Free ranges by offset. Neighbouring free ranges are merged, so an arena without allocations is
@@ -23,7 +23,8 @@ impl Arena {
         Self { free }
     }
 
-    /// Allocates the lowest range of at least `len` bytes; returns its offset.
+    /// Allocates the lowest free range of at least `len` bytes and returns its offset; `None` if
+    /// every free range is shorter.
     pub(crate) fn alloc(&mut self, len: u64) -> Option<u64> {
         let len = len.next_multiple_of(ARENA_ALIGN_BYTES);
         let (&at, &room) = self.free.iter().find(|&(_, &room)| room >= len)?;
@@ -34,8 +35,8 @@ impl Arena {
         Some(at)
     }
 
-    /// Allocates the range at exactly `at`, as long as [`Self::alloc`] makes it for `len` bytes;
-    /// returns false if the range is not free.
+    /// Allocates `len` bytes, rounded up as in [`Self::alloc`], at exactly `at`. Returns false if
+    /// they are not all free.
     pub(crate) fn alloc_at(&mut self, at: u64, len: u64) -> bool {
         let Some(len) = len.checked_next_multiple_of(ARENA_ALIGN_BYTES) else { return false };
         let Some((&start, &room)) = self.free.range(..=at).next_back() else { return false };
@@ -56,7 +57,7 @@ impl Arena {
         true
     }
 
-    /// Frees the range at `at` that [`Self::alloc`] returned for the same `len`.
+    /// Frees the range at `at`, which [`Self::alloc`] returned for the same `len`.
     pub(crate) fn release(&mut self, mut at: u64, len: u64) {
         let mut len = len.next_multiple_of(ARENA_ALIGN_BYTES);
         if let Some(after) = self.free.remove(&(at + len)) {

@@ -8,27 +8,27 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::protocol::SharedWord;
 
-/// Returns whether the waker must ring the sleeper's doorbell; at most one call per announcement
-/// returns true. Call it after publishing.
+/// Returns whether the waker must ring the sleeper's doorbell. Call it after publishing. Of the
+/// calls after one announcement, only one returns true.
 ///
-/// The fence makes it impossible that the waker misses the announcement while the sleeper misses
-/// what was published.
+/// The fence excludes the case that the waker misses the announcement while the sleeper misses what
+/// was published.
 #[inline(always)]
 pub(crate) fn must_ring<W: SharedWord>(sleeping: &W) -> bool {
     W::full_fence();
     take_announcement(sleeping)
 }
 
-/// Like [`must_ring`], for several sleepers, with one fence.
+/// Like [`must_ring`], but for several sleepers, with a single fence.
 #[inline(always)]
 pub(crate) fn must_ring_all<W: SharedWord, const N: usize>(sleeping: [&W; N]) -> [bool; N] {
     W::full_fence();
     sleeping.map(take_announcement)
 }
 
-/// Like [`must_ring_all`], for a waker that can only kick the host; returns whether it must. This
-/// call consumes the announcement of the host's sleepers, but not that of the program at the other
-/// end: the kicked host consumes it by [`must_ring`] and rings that program's doorbell.
+/// Returns whether a program must kick the host, which then wakes the sleepers for it. Clears the
+/// announcement of the host's sleepers. The announcement of the program at the other end (`guest`)
+/// stays set: the kicked host clears it by [`must_ring`] and rings that program's doorbell.
 #[inline(always)]
 pub(crate) fn must_kick<W: SharedWord>(guest: &W, host: &W) -> bool {
     W::full_fence();
@@ -49,11 +49,11 @@ pub(crate) fn announce<W: SharedWord>(sleeping: &W) {
     W::full_fence();
 }
 
-/// Host-side state of a word by which the host announces several sleeping programs. One lock of the
-/// host protects it; programs in other processes clear the word without that lock.
+/// The host's record of a word with which it announces several sleeping programs. One lock of the
+/// host protects the record. Programs in other processes clear the word without that lock.
 #[derive(Debug)]
 pub struct SleepAnnouncement {
-    /// The host has announced sleepers that it has not woken since.
+    /// Whether the host has announced sleepers that it has not woken since.
     pending: bool,
 }
 
@@ -65,9 +65,9 @@ impl SleepAnnouncement {
         Self { pending: true }
     }
 
-    /// Announces one more sleeper, which must check for work once more. Returns whether the earlier
-    /// sleepers must be woken first, because their announcement was consumed; later calls could not
-    /// detect that.
+    /// Announces one more sleeper; that sleeper must then check for work once more. Returns whether
+    /// the earlier sleepers must be woken first: their announcement has been cleared, and once the
+    /// word is set again, this could no longer be detected.
     pub(crate) fn add<W: SharedWord>(&mut self, sleeping: &W) -> bool {
         let taken = sleeping.acquire() == 0;
         let missed = taken && self.pending;
@@ -79,7 +79,7 @@ impl SleepAnnouncement {
         missed
     }
 
-    /// Returns whether the announcement was consumed, so that all sleepers must be woken.
+    /// Returns whether the announcement has been cleared, so that all sleepers must be woken.
     pub(crate) fn take_if_consumed<W: SharedWord>(&mut self, sleeping: &W) -> bool {
         let taken = self.pending && sleeping.acquire() == 0;
         if taken {
@@ -89,7 +89,8 @@ impl SleepAnnouncement {
     }
 }
 
-/// An eventfd that wakes one party; readable from [`Self::ring`] until [`Self::clear`].
+/// An eventfd that wakes one party. It is readable from a call of [`Self::ring`] until a call of
+/// [`Self::clear`].
 #[derive(Debug)]
 pub struct Doorbell(OwnedFd);
 
@@ -97,7 +98,7 @@ impl Doorbell {
     /// Creates a doorbell whose eventfd is not readable.
     ///
     /// # Errors
-    /// The kernel's error, usually because the process is out of descriptors.
+    /// The kernel's error, usually because this process has no descriptors left.
     pub fn new() -> io::Result<Self> {
         Ok(Self(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
@@ -111,13 +112,13 @@ impl Doorbell {
     /// Returns a second handle of the same doorbell.
     ///
     /// # Errors
-    /// The kernel's error, usually because the process is out of descriptors.
+    /// The kernel's error, usually because this process has no descriptors left.
     pub fn try_clone(&self) -> io::Result<Self> {
         self.0.try_clone().map(Self)
     }
 
-    /// Makes the eventfd readable. An error is ignored: the only expected one means that the
-    /// eventfd is already readable.
+    /// Makes the eventfd readable. An error is ignored: it can only mean that the eventfd is
+    /// already readable.
     pub fn ring(&self) {
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }

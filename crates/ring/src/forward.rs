@@ -4,8 +4,8 @@ use crate::app::{AppRing, Rx, RxRing, Tx, TxRing};
 use crate::index::next;
 use crate::mem::{Slot, SlotFlags};
 
-/// Moves up to `max` slots' worth of whole packets from `rx` to `tx`, by exchanging buffers if both
-/// rings are in one region, and by copying otherwise. Returns how many slots were moved.
+/// Moves whole packets from `rx` to `tx`, at most `max` slots of them. Exchanges buffers if both
+/// rings are in one region; copies otherwise. Returns how many slots were moved.
 ///
 /// The next sync of `tx` sends the frames, and the next sync of `rx` returns the freed slots.
 #[inline]
@@ -20,8 +20,8 @@ pub fn forward(rx: &mut RxRing, tx: &mut TxRing, max: u32) -> u32 {
     count
 }
 
-/// Like [`forward`], but copies even within one region; the frames in `rx` keep their buffers.
-/// Frames that are longer than a buffer of `tx` continue in further slots of `tx`.
+/// Like [`forward`], but always copies, so the frames in `rx` keep their buffers. A frame that is
+/// longer than a buffer of `tx` takes several slots of `tx`.
 pub fn copy(rx: &mut RxRing, tx: &mut TxRing, max: u32) -> u32 {
     if rx.buf_size() > tx.buf_size() {
         return refragment(rx, tx, max);

@@ -40,8 +40,8 @@ pub use wake_signals::WakeSignals;
 struct HostedDirection {
     tx: RingMem,
     rx: RingMem,
-    /// `sent` and `freed`, in separate cache lines, private to the host until [`share`] moves them;
-    /// `None` in a program.
+    /// The words `sent` and `freed`, in separate cache lines. They are private to the host until
+    /// [`share`] moves them. `None` in a program.
     host_words: Option<PersistentWords<2>>,
     shared: OnceLock<MappedSyncWords>,
 }
@@ -56,7 +56,7 @@ impl HostedDirection {
         }
     }
 
-    /// Returns the words of one half if other processes may sync that half too.
+    /// Returns the control words of one half; `None` while only the host can sync the direction.
     #[inline(always)]
     fn shared_half(&self, dir: RingDir) -> Option<&HalfWords> {
         self.shared.get().map(|words| words.get().half(dir))
@@ -70,7 +70,7 @@ impl Drop for HostedDirection {
         let n = self.tx.num_slots();
         let (freed, sent) =
             (self.position(RingDir::Rx).acquire(), self.position(RingDir::Tx).acquire());
-        // Other processes may have written any value to shared words.
+        // If the words were shared, other processes may have written any value to them.
         if self.host_words.is_some() && freed < n && sent < n {
             return_changed(&self.rx, &self.tx, freed, sent);
         }
@@ -113,11 +113,12 @@ impl DirectionStorage for HostedStorage {
     }
 }
 
-/// Lays out one direction of `num_slots` slots in `region`; the tx slots have the buffers. The
-/// words are in the region `words`, which only the host maps.
+/// Lays out one direction of a pipe in `region`: a tx and an rx ring of `num_slots` slots, where
+/// each tx slot has a buffer. The words `sent` and `freed` are in the region `words`, which only
+/// the host maps.
 ///
 /// # Errors
-/// [`RegionError`] when one of the regions has not enough free memory.
+/// [`RegionError`] if one of the regions has not enough free memory.
 pub fn hosted_direction(
     region: &Arc<Region>,
     words: &Arc<Region>,
@@ -149,12 +150,12 @@ pub fn hosted_direction(
 }
 
 /// Moves the words of a direction into the region of its rings, where other processes can access
-/// them, unless an earlier call did so. The words stay there as long as the direction exists. Both
-/// halves start with `host_sleeps` set
+/// them, unless an earlier call did so. The words stay there as long as the direction exists. In
+/// both halves, `host_sleeps` is set at first
 /// ([`SleepAnnouncement::already_announced`](crate::SleepAnnouncement::already_announced)).
 ///
 /// # Errors
-/// [`RegionError::OutOfRingSpace`].
+/// [`RegionError::OutOfRingSpace`] if the region has no space for the words.
 ///
 /// # Panics
 /// If `tx` and `rx` are not the halves of one direction.
@@ -173,7 +174,7 @@ pub fn share(tx: &mut HostedTx, rx: &mut HostedRx) -> Result<DirectionLayout, Re
             // Programs for which the host syncs may have been asleep since before the word existed.
             words.get().tx.host_sleeps.release(1);
             words.get().rx.host_sleeps.release(1);
-            // Both halves are borrowed mutably, so no other thread runs this.
+            // Both halves are borrowed mutably, so no other thread is in this function.
             direction.shared.get_or_init(|| words)
         }
     };
@@ -215,7 +216,7 @@ macro_rules! half {
             /// with the number `client_id`.
             ///
             /// # Errors
-            /// [`RegionError::NotARegion`] if no such half can be at these offsets.
+            /// [`RegionError::NotARegion`] if these offsets cannot be those of a direction.
             pub fn attach(
                 region: &Arc<Region>,
                 layout: DirectionLayout,
@@ -231,7 +232,7 @@ macro_rules! half {
                 Ok(half)
             }
 
-            /// Moves as many slots as possible.
+            /// Moves as many slots as possible: sends frames or takes them over, and returns slots.
             ///
             /// # Errors
             /// [`HostedSyncError`]; no slot was moved.
@@ -240,9 +241,9 @@ macro_rules! half {
                 self.sync_shown(|_, _, _| {})
             }
 
-            /// Like [`Self::sync`], but calls `see` with the slots of the moved frames (the first,
-            /// and one past the last): before the receiver gets the frames, or, on the receiving
-            /// half, before its program gets them.
+            /// Like [`Self::sync`], but calls `see` with the slots of the moved frames: the first,
+            /// and one past the last. On the sending half, `see` is called before the receiver gets
+            /// the frames; on the receiving half, before its program gets them.
             ///
             /// # Errors
             /// Same as [`Self::sync`].
@@ -272,13 +273,13 @@ macro_rules! half {
                 Ok(report(slots?, side($other), self.client_id))
             }
 
-            /// Like [`Self::sync`], for a program without doorbells. If the program's indices are
-            /// impossible, the sync is left to the host. The program wakes all sleepers by a kick
-            /// of the host ([`SyncReport::wake_host`]).
+            /// Like [`Self::sync`], for a program without doorbells: it wakes all sleepers by a
+            /// kick of the host ([`SyncReport::wake_host`]). If the program's indices are
+            /// impossible, nothing is done, and the host's next sync handles them.
             ///
             /// # Errors
-            /// [`HostedSyncError`]; no slot was moved. [`HostedSyncError::HostOnly`] also if the
-            /// indices are impossible, or the half is no longer lent to this program.
+            /// [`HostedSyncError`]; no slot was moved. [`HostedSyncError::HostOnly`] if the indices
+            /// are impossible, or the half is no longer lent to this program.
             #[inline]
             pub fn sync_or_leave(&mut self) -> Result<SyncReport, HostedSyncError> {
                 if !self.is_lent() {
@@ -302,11 +303,11 @@ macro_rules! half {
                 side.is_some_and(|side| side.holder.acquire() == self.client_id)
             }
 
-            /// Calls `see` with the slots that the host has synced since the last call, for a
-            /// program for which the host syncs.
+            /// For a program whose half the host syncs: calls `see` with the slots that the host
+            /// has synced since the last call.
             ///
             /// # Errors
-            /// [`HostedSyncError::Corrupt`].
+            /// [`HostedSyncError::Corrupt`] if the shared words have impossible values.
             pub fn synced_by_host(
                 &mut self,
                 see: impl FnOnce(&KernRing, SlotIdx, SlotIdx),
@@ -317,8 +318,8 @@ macro_rules! half {
                 Ok(())
             }
 
-            /// Loads the state that the last owner of the half left in the words, if it differs
-            /// from the state here.
+            /// Loads the state from the words if another party has synced the half since this party
+            /// did.
             #[inline(always)]
             fn catch_up(&mut self) -> Result<(), HostedSyncError> {
                 let Some(side) = self.direction.0.shared_half($mine) else { return Ok(()) };
@@ -331,8 +332,8 @@ macro_rules! half {
                 if resumed { Ok(()) } else { Err(HostedSyncError::Corrupt) }
             }
 
-            /// Publishes a tail in the half's word and in the ring. The word is written first, so
-            /// if the two differ, the word is newer.
+            /// Publishes a tail: first in the half's word, then in the ring. So if the two differ,
+            /// the word is newer.
             #[inline(always)]
             fn publish(&mut self, tail: SlotIdx) {
                 if let Some(side) = self.direction.0.shared_half($mine) {
@@ -360,12 +361,12 @@ macro_rules! half {
 }
 
 half! {
-    /// The host's or the program's half of the sender's ring.
+    /// The sending half of a direction, as the host or a program syncs it.
     HostedTx, sender: PipeSender, RingDir::Tx, RingDir::Rx, hwcur
 }
 
 half! {
-    /// The host's or the program's half of the receiver's ring.
+    /// The receiving half of a direction, as the host or a program syncs it.
     HostedRx, receiver: PipeReceiver, RingDir::Rx, RingDir::Tx, hwtail
 }
 
@@ -374,7 +375,7 @@ impl HostedTx {
     /// [`DirectionLayout::resume`].
     ///
     /// # Panics
-    /// In a program, which has no private words.
+    /// If this process is a program: only the host has private words.
     #[must_use]
     pub fn layout(&self) -> DirectionLayout {
         let HostedDirection { tx, rx, host_words: own, .. } = &*self.direction.0;
@@ -415,11 +416,11 @@ impl HostedTx {
 }
 
 impl HostedRx {
-    /// Like [`Self::sync`], but calls `see` with the slots that the program has released, before
-    /// the sender gets these slots back.
+    /// Like [`Self::sync`], but calls `see` with the slots that the program has released. The
+    /// sender gets these slots back after that call.
     ///
     /// # Errors
-    /// Same as [`Self::sync`].
+    /// Same as for [`Self::sync`].
     #[inline]
     pub fn sync_released(
         &mut self,

@@ -1,4 +1,5 @@
-//! A `netmap_if` in shared memory: the record that tells one opener of a port where its rings are.
+//! A `netmap_if` in shared memory: the record that tells a program, for its bind, where the rings
+//! are.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,7 +9,7 @@ use slipring_abi::{NETMAP_IF_RING_OFS, NetmapIf, PlainData};
 use crate::index::BufIdx;
 use crate::region::{Region, RegionError};
 
-/// `ni_bufs_head` is the low half of the 64-bit word that starts with it.
+/// Offset of the 64-bit word whose low half is `ni_bufs_head`.
 const BUFS_HEAD_OFFSET: u64 = std::mem::offset_of!(NetmapIf, ni_bufs_head) as u64;
 
 /// A `netmap_if` record; dropping the value frees its bytes in the region.
@@ -25,7 +26,7 @@ impl InterfaceRecord {
     /// as netmap requires.
     ///
     /// # Errors
-    /// [`RegionError::OutOfRingSpace`].
+    /// [`RegionError::OutOfRingSpace`] if the ring area has no space for the record.
     pub fn create(
         region: &Arc<Region>,
         head: &NetmapIf,
@@ -50,7 +51,7 @@ impl InterfaceRecord {
     /// Resumes the record for `rings` rings that a previous process created at `offset`.
     ///
     /// # Errors
-    /// [`RegionError::OutOfRingSpace`] if no such record can be at `offset`.
+    /// [`RegionError::OutOfRingSpace`] if the record cannot be at `offset`.
     pub fn resume(region: &Arc<Region>, offset: u64, rings: usize) -> Result<Self, RegionError> {
         let len = (NETMAP_IF_RING_OFS + 8 * rings) as u64;
         region.reserve_ring_bytes(offset, len)?;
@@ -69,7 +70,8 @@ impl InterfaceRecord {
         self.offset
     }
 
-    /// The first buffer of the list of extra buffers, as the program last wrote it; unchecked.
+    /// The first buffer of the list of extra buffers. The program can write this word; the value is
+    /// not checked.
     #[must_use]
     pub fn extra_bufs(&self) -> BufIdx {
         BufIdx(self.region.ring_word(self.offset + BUFS_HEAD_OFFSET).load(Ordering::Acquire) as u32)

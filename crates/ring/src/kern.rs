@@ -14,9 +14,9 @@ use crate::shared::SharedBuf;
 use crate::view::RingView;
 
 /// The application wrote indices that no correct program writes, and the ring was reinitialised.
-/// The check has set slots with an impossible buffer index to index 0 and length 0, and has reset
-/// `head` and `cur` outside the ring to their last correct values. As in netmap, wrong values
-/// within the ring stay until the application corrects them.
+/// Slots with an impossible buffer index were set to index 0 and length 0. A `head` or `cur`
+/// outside the ring was reset to its last correct value. As in netmap, wrong values within the ring
+/// stay until the application corrects them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("ring reinitialised: head {head}, cur {cur} are not within {hwcur}..={hwtail}")]
 pub struct Reinit {
@@ -24,32 +24,32 @@ pub struct Reinit {
     pub head: u32,
     /// The `cur` that the application wrote.
     pub cur: u32,
-    /// First slot that the driver had not processed.
+    /// The first slot that the driver had not processed at that moment.
     pub hwcur: u32,
-    /// The tail that the driver had published.
+    /// The tail that the driver had published at that moment.
     pub hwtail: u32,
 }
 
 /// Both halves of a new ring.
 ///
 /// A driver may access the slots that [`KernRing::released`] returned only while it borrows `app`
-/// mutably: frames that a batch of `app` has lent live as long as the borrow of `app`, which may be
-/// longer than the batch that released their slots. So one value holds both halves, and its sync
-/// takes `&mut self`.
+/// mutably. The reason is that frames lent by a batch of `app` live as long as the borrow of `app`,
+/// which may be longer than the batch that released their slots. So one value holds both halves,
+/// and its sync takes `&mut self`.
 #[derive(Debug)]
 pub struct RingHalves<D> {
-    /// For the program.
+    /// The program's half.
     pub app: AppRing<D>,
-    /// For the driver.
+    /// The driver's half.
     pub kern: KernRing,
 }
 
 impl<D: RingDirection> RingHalves<D> {
-    /// Lays out a ring with a buffer in every slot. Both kinds of rings start empty: all slots of a
-    /// tx ring but one are the application's, and all slots of an rx ring are the driver's.
+    /// Lays out a ring with a buffer in every slot. Every ring starts empty: in a tx ring, the
+    /// application owns all slots but one; in an rx ring, the driver owns all slots.
     ///
     /// # Errors
-    /// [`RegionError`] when the region has not enough free memory.
+    /// [`RegionError`] if the region has not enough free memory.
     pub fn create(region: &Arc<Region>, ringid: u16, num_slots: u32) -> Result<Self, RegionError> {
         let bufs = region.alloc_bufs(num_slots)?;
         let mem = RingMem::create(region, D::DIR, ringid, num_slots, &bufs);
@@ -61,7 +61,7 @@ impl<D: RingDirection> RingHalves<D> {
     /// Lays out a ring of one slot without a buffer: for a direction that a port does not have.
     ///
     /// # Errors
-    /// [`RegionError`] when the region has not enough free memory.
+    /// [`RegionError`] if the region has not enough free memory.
     pub fn absent(region: &Arc<Region>, ringid: u16) -> Result<Self, RegionError> {
         Ok(Self::over(RingMem::create(region, D::DIR, ringid, 1, &[])?))
     }
@@ -70,7 +70,8 @@ impl<D: RingDirection> RingHalves<D> {
     /// slots that it owns and has not released.
     ///
     /// # Panics
-    /// If the region of the ring is private: the old and the new halves might lend the same buffer.
+    /// If the region of the ring is private, because the old and the new halves might lend the same
+    /// buffer.
     #[must_use]
     pub fn resume_existing(ring: &RingView) -> Self {
         let mem = ring.mem();
@@ -90,8 +91,8 @@ pub struct KernRing {
     mem: RingMem,
     hwcur: u32,
     hwtail: u32,
-    /// The first slot that the application had not released at the last check. All slots outside
-    /// `released..hwtail` are the driver's.
+    /// The first slot that the application had not released at the last check. The application owns
+    /// the slots from here to `hwtail`; all others are the driver's.
     released: u32,
 }
 
@@ -112,23 +113,22 @@ impl KernRing {
         Self { hwcur, hwtail: within(hwtail), released: hwcur, mem }
     }
 
-    /// Resumes a ring of a previous process, at `offset` of `region`, which owns the buffers in its
-    /// slots. The application keeps the slots that it owns and has not released. The previous
-    /// process may or may not have sent frames queued on a tx ring.
+    /// Resumes a ring that a previous process created at `offset` of `region`; the ring owns the
+    /// buffers in its slots. The application keeps the slots that it owns and has not released. The
+    /// previous process may or may not have sent the frames that are queued on a tx ring.
     ///
     /// # Errors
-    /// [`RegionError`] if no such ring can be at `offset`.
+    /// [`RegionError`] if a ring of this size cannot be at `offset`.
     pub fn resume(region: &Arc<Region>, offset: u64, num_slots: u32) -> Result<Self, RegionError> {
         RingMem::resume(region, offset, num_slots, RingOwnership::BytesAndBufs)
             .map(Self::from_indices)
     }
 
-    /// Creates the driver's half of a ring that another process created, in a mapping of that
-    /// process's memory, for a program that syncs the ring itself. [`Self::resync`] sets its
-    /// indices.
+    /// For a program that syncs a ring itself: creates the driver's half of the ring, which another
+    /// process created, in a mapping of that process's memory. [`Self::resync`] sets the indices.
     ///
     /// # Errors
-    /// [`RegionError::NotARegion`] if no such ring can be at `offset`.
+    /// [`RegionError::NotARegion`] if a ring of this size cannot be at `offset`.
     pub fn attach(region: &Arc<Region>, offset: u64, num_slots: u32) -> Result<Self, RegionError> {
         let impossible = RegionError::NotARegion("a ring lies outside of it");
         RingMem::foreign(region, offset, num_slots)
@@ -240,8 +240,8 @@ impl KernRing {
         self.mem.hwcur().store(head, Ordering::Relaxed);
     }
 
-    /// Whether slot `i` is the driver's; always true in a shared region, where ownership proves
-    /// nothing.
+    /// Returns whether slot `i` is the driver's. Always true in a shared region, where a peer can
+    /// change every slot anyway.
     #[inline(always)]
     fn is_held(&self, i: SlotIdx) -> bool {
         let n = self.mem.num_slots();
@@ -333,8 +333,8 @@ impl KernRing {
         KernSlots { ring: self, at: cyclic(from, to, self.mem.num_slots()) }
     }
 
-    /// The bytes of the buffer in slot `i`, up to `len`, for a driver that copies. Empty if the
-    /// application owns the slot, or the slot's buffer index is out of range or reserved.
+    /// The first `len` bytes of the buffer in slot `i`, for a driver that copies. Empty if the
+    /// application owns the slot, or if the slot's buffer index is out of range or reserved.
     #[must_use]
     #[inline(always)]
     fn whole(&self, i: SlotIdx, buf: BufIdx, len: u32) -> SharedBuf<'_> {
@@ -342,7 +342,7 @@ impl KernRing {
         self.mem.shared(buf, if usable { len } else { 0 })
     }
 
-    /// The first `slot.len` bytes in the buffer of slot `i`, whatever the payload offset.
+    /// The first `slot.len` bytes in the buffer of slot `i`; a payload offset is ignored.
     #[must_use]
     #[inline(always)]
     pub fn bytes(&mut self, i: SlotIdx) -> SharedBuf<'_> {
@@ -378,7 +378,7 @@ impl KernRing {
         self.whole(i, slot.buf, self.mem.buf_size()).skip(at).first(slot.len.into())
     }
 
-    /// Where in its buffer the payload of slot `i` begins, in bytes.
+    /// Where in its buffer the payload of slot `i` begins, in bytes from the start.
     #[must_use]
     #[inline(always)]
     pub fn payload_offset(&self, i: SlotIdx) -> usize {
@@ -404,15 +404,15 @@ impl KernRing {
         RingView::of(&self.mem)
     }
 
-    /// Whether the ring's creator has published in the ring that payloads may begin at an offset
-    /// within their buffers.
+    /// Returns whether the ring says that payloads may begin at an offset within their buffers. The
+    /// ring's creator has published this.
     #[must_use]
     pub fn has_published_offsets(&self) -> bool {
         self.mem.offset_mask() != 0
     }
 
-    /// Whether another process created the ring; that process frees the ring and the buffers in its
-    /// slots.
+    /// Returns whether another process created the ring. Then that process also frees the ring and
+    /// the buffers in its slots.
     #[must_use]
     pub fn is_foreign(&self) -> bool {
         self.mem.is_foreign()

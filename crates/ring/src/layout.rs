@@ -12,7 +12,7 @@ pub(crate) const PAGE_BYTES: u64 = 4096;
 pub(crate) const HUGE_PAGE_BYTES: u64 = 2 << 20;
 /// Number of reserved buffers: buffers 0 and 1 are never allocated, as netmap's clients expect.
 pub(crate) const RESERVED_BUFS: u32 = 2;
-/// Maximum length of the ring area in bytes: far beyond any use, and small enough that sums of
+/// Maximum length of the ring area in bytes. It is far beyond any use, and so small that sums of
 /// sizes do not overflow.
 const MAX_RING_BYTES: u64 = 1 << 38;
 const MAGIC: u64 = u64::from_le_bytes(*b"slipring");
@@ -64,7 +64,8 @@ impl RegionHeader {
         Ok(Self::lay_out(geometry))
     }
 
-    /// Like [`Self::compute`], for buffers of any size: for a region that no other process maps.
+    /// Like [`Self::compute`], but buffers may have any size: for a region that no other process
+    /// maps.
     pub(crate) fn lay_out(geometry: Geometry) -> Self {
         let Geometry { ring_bytes, bufs, buf_size } = geometry;
         let buf_start = (PAGE_BYTES + ring_bytes).next_multiple_of(PAGE_BYTES);
@@ -81,8 +82,8 @@ impl RegionHeader {
         }
     }
 
-    /// Computes the layout of a region of this geometry in `len` bytes, with fewer buffers if not
-    /// all fit.
+    /// Computes the layout of a region of this geometry in `len` bytes; if not all buffers fit,
+    /// with fewer.
     pub(crate) fn compute_within(geometry: Geometry, len: u64) -> Result<Self, RegionError> {
         let least = Self::compute(Geometry { bufs: RESERVED_BUFS, ..geometry })?;
         let room = len.saturating_sub(least.buf_start + HEADROOM_BYTES);
@@ -114,7 +115,8 @@ impl RegionHeader {
         let planned = Self::compute(geometry)
             .map_err(|_| RegionError::NotARegion("its layout is impossible"))?;
         let same = planned.buf_start == self.buf_start && planned.ring_start == self.ring_start;
-        // Huge pages round the size up; no other layout fits the same file.
+        // A region with huge pages is rounded up to whole ones. The file must have one of these two
+        // sizes.
         let totals = [planned.total, planned.total.next_multiple_of(HUGE_PAGE_BYTES)];
         if !same || !totals.contains(&self.total) || self.total != file_size {
             return Err(RegionError::NotARegion("its layout does not fit the file"));

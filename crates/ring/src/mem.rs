@@ -63,7 +63,8 @@ impl Drop for RingBlock {
     }
 }
 
-/// A ring of a region. Cheap to clone: both halves of a ring hold one.
+/// A ring of a region: where its header, slots and buffers are. Cheap to clone: both halves of a
+/// ring hold one.
 #[derive(Debug, Clone)]
 pub(crate) struct RingMem {
     header: NonNull<u8>,
@@ -74,14 +75,14 @@ pub(crate) struct RingMem {
     /// Whether the region is private, so that buffers can be lent.
     is_private: bool,
     /// Number of slots that code outside the two halves may write by index: all slots, or 0 in a
-    /// private region. The next field is the number of bytes of each buffer that such code may
-    /// copy.
+    /// private region. `open_bytes` is the number of bytes of each buffer that such code may copy.
     open_slots: u32,
     open_bytes: u32,
     /// First data byte of buffer 0.
     bufs: NonNull<u8>,
     block: Arc<RingBlock>,
-    /// A value that must live as long as this ring; `None` for most rings.
+    /// A value that must live as long as this ring, such as the pipe to which it belongs; `None`
+    /// for most rings.
     _keeps: Option<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -96,8 +97,8 @@ unsafe impl Send for RingBlock {}
 unsafe impl Sync for RingBlock {}
 
 /// Returns the first data byte of a buffer, out of `count` buffers of `size` bytes from `first` on.
-/// An index out of range means the reserved buffer 0, so a wrong index can never lead outside the
-/// region.
+/// For an index out of range, returns that of buffer 0, which is reserved. So a wrong index can
+/// never lead outside the region.
 #[inline(always)]
 fn data_of(first: NonNull<u8>, count: u32, size: u32, BufIdx(idx): BufIdx) -> NonNull<u8> {
     let idx = if idx < count { idx } else { 0 };
@@ -171,7 +172,8 @@ impl RingMem {
         Ok(ring)
     }
 
-    /// Resumes a ring that a previous process laid out, with the ownership that process had.
+    /// Resumes a ring that a previous process laid out. `owned` is what the ring owned in that
+    /// process.
     pub(crate) fn resume(
         region: &Arc<Region>,
         offset: u64,
@@ -265,17 +267,17 @@ impl RingMem {
     }
 
     /// # Panics
-    /// If `i` is not below `num_slots`; never with indices from `index.rs`.
+    /// If `i` is not below `num_slots`. The functions of `index.rs` never return such an index.
     #[inline(always)]
     pub(crate) fn slot(&self, i: SlotIdx) -> &SlotCell {
         &cells(self.slots, self.num_slots)[i as usize]
     }
 
-    /// Like [`Self::slot`], for code outside the two halves.
+    /// Like [`Self::slot`], but for code outside the two halves.
     ///
     /// # Panics
-    /// If `i` is not below `num_slots`, or the region is private: another buffer index in a slot
-    /// could make two slots lend one buffer.
+    /// If `i` is not below `num_slots`, or if the region is private: there, a wrong buffer index in
+    /// a slot could make two slots lend one buffer.
     #[inline(always)]
     pub(crate) fn open_slot(&self, i: SlotIdx) -> &SlotCell {
         &cells(self.slots, self.open_slots)[i as usize]
@@ -395,7 +397,7 @@ impl RingMem {
         self.word(offset_of!(NetmapRing, flags)).load(Ordering::Relaxed)
     }
 
-    /// Frames that did not fit into the ring of a netmap monitor, modulo 2^32.
+    /// Number of frames that did not fit into the rx ring of a netmap monitor, modulo 2^32.
     pub(crate) fn lost(&self) -> &AtomicU32 {
         self.word(offset_of!(NetmapRing, lost))
     }
@@ -406,7 +408,8 @@ impl RingMem {
         &self.block.hwcur
     }
 
-    /// The host's copy of the ring's offsets.
+    /// The settings of payload offsets, from the host's copy; `None` if all payloads begin at byte
+    /// 0.
     #[inline(always)]
     pub(crate) fn offsets(&self) -> Option<RingOffsets> {
         self.block.offsets.get()

@@ -195,8 +195,8 @@ impl<const FENCE: u8> SharedWord for Flag<FENCE> {
     }
 }
 
-/// One thread publishes; another announces its sleep and checks once more. The second thread must
-/// never miss the publication without being woken.
+/// One thread publishes. Another announces its sleep and checks once more. If the second thread has
+/// missed the publication, it must be woken.
 fn wake<const FENCE: u8>(
     announce: fn(&Flag<FENCE>),
     must_ring: fn(&Flag<FENCE>) -> bool,
@@ -271,7 +271,7 @@ enum Mutation {
     Silent,
     /// The moved words announce the host's sleepers only after a program may already sync.
     Late,
-    /// The sleeper announces itself after it has checked once more.
+    /// The sleeper announces itself only after its second check.
     LooksFirst,
     /// There is no fence between the sleeper's mark and its check whether the words have moved.
     ArmsLoosely,
@@ -321,7 +321,7 @@ impl Half {
         }
     }
 
-    /// Whether sleeper `i` has seen everything that was sent, or has been woken for it.
+    /// Returns whether sleeper `i` has seen everything that was sent, or has been woken for it.
     fn knows(&self, i: usize, seen: u32, sent: u32) -> bool {
         seen == sent || self.marks[i].load(Acquire) == 0
     }

@@ -26,7 +26,7 @@ impl RingOffsets {
 /// The host's copy of the settings, outside the ring.
 #[derive(Debug, Default)]
 pub(crate) struct HostOffsets {
-    /// The mask; 0 if all payloads begin at byte 0.
+    /// The bits of `ptr` that hold an offset; 0 if all payloads begin at byte 0.
     mask: AtomicU64,
     max: AtomicU32,
 }

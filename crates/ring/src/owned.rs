@@ -3,13 +3,13 @@
 use crate::index::BufIdx;
 use crate::region::Region;
 
-/// Ownership of one buffer of one region: it moves with the buffer and is never copied.
+/// Ownership of one buffer of one region. It moves with the buffer and is never copied.
 ///
 /// A ring accepts an `OwnedBuf` only in exchange for another
 /// ([`AppRing::replace`](crate::AppRing::replace),
-/// [`KernRing::replace`](crate::KernRing::replace)), so no buffer can be in two slots. The buffer
-/// of a dropped value is lost until its region is dropped; [`Region::release_owned`] returns the
-/// buffer instead.
+/// [`KernRing::replace`](crate::KernRing::replace)), so no buffer can be in two slots. Give a
+/// buffer back by [`Region::release_owned`]: if the value is only dropped, the buffer stays
+/// unusable until its region is dropped.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a buffer that is dropped is lost to its region"]
 pub struct OwnedBuf {

@@ -11,8 +11,8 @@
 //!    effect of `memmove` could be written as a relaxed atomic load and store of each byte: its
 //!    control flow does not depend on the bytes that it copies, and it writes only the destination.
 //!
-//! Either way, bytes that the peer writes at the same time may arrive mixed, and there is no other
-//! effect. Callers check the copy, never the original.
+//! In both cases, a copy may mix old bytes with bytes that the peer writes at the same time; there
+//! is no other effect. Callers check the copy, never the original.
 //!
 //! A peer in this process is other code of this crate, so its accesses are also of these two kinds.
 //! A peer in another process is outside the program that the compiler reasons about.
@@ -31,20 +31,20 @@ static MEMMOVE: CopyFn = libc::memmove;
 /// Copies `len` bytes. The two ranges may overlap.
 ///
 /// # Safety
-/// `len` bytes at `from` are mapped readable, and `len` bytes at `to` are mapped writable. Except
-/// for the caller's own references, no reference to the bytes at `to` is in use, and no unique
-/// reference to the bytes at `from`.
+/// `len` bytes at `from` are mapped readable, and `len` bytes at `to` are mapped writable. Only the
+/// caller may have references into these ranges that are in use; all others must not refer to bytes
+/// at `to`, nor uniquely to bytes at `from`.
 #[inline(always)]
 pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     if len == 0 {
-        // The compiler often knows that `len` is 0 and then removes the copy, but it could not
-        // remove the call.
+        // The compiler often knows that `len` is 0 and then removes the rest of the function.
+        // Without this check it could not remove the call of `memmove`.
         return;
     }
     // SAFETY: a static is valid and aligned. Volatile, so that the compiler does not know the
     // value.
     let memmove = unsafe { (&raw const MEMMOVE).read_volatile() };
-    // SAFETY: by the caller.
+    // SAFETY: the caller guarantees what this requires.
     unsafe { memmove(to.cast(), from.cast(), len) };
 }
 
@@ -63,7 +63,7 @@ pub(crate) unsafe fn load<const N: usize>(from: *const u8) -> [u8; N] {
         return bytes;
     }
     if !has_words::<N>(from) {
-        // SAFETY: by the caller.
+        // SAFETY: the caller guarantees what this requires.
         return unsafe { load_unaligned(from) };
     }
     for (i, word) in bytes.as_chunks_mut::<8>().0.iter_mut().enumerate() {
@@ -87,7 +87,7 @@ pub(crate) unsafe fn store<const N: usize>(to: *mut u8, bytes: [u8; N]) {
         return;
     }
     if !has_words::<N>(to) {
-        // SAFETY: by the caller.
+        // SAFETY: the caller guarantees what this requires.
         return unsafe { store_unaligned(to, bytes) };
     }
     for (i, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
@@ -96,8 +96,8 @@ pub(crate) unsafe fn store<const N: usize>(to: *mut u8, bytes: [u8; N]) {
     }
 }
 
-/// Like [`load`], at any alignment. Not inlined: its array must have an address, and the array of
-/// `load` can then stay in registers.
+/// Like [`load`], but for any alignment. Not inlined: its array must have an address, while the
+/// array of `load` can stay in registers.
 ///
 /// # Safety
 /// Same as [`load`].
@@ -110,7 +110,7 @@ unsafe fn load_unaligned<const N: usize>(from: *const u8) -> [u8; N] {
     bytes
 }
 
-/// Like [`store`], at any alignment. Not inlined, for the same reason as [`load_unaligned`].
+/// Like [`store`], but for any alignment. Not inlined, for the same reason as [`load_unaligned`].
 ///
 /// # Safety
 /// Same as [`store`].

@@ -1,5 +1,5 @@
-//! State that a host keeps for a ring or a file, as words in a region, so that a successor process
-//! can resume it. Programs do not map that region.
+//! State that a host keeps for a ring or a file. It is in words of a region, so that a successor
+//! process can resume it. Programs do not map that region.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -17,7 +17,7 @@ impl<const LINES: u64> PersistentWords<LINES> {
     /// Allocates words that are all 0.
     ///
     /// # Errors
-    /// [`RegionError::OutOfRingSpace`].
+    /// [`RegionError::OutOfRingSpace`] if the ring area has no space for the words.
     pub fn new(region: &Arc<Region>) -> Result<Self, RegionError> {
         let offset = region.alloc_ring_bytes(Self::LEN)?;
         Ok(Self(AttachedWords { region: region.clone(), offset }))

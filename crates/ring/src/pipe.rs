@@ -33,12 +33,12 @@ use crate::region::{Region, RegionError};
 struct PipeWords {
     /// First slot not yet sent. Written by the sender.
     sent: AtomicU32,
-    /// Set by the sender when it sleeps for free slots.
+    /// Not 0 while the sender sleeps until slots are free. Set by the sender.
     sender_sleeps: AtomicU32,
     _other_line: [AtomicU32; 30],
     /// First slot not yet returned. Written by the receiver.
     freed: AtomicU32,
-    /// Set by the receiver when it sleeps for frames.
+    /// Not 0 while the receiver sleeps until frames arrive. Set by the receiver.
     receiver_sleeps: AtomicU32,
     _pad: [AtomicU32; 30],
 }
@@ -87,7 +87,7 @@ impl PipeStorage {
         unsafe { self.words.as_ref() }
     }
 
-    /// Whether neither party has moved a slot yet.
+    /// Returns whether neither end has moved a slot yet.
     fn is_fresh(&self) -> bool {
         self.sent().acquire() == 0 && self.freed().acquire() == 0
     }
@@ -153,9 +153,9 @@ impl DirectionStorage for PipeStorage {
     }
 }
 
-/// Copies those of the slots `from..to` whose buffers the receiver has exchanged from `rx` back to
-/// `tx`. All other slots of `tx` already have the right content; writing them would needlessly move
-/// their cache lines to the receiver's core and back.
+/// Copies slots from `rx` back to `tx`: those of `from..to` whose buffers the receiver has
+/// exchanged. All other slots of `tx` already have the right content. Writing them would needlessly
+/// move their cache lines to the receiver's core and back.
 #[inline(always)]
 pub(crate) fn return_changed(rx: &RingMem, tx: &RingMem, from: SlotIdx, to: SlotIdx) {
     for span in spans(from, to, rx.num_slots()) {
@@ -262,9 +262,9 @@ fn invalid_pipe_error() -> RegionError {
 /// One end of a pipe, which owns its rings. Do not replace `tx` or `rx` by other rings.
 #[derive(Debug)]
 pub struct PipeEnd {
-    /// Frames to send.
+    /// The ring on which this end sends.
     pub tx: TxRing,
-    /// Frames received.
+    /// The ring on which this end receives.
     pub rx: RxRing,
     tx_kern: KernRing,
     rx_kern: KernRing,
@@ -346,7 +346,7 @@ impl PipeEnd {
     /// returned. Returns how many slots were sent.
     ///
     /// # Errors
-    /// [`SyncFault`]: the program's indices or the peer's are impossible.
+    /// [`SyncFault`] if the program's indices or the peer's are impossible.
     #[inline]
     pub fn tx_sync(&mut self) -> Result<u32, SyncFault> {
         let head = self.tx_kern.released()?;
@@ -364,7 +364,7 @@ impl PipeEnd {
     /// Returns how many slots have new frames.
     ///
     /// # Errors
-    /// Same as [`Self::tx_sync`].
+    /// [`SyncFault`] if the program's indices or the peer's are impossible.
     #[inline]
     pub fn rx_sync(&mut self) -> Result<u32, SyncFault> {
         let head = self.rx_kern.released()?;
@@ -386,13 +386,13 @@ impl PipeEnd {
         self.tx_kern.released().ok()
     }
 
-    /// The driver's view of the frames received last, for counting.
+    /// The driver's half of the rx ring, for an observer that counts received frames.
     #[must_use]
     pub fn rx_kern(&self) -> &KernRing {
         &self.rx_kern
     }
 
-    /// The driver's view of the frames to send, for counting.
+    /// The driver's half of the tx ring, for an observer that counts sent frames.
     #[must_use]
     pub fn tx_kern(&self) -> &KernRing {
         &self.tx_kern

@@ -16,15 +16,15 @@ use crate::index::{SlotIdx, distance, prev};
 
 /// A shared word with one writer.
 pub trait SharedWord {
-    /// Loads the word (acquire): makes the writer's earlier writes visible.
+    /// Loads the word with acquire ordering: what the writer wrote before is visible afterwards.
     fn acquire(&self) -> u32;
-    /// Stores the word (release), after all earlier writes.
+    /// Stores the word with release ordering, after all earlier writes.
     fn release(&self, value: u32);
     /// Atomically sets the word to 0 and returns the old value. This is the only write by a party
     /// other than the word's writer.
     fn take(&self) -> u32;
-    /// Atomically replaces 0 by `client_id`; returns whether it succeeded. Acquire: pairs with the
-    /// release by which the previous owner stored 0.
+    /// Atomically replaces 0 by `client_id`; returns whether the word was 0. Has acquire ordering,
+    /// and so pairs with the release by which the previous owner stored 0.
     fn claim(&self, client_id: u32) -> bool;
     /// Full fence: orders all earlier accesses before all later ones, as seen by every thread.
     fn full_fence();
@@ -108,17 +108,17 @@ pub enum PeerFault {
     /// A shared index points outside the ring.
     #[error("peer wrote index {index} into a ring of {num_slots} slots")]
     OutOfRange {
-        /// The index.
+        /// The index that the peer wrote.
         index: u32,
-        /// Slots of the ring.
+        /// Number of slots of the ring, which the index must be below.
         num_slots: u32,
     },
     /// A shared index moved past slots that the peer does not own.
     #[error("peer moved its index from {from} to {to}, beyond the {owned} slots it owned")]
     NotItsSlots {
-        /// The old index.
+        /// The index before the change.
         from: u32,
-        /// The new index.
+        /// The index after the change.
         to: u32,
         /// How many slots the peer owned.
         owned: u32,
@@ -163,7 +163,7 @@ impl<S: DirectionStorage> PipeSender<S> {
         Ok(new)
     }
 
-    /// Reloads the state after another party was the sender for a while.
+    /// Reloads the state after another party has acted as the sender.
     ///
     /// # Errors
     /// Same as [`Self::new`].
@@ -236,7 +236,7 @@ impl<S: DirectionStorage> PipeReceiver<S> {
         Ok(new)
     }
 
-    /// Reloads the state after another party was the receiver for a while.
+    /// Reloads the state after another party has acted as the receiver.
     ///
     /// # Errors
     /// Same as [`Self::new`].
@@ -253,8 +253,8 @@ impl<S: DirectionStorage> PipeReceiver<S> {
         self.freed
     }
 
-    /// Like [`Self::new`], but the program has already taken over the slots up to `position`, which
-    /// is ignored if those slots were not all sent.
+    /// Like [`Self::new`], but the program has already taken over the slots up to `position`.
+    /// `position` is ignored if it is beyond the slots that were sent.
     ///
     /// # Errors
     /// Same as [`Self::new`].

@@ -94,13 +94,13 @@ impl RawRing {
         ring.cur = head;
     }
 
-    /// Offers each free buffer to `write`; as `TxRing::fill`.
+    /// Offers each free buffer to `write`, as `TxRing::fill` does.
     ///
     /// # Safety
     /// The ring must be alive, and its safe half unused meanwhile.
     #[inline(always)]
     pub unsafe fn fill(self, max: u32, mut write: impl FnMut(*mut u8) -> u16) -> u32 {
-        // SAFETY: by the caller.
+        // SAFETY: the caller guarantees what this requires.
         let span = unsafe { self.span() };
         let count = span.owned_slots.min(max);
         // Slots are written per run of equal lengths, for the reason explained at `fill_slots`.
@@ -114,18 +114,18 @@ impl RawRing {
             at = span.next(at);
         }
         span.set_run(run, at, run_len);
-        // SAFETY: by the caller.
+        // SAFETY: the caller guarantees what this requires.
         unsafe { self.publish(at) };
         count
     }
 
-    /// Calls `read` for each received buffer; as `RxRing::batch`.
+    /// Calls `read` for each received buffer, as `RxRing::drain` does.
     ///
     /// # Safety
     /// The ring must be alive, and its safe half unused meanwhile.
     #[inline(always)]
     pub unsafe fn drain(self, max: u32, mut read: impl FnMut(*const u8, u16)) -> u32 {
-        // SAFETY: by the caller.
+        // SAFETY: the caller guarantees what this requires.
         let span = unsafe { self.span() };
         let count = span.owned_slots.min(max);
         let mut at = span.head;
@@ -136,20 +136,20 @@ impl RawRing {
             read(buf, len);
             at = span.next(at);
         }
-        // SAFETY: by the caller.
+        // SAFETY: the caller guarantees what this requires.
         unsafe { self.publish(at) };
         count
     }
 
-    /// Exchanges buffers between this rx ring and `tx`; as `forward`.
+    /// Exchanges buffers between this rx ring and `tx`, as `forward` does.
     ///
     /// # Safety
     /// Both rings must be alive and in one region, and their safe halves unused meanwhile.
     #[inline(always)]
     pub unsafe fn swap_to(self, tx: Self, max: u32) -> u32 {
-        // SAFETY: by the caller.
+        // SAFETY: the caller guarantees what this requires.
         let from = unsafe { self.span() };
-        // SAFETY: by the caller.
+        // SAFETY: the caller guarantees what this requires.
         let to = unsafe { tx.span() };
         let count = from.owned_slots.min(to.owned_slots).min(max);
         let (mut i, mut j) = (from.head, to.head);
@@ -164,9 +164,9 @@ impl RawRing {
             frame.flags = slipring_abi::NS_BUF_CHANGED;
             (i, j) = (from.next(i), to.next(j));
         }
-        // SAFETY: by the caller.
+        // SAFETY: the caller guarantees what this requires.
         unsafe { self.publish(i) };
-        // SAFETY: by the caller.
+        // SAFETY: the caller guarantees what this requires.
         unsafe { tx.publish(j) };
         count
     }

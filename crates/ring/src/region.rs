@@ -1,8 +1,8 @@
 //! A region: one sealed memfd that holds netmap's interface records, rings and buffers.
 //!
-//! Buffer `k` is chunk `k` of the buffer area, and its data begins `HEADROOM` bytes into the chunk
-//! and reaches `HEADROOM` bytes into the next chunk. So data areas never overlap, and AF_XDP, which
-//! reserves 256 bytes before each frame, receives frames where netmap expects them.
+//! Buffer `k` is chunk `k` of the buffer area. Its data begins `HEADROOM` bytes into the chunk and
+//! reaches `HEADROOM` bytes into the next chunk. So data areas never overlap. AF_XDP reserves 256
+//! bytes before each frame, and in this way receives frames where netmap expects them.
 
 mod buffers;
 mod bytes;
@@ -40,8 +40,9 @@ use crate::revocable::RevocableMapping;
 pub struct Region {
     /// Number of the region; unique within this process, and never reused.
     id: u64,
-    /// The file that contains the region; several regions may share a file. `None` if another
-    /// program lends the memory, because the region does not keep that file open.
+    /// The file that contains the region; several regions may share a file. `None` for a private
+    /// region, and for memory that another program lends: then the region does not keep the file
+    /// open.
     fd: Option<Arc<OwnedFd>>,
     /// Offset of the region in the file; 0 unless several regions share the file.
     file_offset: u64,
@@ -50,10 +51,10 @@ pub struct Region {
     huge: bool,
     /// Whether no other process can map the region.
     is_private: bool,
-    /// Buffers below this index may be copied by index; 0 in a private region, whose rings lend
-    /// references to its buffers.
+    /// Buffers with an index below this one may be copied by index. It is 0 in a private region,
+    /// whose rings lend references to its buffers.
     by_value: u32,
-    /// Whether dropping the region frees its pages by a hole in the file, because the file outlives
+    /// Whether dropping the region frees its pages by punching a hole in the file, which outlives
     /// the region.
     punch: bool,
     /// The free memory; `None` in a process that attached: only the creator of a region allocates
@@ -86,7 +87,7 @@ impl Region {
         Ok(Arc::new(region))
     }
 
-    /// Like [`Self::create`], with buffers of any size, and pages that are allocated on first
+    /// Like [`Self::create`], but buffers may have any size, and pages are allocated on first
     /// access.
     pub(crate) fn create_sparse(geometry: Geometry) -> Result<Arc<Self>, RegionError> {
         let header = RegionHeader::lay_out(geometry);
@@ -107,7 +108,7 @@ impl Region {
 
     fn make(geometry: Geometry, huge: HugePages) -> Result<Self, RegionError> {
         let header = RegionHeader::compute(geometry)?;
-        // Page faults happen at open time, not with the first frames.
+        // Page faults happen when the region is created, and not with the first frames.
         let how = MapFlags::POPULATE;
         let huge_region = match huge {
             HugePages::Never => None,
@@ -135,7 +136,7 @@ impl Region {
     /// Maps a region that another process created and whose descriptor it passed on.
     ///
     /// # Errors
-    /// [`RegionError::NotARegion`] when the file behind the descriptor is not a region.
+    /// [`RegionError::NotARegion`] if the file behind the descriptor is not a region.
     pub fn attach(fd: OwnedFd) -> Result<Arc<Self>, RegionError> {
         let file_size = rustix::fs::fstat(&fd).map_err(|e| memory("stat", 0, e))?.st_size;
         let file_size = u64::try_from(file_size)
@@ -153,12 +154,12 @@ impl Region {
         Ok(Arc::new(Self::from_mapping(Some(Arc::new(fd)), base, header)))
     }
 
-    /// Creates a region within a larger, sparse file, at offset `at`, in a range that no other
-    /// region uses. Pages are allocated on first access and freed when the region is dropped;
-    /// `lease` is dropped after that, so the range is then free for another region.
+    /// Creates a region in a larger, sparse file, at offset `at`, in a range that no other region
+    /// uses. Pages are allocated on first access and freed when the region is dropped. `lease` is
+    /// dropped after that; it stands for the right to use the range.
     ///
     /// # Errors
-    /// [`RegionError`] when the geometry is out of range, the file may shrink or ends before the
+    /// [`RegionError`] if the geometry is out of range, the file can shrink or ends before the
     /// region does, or the kernel refuses the memory.
     pub fn within(
         file: &Arc<OwnedFd>,
@@ -175,8 +176,8 @@ impl Region {
     /// as free until the rings and records in them are resumed.
     ///
     /// # Errors
-    /// Like [`Self::within`]; [`RegionError::NotARegion`] if `left` names buffers that do not
-    /// exist.
+    /// Same as for [`Self::within`]; also [`RegionError::NotARegion`] if `left` names buffers that
+    /// do not exist.
     pub fn resume(
         file: &Arc<OwnedFd>,
         at: u64,
@@ -273,7 +274,7 @@ impl Region {
     ///
     /// # Panics
     /// If the region is private, so that no other process may map it, or if another program lends
-    /// the memory ([`Self::from_revocable`]), because the region does not keep that file open.
+    /// the memory ([`Self::from_revocable`]): then the region does not keep the file open.
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_ref().expect("a region that may be passed on").as_fd()
@@ -298,7 +299,8 @@ impl Region {
         self.revocable.as_ref().is_some_and(RevocableMapping::is_revoked)
     }
 
-    /// Whether the region has huge pages; false in a process that attached, which cannot know.
+    /// Returns whether the region has huge pages. Always false in a process that attached, because
+    /// that process cannot find out.
     #[must_use]
     pub fn is_huge(&self) -> bool {
         self.huge
@@ -371,7 +373,7 @@ impl Region {
         Geometry { ring_bytes: buf_start - ring_start, bufs, buf_size }
     }
 
-    /// Like [`Self::data`]; `None` also in a private region, where only rings give access to
+    /// Like [`Self::data`], but `None` also in a private region, where only rings give access to
     /// buffers.
     #[inline(always)]
     fn data_by_value(&self, buf: BufIdx) -> Option<NonNull<u8>> {
@@ -446,8 +448,8 @@ impl Region {
         unsafe { word.cast::<AtomicU64>().as_ref() }
     }
 
-    /// Whether `at` is aligned as the arena aligns, and the `len` bytes at offset `at` are in the
-    /// ring area.
+    /// Returns whether the `len` bytes at offset `at` are in the ring area, and `at` is aligned as
+    /// the arena aligns.
     pub(crate) fn in_ring_area(&self, at: u64, len: u64) -> bool {
         at >= self.header.ring_start
             && at.is_multiple_of(crate::arena::ARENA_ALIGN_BYTES)
@@ -475,7 +477,8 @@ impl Drop for Region {
         debug_assert!(unmapped.is_ok(), "munmap of our own mapping");
         if let Some(fd) = self.fd.as_ref().filter(|_| self.punch) {
             let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            // If the kernel refuses, the pages stay allocated and are used again.
+            // If the kernel refuses, the pages stay allocated; the next region in this range uses
+            // them.
             let _ = rustix::fs::fallocate(fd, hole, self.file_offset, self.header.total);
         }
     }

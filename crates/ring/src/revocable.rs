@@ -126,7 +126,7 @@ struct WatchedMapping {
     in_use: AtomicBool,
     /// Odd while `start` and `len` change: they are valid only as a pair.
     version: AtomicUsize,
-    /// Address of the mapping; 0 if the entry is free.
+    /// Address of the mapping. 0 if the entry is free, so that a new mapping can use it.
     start: AtomicUsize,
     len: AtomicUsize,
     revoked: AtomicBool,
@@ -166,9 +166,9 @@ impl WatchedMapping {
         self.in_use.store(false, Ordering::Release);
     }
 
-    /// Returns start and length of the mapping if it contains `addr`. An entry that is being
-    /// changed is skipped: the mapping that faulted stays registered until the faulting thread
-    /// continues.
+    /// Returns start and length of the mapping if it contains `addr`; otherwise `None`. Skips an
+    /// entry that is being changed: it cannot be the one that is searched for, because the mapping
+    /// that faulted stays registered until the faulting thread continues.
     fn range_containing(&self, addr: usize) -> Option<(usize, usize)> {
         let version = self.version.load(Ordering::Acquire);
         let range = (self.start.load(Ordering::Relaxed), self.len.load(Ordering::Relaxed));
@@ -195,7 +195,7 @@ fn replace_mapping(addr: usize) -> bool {
     unsafe { mmap_anonymous(start as *mut _, len, access, flags) }.is_ok()
 }
 
-/// Adds a mapping to the list that the handler searches.
+/// Adds a mapping to the list that the handler searches, in a free entry or a new one.
 fn register(start: usize, len: usize) -> &'static WatchedMapping {
     let free = |one: &&WatchedMapping| !one.in_use.swap(true, Ordering::AcqRel);
     let entry = WatchedMapping::all().find(free).unwrap_or_else(|| {
@@ -248,8 +248,8 @@ extern "C" fn on_bus_error(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut l
     }
 }
 
-/// Restores the previous action of SIGBUS. A fault then occurs again when the handler returns; a
-/// signal sent by a process is raised again.
+/// Restores the SIGBUS action that was set before the handler was installed. A fault then occurs
+/// again when the handler returns. A signal that a process sent is raised again.
 fn call_previous_handler(is_fault: bool) {
     let Some(before) = PREVIOUS_SIGBUS_ACTION.get() else { return };
     // SAFETY:

@@ -1,4 +1,4 @@
-//! Unguessable numbers.
+//! Random numbers that an attacker cannot guess.
 
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -7,15 +7,15 @@ use rustix::rand::{GetRandomFlags, getrandom};
 /// untrusted input. All calls are independent.
 ///
 /// # Panics
-/// If the kernel refuses: a guessable secret would be worse.
+/// If the kernel refuses to give random bytes: a guessable secret would be worse.
 #[must_use]
 pub fn secret_word() -> u64 {
     let mut bytes = [0; 8];
     loop {
         match getrandom(&mut bytes, GetRandomFlags::empty()) {
             Ok(8) => return u64::from_ne_bytes(bytes),
-            // A signal came before the random source was ready. Once ready, the source always
-            // returns 8 bytes.
+            // A signal interrupted the wait for the random source to be ready. Once ready, the
+            // source always returns 8 bytes.
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => panic!("the kernel gives no random numbers: {error}"),
         }

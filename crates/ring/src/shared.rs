@@ -10,12 +10,12 @@ use crate::peer_copy;
 /// Bytes per prefetched cache line.
 pub(crate) const CACHE_LINE_BYTES: usize = 64;
 
-/// A buffer or a part of a buffer, in memory that other processes may map: bytes are only copied
-/// from it and to it, and no reference to them is ever created.
+/// A buffer or a part of a buffer, in memory that other processes may map. Its bytes are only
+/// copied; no reference to them is ever created.
 ///
-/// Each byte is read once, into private memory of the reader, and checked there. Bytes that another
-/// party writes at the same time may arrive mixed; there is no other effect. `peer_copy.rs`
-/// explains how these copies work, and why they are no data race.
+/// Each byte is read once, into private memory of the reader, and checked there. If another party
+/// writes at the same time, the copy may mix old and new bytes; there is no other effect.
+/// `peer_copy.rs` explains how these copies work, and why they are no data race.
 ///
 /// ```compile_fail
 /// # use slipring_ring::SharedBuf;

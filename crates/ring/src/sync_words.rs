@@ -17,7 +17,8 @@ use crate::region::{Region, RegionError};
 /// Value of `owner` while the host syncs.
 pub(crate) const HOST_OWNER: u32 = 1;
 
-/// The words of one half. The other half only reads these lines, except for the sleep words.
+/// The control words of one half. The parties of the other half only read these words, except for
+/// the sleep words.
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
 pub(crate) struct HalfWords {
@@ -28,14 +29,14 @@ pub(crate) struct HalfWords {
     pub(crate) tail: AtomicU32,
     /// Number of the party that is syncing the half ([`HOST_OWNER`], or a client ID); 0 for none.
     pub(crate) owner: AtomicU32,
-    /// Set by a program that syncs this half itself, when it sleeps.
+    /// Not 0 while a program that syncs this half itself sleeps. Set by that program.
     pub(crate) guest_sleeps: AtomicU32,
-    /// Set by the host when a program for which it syncs goes to sleep.
+    /// Not 0 while a program sleeps for which the host syncs this half. Set by the host.
     pub(crate) host_sleeps: AtomicU32,
     /// Not 0 if only the host may sync the half.
     pub(crate) by_host: AtomicU32,
-    /// Client ID of the program that may sync this half. A program that closed its port without
-    /// calling its library sees here that it no longer has the half.
+    /// Client ID of the program that may sync this half. A program may have closed its port without
+    /// calling its library; it sees here that it no longer has the half.
     pub(crate) holder: AtomicU32,
 }
 

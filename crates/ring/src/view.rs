@@ -39,8 +39,8 @@ impl RingView {
         self.0.num_slots()
     }
 
-    /// The ring's `cur` as the application wrote it: the application wants to be woken when slots
-    /// from `cur` on become available.
+    /// The ring's `cur`, as the application wrote it: the application wants to be woken when the
+    /// slot at `cur` becomes available.
     #[must_use]
     #[inline(always)]
     pub fn cur(&self) -> SlotIdx {
@@ -61,14 +61,14 @@ impl RingView {
         self.0.tail().load(Ordering::Acquire)
     }
 
-    /// The first slot that the driver, in this process, has not processed.
+    /// The first slot that the driver has not processed. The driver must be in this process.
     #[must_use]
     pub fn hwcur(&self) -> SlotIdx {
         self.0.hwcur().load(Ordering::Relaxed)
     }
 
-    /// Stores head and cur, unchecked, for a host that receives these values from the application
-    /// outside the ring.
+    /// Stores head and cur without a check. For a host that gets these values from the application
+    /// by another way than the ring.
     pub fn store_head_cur(&self, head: SlotIdx, cur: SlotIdx) {
         assert!(!self.0.is_private(), "who carries indices is in another process");
         self.0.cur().store(cur, Ordering::Relaxed);
@@ -76,7 +76,8 @@ impl RingView {
         self.0.head().store(head, Ordering::Release);
     }
 
-    /// Whether a slot is available at `cur`: then an application that waits is woken.
+    /// Returns whether a slot is available at `cur`. If so, an application that waits has to be
+    /// woken.
     #[must_use]
     #[inline(always)]
     pub fn is_ready(&self) -> bool {
@@ -89,7 +90,7 @@ impl RingView {
         self.0.flags()
     }
 
-    /// The buffer indices in all slots, unchecked.
+    /// The buffer indices in all slots; they are not checked.
     pub fn bufs(&self) -> impl Iterator<Item = BufIdx> {
         self.0.bufs()
     }
@@ -99,7 +100,8 @@ impl RingView {
         self.0.set_timestamp(seconds, microseconds);
     }
 
-    /// Frames that did not fit into the ring of a netmap monitor, modulo 2^32; 0 for other rings.
+    /// Number of frames that did not fit into the ring of a netmap monitor, modulo 2^32; 0 for
+    /// other rings.
     #[must_use]
     pub fn lost(&self) -> u32 {
         self.0.lost().load(Ordering::Relaxed)
@@ -126,7 +128,7 @@ impl RingView {
         self.0.slot(i).get()
     }
 
-    /// Writes slot `i`, for its current owner: the application or the host.
+    /// Writes slot `i`. Only the slot's current owner, the application or the host, may call this.
     ///
     /// # Panics
     /// If `i` is not a slot of this ring, or the region is private, where only the halves write
@@ -145,7 +147,7 @@ impl RingView {
         self.0.slot(i).ptr()
     }
 
-    /// Sets the second word of slot `i`.
+    /// Sets the second word of slot `i`: netmap's `ptr`.
     ///
     /// # Panics
     /// If `i` is not a slot of this ring.
@@ -161,7 +163,8 @@ impl RingView {
     }
 
     /// Sets the offsets of the ring for all halves and views in this process. Publishes the mask
-    /// and `align`, the required payload alignment in bytes, in the ring. For the ring's host.
+    /// and `align`, the required payload alignment in bytes, in the ring. Only the ring's host may
+    /// call this.
     pub fn set_offsets(&self, offsets: Option<RingOffsets>, align: u64) {
         self.0.set_offsets(offsets, align);
     }
@@ -210,10 +213,10 @@ impl RingView {
     }
 
     /// Copies `len` bytes from byte `from_at` of a buffer of `from` to byte `at` of a buffer of
-    /// this region; fewer if one of the buffers ends earlier, and none into a private region, whose
-    /// rings lend their buffers. An index out of range means buffer 0.
+    /// this region. Copies fewer bytes if one of the buffers ends earlier, and none into a private
+    /// region, whose rings lend their buffers. An index out of range means buffer 0.
     ///
-    /// Concurrent writers can corrupt the copied bytes, and nothing else.
+    /// If others write at the same time, the copied bytes may be wrong; there is no other effect.
     #[inline(always)]
     pub fn copy(
         &self,

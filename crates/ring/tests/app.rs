@@ -14,7 +14,8 @@ fn tx() -> (TxRing, KernRing) {
     (pair.app, pair.kern)
 }
 
-/// An rx ring that has received these frames; `true`: the packet continues.
+/// Creates an rx ring that has received these frames. The flag of each part says whether its packet
+/// continues in the next slot.
 fn received(frames: &[(&[u8], bool)]) -> (RxRing, KernRing) {
     let RingHalves { app, mut kern } = RingHalves::<Rx>::create(&region(2048), 0, SLOTS).unwrap();
     for &(bytes, more) in frames {
@@ -305,7 +306,7 @@ fn slots_are_weighed_listed_and_judged_without_their_bytes() {
     rx.for_each_len(0, SLOTS, |_, _| unreachable!("the ring has no such slot"));
     rx.for_each_len(SLOTS, 0, |_, _| unreachable!("the ring has no such slot"));
     assert_eq!(lens, [(61, 0), (62, 0)]);
-    // The rounds pass the end of the ring.
+    // The frames of all rounds together go past the end of the ring, so slots are used again.
     for round in 0..SLOTS as u16 {
         rx.advance(3);
         let head = kern.released().unwrap();

@@ -36,7 +36,8 @@ impl Rings {
         }
     }
 
-    /// The queued frames: mark, length, whether more parts follow.
+    /// Returns the queued frames: the first byte of each, its length, and whether more parts of its
+    /// packet follow.
     fn queued(&mut self) -> Vec<(u8, usize, bool)> {
         let head = self.tx_kern.released().unwrap();
         let slots: Vec<_> = self.tx_kern.slots(self.tx_kern.hwcur(), head).collect();

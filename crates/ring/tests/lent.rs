@@ -45,8 +45,8 @@ fn many_threads_survive_many_files_that_are_cut_off() {
     let threads = [(); 8].map(|()| {
         std::thread::spawn(|| {
             for i in 0..200 {
-                // Adjacent mappings of different lengths: each must be distinguished from its
-                // neighbours.
+                // Adjacent mappings get different lengths, so that the test notices if one is taken
+                // for its neighbour.
                 let pages = 2 + i % 5;
                 let file = file(pages);
                 let lent = RevocableMapping::map(file.as_fd(), 0, pages * PAGE).unwrap();
@@ -72,7 +72,7 @@ fn a_fault_that_is_not_ours_ends_the_process_as_ever() {
             mmap(std::ptr::null_mut(), PAGE, access, MapFlags::SHARED, &file, 0).unwrap()
         };
         ftruncate(&file, 0).unwrap();
-        // SAFETY: it faults, which is the purpose of the test.
+        // SAFETY: the read faults, which is the purpose of the test.
         unsafe { map.cast::<u8>().read_volatile() };
         return;
     }

@@ -26,19 +26,19 @@ fn read(frame: &FrameMut<'_>) -> u64 {
     number
 }
 
-/// One direction of a pipe, and where its frames should be.
+/// One direction of a pipe, and the frames and slots that should be in each of its states.
 struct Line {
     from: PipeEnd,
     to: PipeEnd,
-    /// Frames that are queued and not synced.
+    /// Frames that are queued and not sent yet.
     queued: VecDeque<u64>,
     /// Frames sent, but not seen by the receiver.
     sent: VecDeque<u64>,
     /// Frames seen by the receiver.
     received: VecDeque<u64>,
-    /// Slots that the receiver is done with, not synced.
+    /// Number of slots that the receiver has released since its last sync.
     done: u32,
-    /// Slots returned, but not seen by the sender.
+    /// Number of slots returned by the receiver's syncs, but not yet seen by the sender.
     freed: u32,
 }
 
@@ -73,7 +73,7 @@ impl Line {
         }
     }
 
-    /// Moves slots of `received` to `next`'s queue.
+    /// Moves `slots` frames from `received` to the queue of `next`.
     fn moved(&mut self, next: &mut Self, slots: u32) {
         next.queued.extend(self.received.drain(..slots as usize));
         self.done += slots;
@@ -157,7 +157,7 @@ fn apply(
         Op::NextTxSync => next.tx_sync(),
         Op::NextRxSync => next.rx_sync(),
         Op::NextReceive(max) => next.receive(max),
-        // The receiver keeps the frame's buffer and leaves the spare one.
+        // Replace: the receiver keeps the frame's buffer and leaves the spare buffer in the slot.
         Op::Replace if first.received.is_empty() => {}
         Op::Replace => {
             let number = first.received.pop_front().unwrap();

@@ -12,8 +12,9 @@ use slipring_cli::{Diagnostic, Exit, Failure, Job, Verb, codes, find_sibling_pro
 pub(crate) const VERB: Verb =
     Verb { name: "bench", classic: &[], command, plan, no_metrics: Some("ends after its rows") };
 
-/// Directories in which `slipring-bench` may be, relative to that of `slipring`: the same directory
-/// in a build, `lib/slipring` after `make install`, perhaps `libexec` in a distribution.
+/// Directories in which `slipring-bench` may be, relative to the directory of `slipring`: the same
+/// directory after a build, `lib/slipring` after `make install`, `libexec/slipring` in
+/// distributions that use it.
 const DIRS: [&str; 3] = [".", "../lib/slipring", "../libexec/slipring"];
 
 fn plan(_: &ArgMatches) -> Result<Job, Failure> {

@@ -140,7 +140,8 @@ impl BridgePlan {
         Ok(Exit::Done)
     }
 
-    /// Prints, as netmap's bridge does at its start, whether the bridge exchanges buffers.
+    /// Prints whether the bridge exchanges buffers or copies them, as netmap's bridge does at its
+    /// start.
     fn announce(&self, session: &mut Session<'_>, ports: &mut [Port]) -> Result<(), Failure> {
         if session.reporter.format() != ReportFormat::Text {
             return Ok(());
@@ -152,8 +153,8 @@ impl BridgePlan {
         session.reporter.say("Ready to go")
     }
 
-    /// Distributes the queues over the threads: the input queue and the output queue of a frame
-    /// belong to the same thread.
+    /// Distributes the queues over the threads. A frame's input queue and its output queue belong
+    /// to the same thread.
     fn tasks(&self, ports: Vec<Port>) -> Vec<WorkerTask> {
         let most = ports.iter().map(|port| port.queues.len() as u32).min().unwrap_or(1);
         let threads = u32::from(self.threads).min(most).max(1) as usize;
@@ -173,7 +174,7 @@ impl BridgePlan {
 /// Checks that frames can pass in at least one direction, and warns about a direction in which they
 /// cannot.
 fn check_paths(ports: &[Port], session: &mut Session<'_>) -> Result<(), Failure> {
-    // A single port sends its frames back.
+    // If there is only one port, it is `left` and `right`: its frames are sent back to it.
     let (left, right) = (&ports[0].info, &ports[ports.len() - 1].info);
     if !port_pair::can_pass(left, right) && !port_pair::can_pass(right, left) {
         return Err(port_pair::no_path(left, right).into());
@@ -189,7 +190,8 @@ fn check_paths(ports: &[Port], session: &mut Session<'_>) -> Result<(), Failure>
     Ok(())
 }
 
-/// Whether both names are the same interface; netmap's bridge then connects it with its host rings.
+/// Returns whether both names are those of one interface. netmap's bridge then joins the interface
+/// with its host rings.
 fn is_one_interface(ports: &[PortName]) -> bool {
     let [one, other] = ports else { return false };
     let nic = matches!(one.kind, PortNameKind::Netmap | PortNameKind::Xdp | PortNameKind::Kernel)
@@ -197,7 +199,8 @@ fn is_one_interface(ports: &[PortName]) -> bool {
     nic && one == other && one.rings == RingSelection::All
 }
 
-/// If there is only one port, adds the host rings of its interface as the second.
+/// Returns two ports to join. If only one is given, and `turn_back` is false, the second is the
+/// host rings of its interface.
 fn complete(mut ports: Vec<PortName>, turn_back: bool) -> Result<Vec<PortName>, Failure> {
     match (ports.len(), turn_back) {
         (1, true) | (2, false) => Ok(ports),

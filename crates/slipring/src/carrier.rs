@@ -20,8 +20,8 @@ enum LinkDownReason {
 
 /// Waits until the interface of `port` is up and has a carrier, or a signal arrives.
 ///
-/// If the interface does not exist, opening the port reports that. The same applies if the
-/// interface is down and the options say that this ends the program.
+/// If the interface does not exist, this returns at once, and opening the port reports the error.
+/// The same applies if the interface is down and the options say that this is an error.
 ///
 /// # Errors
 /// SR0113 if no frame can be sent when the time `wait` is over.
@@ -50,21 +50,21 @@ pub(crate) fn wait(
     if !opening::wait_while(|| obstacle().is_some(), wait, signals)? {
         return Ok(());
     }
-    // The obstacle may have changed during the wait, for example from a link that is down to a
-    // missing carrier, so it is determined again.
+    // The reason is determined again, because it may have changed during the wait, for example from
+    // "the link is down" to "no carrier".
     Err(obstacle().unwrap_or(first).error(port, wait).into())
 }
 
-/// Whether the port has a link to wait for. A TAP device gets its carrier when another program
-/// opens it, and host rings and pipes have none.
+/// Returns whether the port has a link to wait for. A TAP device gets its carrier only when another
+/// program opens it; host rings and pipes never have one.
 fn has_link(port: &PortName) -> bool {
     let nic =
         matches!(port.rings, RingSelection::All | RingSelection::One(_)) && port.pipe.is_none();
     nic && (port.kind.has(HOST_RINGS) || port.kind.has(DEVICE_PATH))
 }
 
-/// Whether the interface is in another network namespace, that of the daemon, so that its state
-/// cannot be read here.
+/// Returns whether the interface is in another network namespace, that of the daemon. Then its
+/// state cannot be read here.
 fn is_elsewhere(port: &PortName, options: &OpenOptions) -> bool {
     let is_daemons = port.kind == PortNameKind::Kernel;
     is_daemons && options.daemon.as_deref().is_some_and(native::serves_other_network)

@@ -5,7 +5,7 @@
 //!   10.77.0.1  eth0 ===veth=== left -[xdp]-link-[xdp]- right ===veth=== eth0  10.77.0.2
 //!   10.77.0.1  left -------------[tap]-link-[tap]------------- right  10.77.0.2   (no root)
 //! ```
-//! Nothing outlives the process: descriptors hold the namespaces, links vanish with their
+//! Nothing outlives the process: its descriptors keep the namespaces alive, links vanish with their
 //! namespaces, and the kernel kills the child programs when the process ends.
 
 mod builtin_probes;
@@ -46,8 +46,8 @@ pub(crate) const VERB: Verb = Verb {
 
 /// Interval between reports.
 const REPORT_PERIOD: Duration = Duration::from_secs(1);
-/// The link in each direction: its rate on the wire, its delay, and the size of its queue. One TCP
-/// connection needs a queue of this size to fill the link.
+/// Rate of the link in each direction, in bit/s on the wire. The next two constants are its delay
+/// and the size of its queue, which is what one TCP connection needs to fill the link.
 const RATE_BPS: u64 = 10_000_000;
 const DELAY_NS: u64 = 20_000_000;
 const QUEUE_BYTES: u64 = 64_000;
@@ -97,7 +97,7 @@ fn run(
     duration: Duration,
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
-    // This is the first step: a process with several threads cannot change its user namespace.
+    // This comes first, because a process with several threads cannot change its user namespace.
     let ground = sandbox::become_private()?;
     let signals = Signals::install()?;
     let (site, ports) = DemoSandbox::build(ground, wanted)?;
@@ -172,7 +172,7 @@ impl DemoRun {
         narrate(session, script::tcp(self.findings.tcp.as_ref()))
     }
 
-    /// Runs one probe in its own thread and reports meanwhile.
+    /// Runs one probe in a separate thread, and reports until it ends.
     fn run_probe<T: Send + 'static>(
         &mut self,
         signals: &Signals,
@@ -184,7 +184,7 @@ impl DemoRun {
             let seen = work(stop);
             let seen =
                 seen.map_err(|error| RunError::system("demo", "watch the traffic", error))?;
-            // Sending cannot fail: the receiver waits below.
+            // Sending cannot fail, because the receiver waits for the value below.
             let _ = result.send(seen);
             Ok(())
         });
@@ -206,7 +206,8 @@ impl DemoRun {
         ReportSample { elapsed, ports, in_flight, copies, extra }
     }
 
-    /// Whether every probe succeeded, unless the user ended the demo early.
+    /// Returns an error if a probe failed or gave no result. A demo that the user ended early
+    /// counts as done.
     fn verdict(&self, signals: &Signals) -> Result<Exit, Failure> {
         let silent = match &self.findings {
             _ if signals.stopping() => return Ok(Exit::Done),
@@ -222,7 +223,7 @@ impl DemoRun {
     }
 }
 
-/// Prints the narration, in text format only.
+/// Prints text between the reports, in text format only.
 fn narrate(session: &mut Session<'_>, text: impl Into<String>) -> Result<(), Failure> {
     match session.reporter.format() {
         ReportFormat::Text => session.reporter.raw(format!("{}\n", text.into()).as_bytes()),

@@ -102,7 +102,7 @@ impl GenPlan {
         self.check_expectations(&stats)
     }
 
-    /// Compares the result with the user's expectations, such as `--max-loss`.
+    /// Compares the result with what the user's flags require, such as `--max-loss`.
     fn check_expectations(&self, stats: &SharedGenStats) -> Result<Exit, Failure> {
         let unmet = self.expectations.unmet(&stats.total(true).outcome());
         if unmet.is_empty() {
@@ -127,7 +127,7 @@ impl<'r, 's, 'p> GenOutput<'r, 's, 'p> {
         Self { plan, session, rate_deviation }
     }
 
-    /// Whether to print pkt-gen's texts; JSON is the same under every name.
+    /// Returns whether to print pkt-gen's texts. JSON is the same under every name.
     fn is_classic(&self) -> bool {
         self.session.classic.is_some() && self.session.reporter.format() == ReportFormat::Text
     }
@@ -188,7 +188,7 @@ impl<'r, 's, 'p> GenOutput<'r, 's, 'p> {
         self.session.reporter.end(&sample, text)
     }
 
-    /// Prints figures that pkt-gen never reported, in addition to its texts: losses and latencies.
+    /// Prints losses and latencies in addition to pkt-gen's texts; pkt-gen does not report these.
     fn print_losses(&mut self, figures: &GenFigures, ports: &[PortReport]) -> Result<(), Failure> {
         let received =
             figures.received.as_ref().map(|received| report::receive_summary(figures, received));

@@ -40,7 +40,8 @@ struct LbPlan {
     opening: PortOpening,
     settings: LbSettings,
     link_wait: Duration,
-    /// Periods of the classic program's JSON lines on stdout; below, in the system log.
+    /// How often the classic program's JSON lines are printed on stdout; `to_syslog` is how often
+    /// they go to the system log.
     to_stdout: Option<Duration>,
     to_syslog: Option<Duration>,
     period: Option<Duration>,
@@ -88,7 +89,7 @@ impl LbPlan {
         std::iter::once(&self.input).chain(outputs(&self.groups)).cloned().collect()
     }
 
-    /// Whether stdout is used for the classic program's lines.
+    /// Returns how often any report is due: the shortest of the periods.
     fn tick(&self) -> Option<Duration> {
         self.period.into_iter().chain(self.to_stdout).chain(self.to_syslog).min()
     }
@@ -113,7 +114,7 @@ impl LbPlan {
         }
     }
 
-    /// Whether stdout is used for the classic program's lines.
+    /// Returns whether stdout is used for the classic program's lines.
     fn is_classic_text(&self, session: &Session<'_>) -> bool {
         self.to_stdout.is_some() && session.reporter.format() == ReportFormat::Text
     }

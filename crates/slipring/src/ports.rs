@@ -53,7 +53,7 @@ fn run(names_only: bool, session: &mut Session<'_>) -> Result<Exit, Failure> {
             .with_help("see what the kernel answers: ip link")
     })?;
     if slipring_port::in_user_namespace() {
-        // Modes other than packet need BPF, which is not available in a user namespace, even if
+        // All modes other than `packet` need BPF. BPF is not available in a user namespace, even if
         // drivers support XDP.
         let packet = |mode: &InterfaceMode| *mode == InterfaceMode::Packet;
         rows.iter_mut().for_each(|row| row.modes.retain(packet));
@@ -69,16 +69,16 @@ fn run(names_only: bool, session: &mut Session<'_>) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// One interface.
+/// One interface of this network namespace, as the command lists it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct InterfaceRow {
     /// The name by which the port is opened.
     pub(crate) port: String,
     /// The name of the interface.
     pub(crate) interface: String,
-    /// `veth`, `tun`, …; empty for hardware.
+    /// Kind of the link, such as `veth` or `tun`; empty for hardware.
     pub(crate) link_kind: String,
-    /// The interface's driver, if reported.
+    /// Name of the interface's driver; empty if the kernel does not report it.
     pub(crate) driver: String,
     /// Whether the interface is up.
     pub(crate) up: bool,
@@ -90,11 +90,11 @@ pub(crate) struct InterfaceRow {
     pub(crate) tx_queues: u32,
     /// Modes in which the interface can be opened, best first; empty if it has no Ethernet frames.
     pub(crate) modes: Vec<InterfaceMode>,
-    /// Whether multi-buffer frames pass natively; `null` if the kernel does not report it.
+    /// Whether the driver can receive multi-buffer frames; `null` if the kernel does not report it.
     pub(crate) multi_buffer: Option<bool>,
     /// Whether a default route uses the interface.
     pub(crate) default_route: bool,
-    /// Processes that hold the interface.
+    /// Processes that use the interface, by an XDP program or by AF_XDP sockets.
     pub(crate) owners: Vec<InterfaceOwner>,
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn list() -> io::Result<Vec<InterfaceRow>> {
     let features = features::all().unwrap_or_default();
     let owners = owners::all();
     let row = |link: &NetlinkLink| {
-        // An interface may have vanished since it was listed.
+        // `None` if the interface has vanished since it was listed.
         let iface = Iface::find(&link.name).ok()?;
         let features = features.get(&link.index).copied();
         Some(InterfaceRow {
@@ -136,7 +136,8 @@ pub(crate) fn port_name(interface: &str) -> String {
 
 const TABLE_HEADINGS: [&str; 7] = ["PORT", "DRIVER", "STATE", "MTU", "QUEUES", "BEST MODE", "NOTE"];
 
-/// Formats the table: columns are as wide as their widest cell, the last one ragged.
+/// Formats the table. Each column is as wide as its widest cell, except for the last one, which is
+/// not padded.
 fn table(rows: &[InterfaceRow]) -> String {
     let mut lines = vec![TABLE_HEADINGS.map(str::to_owned)];
     lines.extend(rows.iter().map(cells));

@@ -53,18 +53,18 @@ struct ReplayPlan {
     target: ReplayTarget,
     /// When to end; `None` means at the end of the capture.
     duration: Option<Duration>,
-    /// How often the capture is sent; `None` if the flag is missing.
+    /// How often the capture is sent; `None` if the user gave no number.
     loops: Option<u64>,
     pacing: PacingMode,
     /// The emulated link; the frames pass it in its first direction.
     links: EmulationPlan,
 }
 
-/// Destination of the frames.
+/// Where the frames go.
 enum ReplayTarget {
-    /// A capture.
+    /// Into a capture file, in virtual time.
     Capture(String),
-    /// A port.
+    /// To a port, in real time.
     Port(Box<ReplayPort>),
 }
 
@@ -134,7 +134,8 @@ impl ReplayPlan {
         }
     }
 
-    /// Returns how often the capture is sent; `None` means endlessly. nmreplay never ends.
+    /// Returns how often the capture is sent; `None` means without end, which is what nmreplay
+    /// does.
     fn passes(&self, session: &mut Session<'_>) -> Result<Option<u64>, Failure> {
         match (self.loops, session.classic) {
             (Some(0), _)
@@ -198,7 +199,7 @@ impl ReplayPlan {
         self.report(&done, quiet, session)
     }
 
-    /// Reports the result. With `quiet`, stdout is the capture, so the report goes to stderr.
+    /// Reports the result: on stdout or, if stdout is the capture (`quiet`), on stderr.
     fn report(
         &self,
         done: &VirtualResult,
@@ -240,7 +241,7 @@ impl ReplayPlan {
     }
 }
 
-/// Refuses to drop late frames: the whole capture must be sent, even late.
+/// Returns an error if the settings drop late frames: a replay sends the whole capture, even late.
 fn refuse_late_drop(links: &EmulationPlan) -> Result<(), Failure> {
     if links.outputs.late_drop_ns.is_none() {
         return Ok(());

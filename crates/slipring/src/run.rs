@@ -5,12 +5,12 @@
 //!   eth0 100.64.N.2 --[tap]--[emulator]--[tap]-- slipN 100.64.N.1 == nf_tables: masquerade == ...
 //!   eth0 100.64.N.2 --[tap]--[emulator]--[packet]-- TAP of slirp4netns == its sockets ======= ...
 //! ```
-//! Root gets the first variant if this namespace forwards packets; the second variant needs no
-//! privilege and no setting. Neither changes settings of this namespace: not `ip_forward`, and no
-//! interface, table or file that the run has not created. If the namespace does not forward, root
-//! gets the second variant, or a warning that names what the first variant lacks. In the command's
-//! namespace, forwarding is on, so that runs can be nested, as mahimahi's shells can, and each run
-//! adds its delay.
+//! There are two variants. Root gets the first if this namespace forwards packets; the second needs
+//! no privilege and no setting. Neither variant changes anything of this namespace that the run has
+//! not created: no setting such as `ip_forward`, no interface, table or file. If the namespace does
+//! not forward, root gets the second variant, or a warning that names what the first variant lacks.
+//! In the command's namespace, forwarding is on. So runs can be nested, as mahimahi's shells can,
+//! and each run adds its delay.
 //!
 //! # Cleanup
 //! Nothing remains after the run ends for any reason: descriptors hold namespaces and devices, a
@@ -58,7 +58,8 @@ use slipring_emulation::{
 
 pub(crate) const VERB: Verb = Verb { name: "run", classic: &[], command, plan, no_metrics: None };
 
-/// A shell's exit status for a missing program, and for a program that it may not execute.
+/// A shell's exit status for a missing program. The next constant is that for a program that the
+/// user may not execute.
 const STATUS_NOT_FOUND: i32 = 127;
 const STATUS_NOT_EXECUTABLE: i32 = 126;
 
@@ -144,7 +145,7 @@ impl RunPlan {
             return Ok(exit);
         }
         match &self.report {
-            // stdout belongs to the command.
+            // stdout belongs to the command, so reports go to stderr.
             None => session.reporter.redirect(Box::new(io::stderr())),
             Some(path) => session.reporter.redirect(Box::new(create(path)?)),
         }
@@ -159,8 +160,8 @@ impl RunPlan {
         }
         let status = self.run_command(&site, ports, reservation, &mut forwarded, session)?;
         drop(site);
-        // All results have been reported and everything is cleaned up; only the command's status
-        // remains.
+        // All results have been reported, and everything is cleaned up. Only the command's status
+        // has to be returned.
         std::process::exit(status)
     }
 
@@ -230,8 +231,8 @@ impl RunPlan {
     }
 
     /// Returns the variables that add the link to a shell's prompt, after the links of outer runs.
-    /// Shells set their prompts when they start; in bash, `PROMPT_COMMAND` changes the prompt
-    /// afterwards.
+    /// A shell sets its prompt when it starts, and would replace one that it inherits. In bash, the
+    /// command in `PROMPT_COMMAND` changes the prompt after that.
     fn prompt(&self) -> [(&'static str, String); 2] {
         let outer = std::env::var("SLIPRING_PROMPT").unwrap_or_default();
         let mut links: Vec<_> = self
@@ -243,7 +244,8 @@ impl RunPlan {
             .map(|asked| format!("{} {}", asked.rate, asked.delay))
             .collect();
         links.dedup();
-        // The shell must not expand text that the user typed, such as a file name.
+        // These characters have no special meaning in a shell. All others are left out, because the
+        // shell would expand them in text that the user typed, such as a file name.
         let plain = |c: &char| c.is_ascii_alphanumeric() || " ./,+-:%()".contains(*c);
         let own: String = links.join(", ").chars().filter(plain).collect();
         let prompt = format!("{outer}[{own}] ");
@@ -272,7 +274,7 @@ fn not_executed(
 /// Relays queries to a name server that the command cannot reach.
 fn relay_names(site: &RunSandbox, server: IpAddr) -> Result<(), Failure> {
     match relay::start(site.addresses.gateway.into(), server) {
-        // A server that listens on all addresses also answers at this one.
+        // `AddrInUse`: a server that listens on all addresses already answers at this one.
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(()),
         started => {
             started.map_err(|error| setup_failure("ask for names on the command's behalf", &error))

@@ -69,8 +69,8 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
 
 fn run(options: WebOptions, session: &mut Session<'_>) -> Result<Exit, Failure> {
     let signals = Signals::install()?;
-    // Confined processes may still open files here, because control sockets of other users' runs
-    // are opened later.
+    // Confined processes may still open files, because the control sockets of other users' runs are
+    // opened later.
     Confinement::drop_all().opening_files().listening_on(options.listen.port()).begin(session)?;
     let gateway = WebGateway::open(options)?;
     let url = format!("http://{}/", gateway.address());
@@ -86,7 +86,7 @@ fn run(options: WebOptions, session: &mut Session<'_>) -> Result<Exit, Failure> 
     let counts = gateway.counters();
     let _metrics = metrics::serve(session, move || Ok(counts.text()))?;
     while !signals.stopping() {
-        // Whether the poll was interrupted or not, the stop flag is checked again.
+        // An interrupted poll is no error: the stop flag is checked again.
         let _ = poll(&mut [PollFd::from_borrowed_fd(signals.wake_fd(), PollFlags::IN)], None);
         signals.acknowledge();
     }

@@ -60,7 +60,7 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     };
     Ok(Box::new(move |session| {
         let signals = Signals::install()?;
-        // Confined processes may still open files here, because counters of other users' runs are
+        // Confined processes may still open files, because the counters of other users' runs are
         // opened later.
         Confinement::drop_all().opening_files().begin(session)?;
         let _metrics = top.serve(session)?;
@@ -88,7 +88,7 @@ impl TopCommand {
         Ok(Exit::Done)
     }
 
-    /// Prints an object per period, until a signal or the end of the program.
+    /// Prints a JSON object per period, until a signal arrives or the watched program ends.
     fn lines(&self, session: &mut Session<'_>, signals: &Signals) -> Result<Exit, Failure> {
         let mut watch = self.begin(session)?;
         while !signals.stopping() && watch.is_alive() {

@@ -1,8 +1,8 @@
 //! `slipring trace`: prints passing frames, one line each, with tcpdump's format and filters.
 //!
 //! Ports have the same meaning as for `slipring dump`. An interface named alone or by `packet:` is
-//! only monitored, so that nothing is taken from it and both directions are visible. A capture is
-//! read. Any other port, including `netmap:eth0`, is opened as by every command, and its frames are
+//! only monitored: nothing is taken from it, and both directions are visible. A capture is read.
+//! Any other port, including `netmap:eth0`, is opened as by every other command, and its frames are
 //! taken.
 //!
 //! Not for capturing at full speed: `--capture` of any command writes the frames of its ports.
@@ -120,7 +120,7 @@ struct TracePlan {
 struct TraceReportExtra {
     /// Frames that matched the filter.
     matched: u64,
-    /// The matching frames in a single JSON document; with `--json` only.
+    /// The matching frames, for the single JSON document of `--json`; `None` otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     frames: Option<Vec<serde_json::Value>>,
 }
@@ -168,7 +168,7 @@ struct TraceRun {
     plan: TracePlan,
     source: DumpSource,
     sink: TraceSink,
-    /// Total packets and bytes received; below, sent.
+    /// Total packets and bytes received; `sent` has those sent.
     received: PortTraffic,
     sent: PortTraffic,
     matched: u64,

@@ -1,5 +1,5 @@
-//! Prints nanoseconds per frame of 64 bytes: to decide, and to decide and copy, by number of
-//! addresses and ports; and the same per copy for flooding.
+//! Prints what a frame of 64 bytes costs, in nanoseconds, for several numbers of addresses and
+//! ports: the decision alone, and decision and copy. For flooding, prints the cost per copy.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -9,9 +9,9 @@ use slipring_switch::{
     SwitchPortConfig, SwitchPortId,
 };
 
-/// Distance of frames in memory.
+/// The distance in bytes between the starts of two frames in memory.
 const BUF: usize = 64;
-/// Batches of different frames that a source sends in turn.
+/// Number of batches, each with different frames, that a source sends in turn.
 const RINGS: usize = 20;
 const BATCH: usize = 512;
 const FRAME: usize = 64;
@@ -117,7 +117,8 @@ fn main() {
             let mut fixture = Fixture::new(ports);
             fixture.teach(macs);
             for i in 0..(BATCH * RINGS) as u64 {
-                // Spread over all stations, in an order that no prefetcher predicts.
+                // Spreads the destinations over all stations, in an order that no prefetcher
+                // predicts.
                 let to = i * 7919 % macs;
                 write(&mut fixture.frames[i as usize * BUF..], station(to), station(1 << 20));
             }

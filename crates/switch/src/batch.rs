@@ -1,4 +1,5 @@
-//! The frames that one source sends at once: the destinations, and the frames for each in order.
+//! The frames that one source sends at once: their destination rings, and for each ring its frames
+//! in order.
 //!
 //! ```text
 //!   entries   0:a   1:b   2:c   3:d(flood)   4:e          every frame once
@@ -7,7 +8,8 @@
 //!   port 2 gets 0, 2, 3: its chain and the floods, merged by entry number
 //! ```
 //!
-//! A batch is self-contained: the switch is not needed again until [`crate::Switch::settle`].
+//! A batch is self-contained: frames can be copied with it alone. The switch is needed again only
+//! for [`crate::Switch::settle`].
 
 use alloc::vec::Vec;
 
@@ -17,17 +19,17 @@ use crate::lookup::FrameSlots;
 use crate::port::SwitchPortId;
 use crate::vlan::{FrameTag, TagAction, VlanEgress};
 
-/// No entry, or no destination.
+/// Stands for "no entry" or "no destination" where an index is expected.
 const NO_INDEX: u32 = u32::MAX;
 
-/// A frame with at least one destination.
+/// A frame of the batch that has at least one destination.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BatchEntry {
     pub(crate) slots: FrameSlots,
     pub(crate) len: u32,
     pub(crate) vlan: u16,
     pub(crate) tagged: FrameTag,
-    /// The frame's flood set, if the frame goes to several ports.
+    /// The number of the frame's flood set, if the frame goes to several ports.
     pub(crate) set: u8,
     /// Number of the next entry in the chain; [`NO_INDEX`] at its end.
     next: u32,
@@ -53,7 +55,7 @@ struct RingFrameList {
 const EMPTY: RingFrameList =
     RingFrameList { head: NO_INDEX, tail: NO_INDEX, count: 0, dest: NO_INDEX };
 
-/// A ring that receives frames.
+/// A ring that receives frames of the batch.
 #[derive(Debug)]
 pub(crate) struct BatchRing {
     pub(crate) target: DeliveryTarget,
@@ -62,12 +64,12 @@ pub(crate) struct BatchRing {
     pub(crate) delivered: DeliveryCounts,
 }
 
-/// Properties of a ring that delivery needs from the switch.
+/// The properties of a destination ring that the caller needs to deliver frames to it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DeliveryTarget {
     pub(crate) port: SwitchPortId,
     pub(crate) ring: u32,
-    /// The ring's index among those of all ports.
+    /// The ring's index among the rings of all ports.
     pub(crate) queue: u32,
     pub(crate) egress: VlanEgress,
 }
@@ -81,11 +83,11 @@ pub struct DeliveryCounts {
     pub bytes: u64,
 }
 
-/// The frames of one source by destination. A thread creates one batch and reuses it.
+/// The frames of one source, grouped by destination. A thread creates one batch and reuses it.
 #[derive(Debug, Default)]
 pub struct SwitchBatch {
     entries: Vec<BatchEntry>,
-    /// One list per ring, indexed by the ring's number among those of all ports.
+    /// One list of frames per ring, indexed by the ring's number among the rings of all ports.
     chains: Vec<RingFrameList>,
     floods: Vec<u32>,
     dests: Vec<BatchRing>,
@@ -110,7 +112,7 @@ impl SwitchBatch {
         self.dests.len()
     }
 
-    /// Whether no ring receives a frame.
+    /// Returns whether no ring receives a frame.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.dests.is_empty()
@@ -125,9 +127,9 @@ impl SwitchBatch {
         BatchDestination { batch: self, dest: &self.dests[index] }
     }
 
-    /// Records how many frames were delivered to the `index`-th destination. The remaining frames
-    /// for it count as dropped because the destination was full. Without a report, no frame for a
-    /// destination counts as delivered.
+    /// Records how many frames were delivered to the `index`-th destination. The other frames for
+    /// this destination count as dropped because the destination was full. If this is not called
+    /// for a destination, all its frames count as dropped.
     ///
     /// # Panics
     /// If `index` is not less than [`Self::len`].
@@ -144,7 +146,7 @@ impl SwitchBatch {
             + if dest.sets == 0 { 0 } else { self.sets.packets(dest.sets) }
     }
 
-    /// Empties the batch, for rings with indexes below `queues`.
+    /// Empties the batch and prepares it for rings with indexes below `queues`.
     pub(crate) fn begin(&mut self, queues: usize) {
         for dest in &self.dests {
             self.chains[dest.target.queue as usize] = EMPTY;
@@ -156,19 +158,19 @@ impl SwitchBatch {
         self.chains.resize(queues, EMPTY);
     }
 
-    /// Whether a ring is already a destination of this batch.
+    /// Returns whether a ring is already a destination of this batch.
     #[inline(always)]
     pub(crate) fn is_open(&self, queue: u32) -> bool {
         self.chains[queue as usize].dest != NO_INDEX
     }
 
-    /// Makes a ring a destination.
+    /// Adds a ring to the destinations of this batch.
     pub(crate) fn open(&mut self, target: DeliveryTarget) {
         self.chains[target.queue as usize].dest = self.dests.len() as u32;
         self.dests.push(BatchRing { target, sets: 0, delivered: DeliveryCounts::default() });
     }
 
-    /// Adds a frame for one open ring.
+    /// Adds a frame for one ring, which must already be a destination.
     #[inline(always)]
     pub(crate) fn chain(&mut self, queue: u32, entry: BatchEntry) {
         let at = self.entries.len() as u32;
@@ -183,7 +185,7 @@ impl SwitchBatch {
         self.entries.push(entry);
     }
 
-    /// Adds an open ring to a flood set.
+    /// Adds a ring, which must already be a destination, to a flood set.
     pub(crate) fn add_to_flood_set(&mut self, queue: u32, set: usize) {
         let dest = self.chains[queue as usize].dest as usize;
         self.dests[dest].sets |= 1 << set;
@@ -197,7 +199,7 @@ impl SwitchBatch {
     }
 }
 
-/// A ring that receives frames.
+/// A ring that receives frames of a batch.
 #[derive(Debug, Clone, Copy)]
 pub struct BatchDestination<'b> {
     batch: &'b SwitchBatch,
@@ -205,7 +207,7 @@ pub struct BatchDestination<'b> {
 }
 
 impl<'b> BatchDestination<'b> {
-    /// The port of the ring.
+    /// The number of the port to which the ring belongs.
     #[must_use]
     pub fn port(&self) -> SwitchPortId {
         self.dest.target.port
@@ -223,7 +225,8 @@ impl<'b> BatchDestination<'b> {
         self.batch.copies_to(self.dest)
     }
 
-    /// Whether all frames are delivered unchanged, because the switch is not VLAN-aware.
+    /// Returns whether all frames are delivered unchanged, which is the case if the switch is not
+    /// VLAN-aware.
     #[must_use]
     pub fn is_as_is(&self) -> bool {
         self.dest.target.egress == VlanEgress::AsIs
@@ -244,7 +247,7 @@ impl<'b> BatchDestination<'b> {
     }
 }
 
-/// A frame to copy.
+/// A frame that the caller must copy to a destination ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameCopy {
     /// The slots of the frame in the source's ring.

@@ -1,33 +1,36 @@
 //! The configuration of a switch, and configuration errors.
 
-/// What to do with frames to unknown addresses.
+/// What the switch does with frames to unknown addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnknownUnicast {
-    /// Send the frames to every port that takes them.
+    /// Sends the frames to every port that takes frames to unknown addresses.
     #[default]
     Flood,
-    /// Drop the frames and count them as unknown unicast.
+    /// Drops the frames and counts them as [`crate::SwitchDropReason::UnknownUnicast`].
     Drop,
 }
 
 /// The configuration of a [`crate::Switch`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SwitchConfig {
-    /// The time in ns without frames after which an address is forgotten, give or take 17 ms;
-    /// `None`: never, as in netmap.
+    /// An address is forgotten if no frame came from it for this time in ns, to within 17 ms.
+    /// `None`: addresses are never forgotten, as in netmap.
     pub ageing_ns: Option<u64>,
     /// Maximum number of learned addresses.
     pub max_addresses: usize,
-    /// What to do with frames to unknown addresses.
+    /// What the switch does with frames to unknown addresses.
     pub unknown_unicast: UnknownUnicast,
-    /// Whether VLAN tags matter; otherwise the ports' VLAN configuration is ignored.
+    /// Whether the switch takes VLAN tags into account. If not, it ignores the ports' VLAN
+    /// configuration.
     pub is_vlan_aware: bool,
-    /// The key of the address table's hash; should be random.
+    /// The key of the address table's hash. It should be random, so that senders cannot choose
+    /// addresses with equal hashes.
     pub secret: [u64; 2],
 }
 
 impl Default for SwitchConfig {
-    /// 300 s (IEEE 802.1Q's recommendation), 131,072 addresses, flooding, without VLANs.
+    /// Ageing after 300 s (as IEEE 802.1Q recommends), at most 131,072 addresses, frames to unknown
+    /// addresses are flooded, and VLAN tags are ignored.
     fn default() -> Self {
         Self {
             ageing_ns: Some(300_000_000_000),
@@ -43,10 +46,10 @@ impl Default for SwitchConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SwitchConfigError {
-    /// The number of rings is out of range.
+    /// The number of rings, given here, is out of range.
     #[error("a switch port has 1 to 1024 rings, not {0}")]
     Rings(u32),
-    /// VLAN ids are 1 to 4094.
+    /// The number, given here, is no VLAN id: these are 1 to 4094.
     #[error("{0} is no VLAN id (1 to 4094)")]
     VlanId(u16),
     /// The burst of a storm limit is zero.
@@ -55,10 +58,10 @@ pub enum SwitchConfigError {
     /// No port has this number.
     #[error("the switch has no port {0}")]
     NoSuchPort(u32),
-    /// The address cannot belong to a single station.
+    /// The address is a group address, so it cannot belong to a single station.
     #[error("a group address belongs to no port")]
     GroupAddress,
-    /// The table is full.
+    /// The address table already holds its maximum number of addresses, given here.
     #[error("the table holds {0} addresses, and no more")]
     TableFull(usize),
 }

@@ -1,46 +1,48 @@
-//! Counters of the switch.
+//! Counters of frames: what the ports sent and received, and why frames were dropped.
 
 /// Why a frame was not delivered, or not to all destinations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum SwitchDropReason {
-    /// Shorter than an Ethernet header.
+    /// The frame is shorter than an Ethernet header.
     Runt,
-    /// The destination is at the port that the frame came from.
+    /// The destination address was learned at the port that the frame came from.
     SamePort,
     /// The destination address is unknown, and the switch does not flood frames to unknown
     /// addresses.
     UnknownUnicast,
     /// The frame would be flooded, but no port receives this class of flooded frames.
     NoDestination,
-    /// The slot names a port that does not exist.
+    /// The frame's slot names a destination port that does not exist.
     NoSuchPort,
-    /// Source and destination are isolated from each other.
+    /// The source port and the destination port are both isolated, and isolated ports exchange no
+    /// frames.
     Isolated,
     /// The source port does not accept this VLAN.
     VlanIngress,
     /// The destination port is not in this VLAN.
     VlanEgress,
-    /// More broadcasts than the storm limit allows.
+    /// The source port has sent more broadcasts than its storm limit allows.
     StormBroadcast,
-    /// More multicasts than the storm limit allows.
+    /// The source port has sent more multicasts than its storm limit allows.
     StormMulticast,
-    /// More frames to unknown addresses than the storm limit allows.
+    /// The source port has sent more frames to unknown addresses than its storm limit allows.
     StormUnknown,
-    /// A custom lookup dropped the frame.
+    /// A [`crate::SwitchLookup`] dropped the frame.
     Lookup,
-    /// The destination ring was full; counted at the destination.
+    /// The destination ring was full. This is counted at the destination port, not at the source
+    /// port.
     DestinationFull,
-    /// The frame is longer than the maximum, so it never reached the switch
-    /// ([`crate::Switch::refuse`]).
+    /// The frame is longer than the maximum, so its sender reported it with
+    /// [`crate::Switch::refuse`] instead of passing it to the switch.
     TooLong,
-    /// The frame was in transit when the switch's process was killed; the next process reports it
-    /// ([`crate::Switch::refuse`]). It may have been delivered.
+    /// The frame was in transit when the switch's process was killed. It may have been delivered.
+    /// The process that replaces the killed one reports it with [`crate::Switch::refuse`].
     Restart,
 }
 
 impl SwitchDropReason {
-    /// All reasons.
+    /// All reasons, in the order in which this enum declares them.
     pub const ALL: [Self; 15] = [
         Self::Runt,
         Self::SamePort,
@@ -59,7 +61,7 @@ impl SwitchDropReason {
         Self::Restart,
     ];
 
-    /// The name in reports; a stable part of their format.
+    /// The name of the reason in reports. Names never change.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -82,7 +84,7 @@ impl SwitchDropReason {
     }
 }
 
-/// Frames and their bytes, without CRC.
+/// A number of frames, and the sum of their bytes without CRC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SwitchTraffic {
     /// The number of complete frames.
@@ -98,12 +100,12 @@ impl core::ops::AddAssign for SwitchTraffic {
     }
 }
 
-/// One port's counters since it was attached.
+/// One port's counters, since the port was attached.
 ///
-/// Over all ports of a switch: `rx + copies = tx + drops`, once every batch is settled.
+/// Summed over all ports of a switch, `rx + copies = tx + drops` once every batch is settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SwitchPortCounters {
-    /// Frames that entered the switch here.
+    /// Frames that entered the switch at this port.
     pub rx: SwitchTraffic,
     /// Frames delivered to this port.
     pub tx: SwitchTraffic,
@@ -121,13 +123,13 @@ pub struct SwitchPortCounters {
 }
 
 impl SwitchPortCounters {
-    /// Frames lost for this reason.
+    /// The number of frames that were lost for `reason`.
     #[must_use]
     pub fn dropped(&self, reason: SwitchDropReason) -> u64 {
         self.drops[reason as usize]
     }
 
-    /// The reasons with lost frames, and their numbers.
+    /// Each reason for which frames were lost, with the number of these frames.
     pub fn drops(&self) -> impl Iterator<Item = (SwitchDropReason, u64)> + '_ {
         SwitchDropReason::ALL.into_iter().zip(self.drops).filter(|&(_, count)| count > 0)
     }

@@ -7,25 +7,25 @@ use alloc::vec::Vec;
 pub(crate) enum FloodClass {
     Broadcast,
     Multicast,
-    /// To an unknown address, or because a lookup requested it.
+    /// The frame goes to an unknown address, or a lookup requested flooding.
     Unknown,
 }
 
-/// Maximum number of flood sets in one batch: the number of bits in a mask.
+/// Maximum number of flood sets in one batch. It is the number of bits in a mask of sets.
 pub(crate) const MAX_SETS: usize = 64;
 
-/// The ports for frames of one class and VLAN.
+/// The ports that receive the flooded frames of one class and VLAN.
 #[derive(Debug)]
 pub(crate) struct FloodSet {
     pub(crate) vlan: u16,
     pub(crate) class: FloodClass,
-    /// The number of ports.
+    /// The number of ports in the set.
     pub(crate) ports: u32,
-    /// The number of frames in the batch.
+    /// The number of frames in the batch that go to the set.
     pub(crate) packets: u32,
 }
 
-/// The sets of one batch.
+/// The flood sets of one batch.
 #[derive(Debug, Default)]
 pub(crate) struct FloodSets {
     sets: Vec<FloodSet>,
@@ -40,7 +40,7 @@ impl FloodSets {
         self.sets.iter().position(|set| set.vlan == vlan && set.class == class)
     }
 
-    /// Adds a set; `None` if the maximum number is reached.
+    /// Adds a set and returns its number; `None` if there are [`MAX_SETS`] sets already.
     pub(crate) fn add(&mut self, vlan: u16, class: FloodClass) -> Option<usize> {
         let at = self.sets.len();
         (at < MAX_SETS).then(|| {

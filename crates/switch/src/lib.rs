@@ -16,10 +16,10 @@
 //! | [`SwitchLookup`] | a hook that decides instead of the address table |
 //! | [`MacTable`] | the port of each address, with ageing |
 //!
-//! A turn has three steps. [`Switch::forward`] decides and fills a [`SwitchBatch`]. The caller then
-//! copies and needs only the batch for this, so other threads can decide meanwhile. Finally,
-//! [`Switch::settle`] counts what was delivered. A decision costs a few nanoseconds per frame;
-//! delivery costs in proportion to the copies made.
+//! A batch is handled in three steps. [`Switch::forward`] decides and fills a [`SwitchBatch`]. The
+//! caller then copies the frames. It needs only the batch for this, so that other threads can use
+//! the switch during the copying. Finally, [`Switch::settle`] counts what was delivered. A decision
+//! costs a few nanoseconds per frame; the cost of delivery is proportional to the number of copies.
 //!
 //! # Invariants
 //! 1. Frames from one source to one destination ring stay in order, flooded or not.
@@ -28,7 +28,8 @@
 //! 4. The table is keyed by a secret and probes a bounded number of buckets, so chosen addresses
 //!    cannot slow it down. The number of addresses is bounded.
 //!
-//! Not for: frame contents beyond the first 18 bytes, spanning tree, checksum offloads.
+//! Not for: frame contents beyond the first 18 bytes, the spanning tree protocol, checksum
+//! offloads.
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]

@@ -1,9 +1,9 @@
-//! The switch's view of a frame, and the hook that selects its destination.
+//! The part of a frame that the switch sees, and the hook that selects a frame's destination.
 
 use crate::port::SwitchPortId;
 
-/// The position of a frame: consecutive slots in the source's ring. The switch only passes
-/// it through.
+/// The position of a frame: consecutive slots in the source's ring. The switch does not use it, but
+/// passes it on to the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FrameSlots {
     /// Index of the first slot.
@@ -12,22 +12,22 @@ pub struct FrameSlots {
     pub count: u16,
 }
 
-/// Requests in a slot's flags.
+/// What the flags of a frame's slot request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SlotMarks {
-    /// Do not learn the source (`NS_NO_LEARN`).
+    /// The source address must not be learned (`NS_NO_LEARN`).
     pub no_learn: bool,
-    /// Send the frame to this port, regardless of the table (`NS_PORT`).
+    /// The frame goes to this port, whatever the address table says (`NS_PORT`).
     pub to: Option<SwitchPortId>,
 }
 
 /// The part of a frame that the switch reads.
 #[derive(Debug, Clone, Copy)]
 pub struct SwitchPacket<'a> {
-    /// The frame's first bytes, at least 18 unless the frame is shorter. They are a copy if the
-    /// source may write to the frame meanwhile.
+    /// The frame's first bytes: at least 18, or the whole frame if it is shorter. They must be a
+    /// copy if the source can write to the frame during the call.
     pub header: &'a [u8],
-    /// The length in bytes, over all slots.
+    /// The frame's length in bytes, over all its slots.
     pub len: u32,
     /// The slots of the frame.
     pub slots: FrameSlots,
@@ -38,24 +38,25 @@ pub struct SwitchPacket<'a> {
 /// The destination that a [`SwitchLookup`] selects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SwitchRoute {
-    /// The port at which the address table has the destination; unknown and group addresses are
-    /// flooded.
+    /// The port at which the destination address was learned. Frames to unknown addresses and to
+    /// group addresses are flooded.
     Learned,
-    /// A port. The ring is the source ring's index modulo the port's number of rings.
+    /// This port. The frame goes to the ring whose index is the source ring's index modulo the
+    /// port's number of rings.
     Port(SwitchPortId),
-    /// A ring of a port; the ring's index is taken modulo the port's number of rings.
+    /// This ring of this port. The ring's index is taken modulo the port's number of rings.
     Ring(SwitchPortId, u32),
     /// All ports that receive frames to unknown addresses.
     Flood,
-    /// No destination.
+    /// No destination: the frame is dropped.
     Drop,
 }
 
-/// Decides instead of the address table; see [`crate::Switch::forward_by`].
+/// Selects destinations instead of the address table; see [`crate::Switch::forward_by`].
 pub trait SwitchLookup {
-    /// Selects the destination of a frame from `source`. Isolation and VLANs are checked
-    /// afterwards. Not called for a frame without a complete header, or a frame whose slot names a
-    /// port.
+    /// Selects the destination of a frame from `source`. The switch checks isolation and VLANs
+    /// afterwards. It does not call this for a frame without a complete header, nor for a frame
+    /// whose slot names a destination port.
     fn route(&mut self, source: SwitchPortId, packet: &SwitchPacket<'_>) -> SwitchRoute;
 }
 

@@ -8,7 +8,7 @@ use crate::flood::FloodClass;
 use crate::storm::{StormControl, StormLimits};
 use crate::vlan::{VlanEgress, VlanMembership};
 
-/// A port's number in its switch: the lowest free one when it is attached.
+/// A port's number in its switch. A new port gets the lowest free number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SwitchPortId(pub u32);
 
@@ -21,21 +21,21 @@ impl fmt::Display for SwitchPortId {
 /// The configuration of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SwitchPortConfig {
-    /// The number of rings for delivery.
+    /// The number of rings through which the port receives frames.
     pub rings: u32,
     /// Whether the switch learns addresses at this port.
     pub learns: bool,
     /// Whether the port is isolated: isolated ports exchange no frames with each other.
     pub is_isolated: bool,
-    /// Whether the port receives broadcasts.
+    /// Whether the port receives flooded broadcasts.
     pub takes_broadcast: bool,
-    /// Whether the port receives multicasts.
+    /// Whether the port receives flooded multicasts.
     pub takes_multicast: bool,
-    /// Whether the port receives frames to unknown addresses.
+    /// Whether the port receives flooded frames to unknown addresses.
     pub takes_unknown: bool,
     /// The port's VLANs; ignored if the switch is not VLAN-aware.
     pub vlan: VlanMembership,
-    /// Limits of flooding from this port.
+    /// How many frames from this port may be flooded.
     pub storm: StormLimits,
 }
 
@@ -55,12 +55,12 @@ impl Default for SwitchPortConfig {
     }
 }
 
-/// The data about a port that decisions need, in few cache lines.
+/// What a decision needs to know about a port, in few cache lines.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PortForwarding {
     /// The index of the port's ring 0 among the rings of all ports.
     pub(crate) first_queue: u32,
-    /// Number of rings; 0 if there is no port.
+    /// The port's number of rings; 0 if no port has this number.
     pub(crate) rings: u32,
     pub(crate) is_isolated: bool,
 }

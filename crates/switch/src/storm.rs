@@ -1,41 +1,41 @@
-//! Storm limits: how much flooded traffic a port accepts.
+//! Storm limits: how much traffic from a port the switch floods.
 
 use slipring_model::bucket::TokenBucket;
 
 use crate::config::SwitchConfigError;
 use crate::flood::FloodClass;
 
-/// A rate and a burst.
+/// A limit of a class of flooded frames: a rate and a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StormLimit {
-    /// Frames per second, with a burst in frames.
+    /// A limit in frames.
     Packets {
-        /// Frames per second.
+        /// Rate in frames per second.
         per_sec: u64,
-        /// Maximum burst in frames.
+        /// How many frames may exceed the rate at once.
         burst: u64,
     },
-    /// Bits per second, with a burst in bytes.
+    /// A limit in bits.
     Bits {
-        /// Bits per second.
+        /// Rate in bits per second.
         per_sec: u64,
-        /// Maximum burst in bytes; longer frames never pass.
+        /// How many bytes may exceed the rate at once. Longer frames never pass.
         burst_bytes: u64,
     },
 }
 
-/// A port's limits; `None` means no limit.
+/// A port's limits, one per class of flooded frames; `None` means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StormLimits {
-    /// For broadcasts.
+    /// The limit of broadcasts.
     pub broadcast: Option<StormLimit>,
-    /// For multicasts other than broadcasts.
+    /// The limit of multicasts, without broadcasts.
     pub multicast: Option<StormLimit>,
-    /// For frames to unknown addresses.
+    /// The limit of frames to unknown addresses.
     pub unknown: Option<StormLimit>,
 }
 
-/// The token buckets of a port.
+/// The token buckets of a port, one per class with a limit.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StormControl {
     buckets: [Option<StormBucket>; 3],
@@ -54,7 +54,7 @@ impl StormControl {
         Ok(Self { buckets: [make(broadcast)?, make(multicast)?, make(unknown)?] })
     }
 
-    /// Whether a frame may pass.
+    /// Returns whether a frame may be flooded, and takes its tokens.
     #[inline]
     pub(crate) fn admits(&mut self, class: FloodClass, now_ns: u64, len: u32) -> bool {
         match &mut self.buckets[class as usize] {
@@ -66,7 +66,7 @@ impl StormControl {
 
 impl StormBucket {
     fn new(limit: StormLimit) -> Result<Self, SwitchConfigError> {
-        // A packet counts as one byte, which is eight bits in the bucket.
+        // In a bucket that counts packets, each packet is charged as one byte, which is eight bits.
         let (bps, burst, counts_packets) = match limit {
             StormLimit::Packets { per_sec, burst } => (per_sec.saturating_mul(8), burst, true),
             StormLimit::Bits { per_sec, burst_bytes } => (per_sec, burst_bytes, false),

@@ -16,7 +16,7 @@ use crate::table::{MacEntry, MacTable, key_of, tick_of};
 use crate::vlan::VlanMembership;
 use decide::BatchForwarder;
 
-/// Buckets of the address table that every batch checks for old addresses.
+/// Number of buckets of the address table in which every batch looks for old addresses.
 const SWEEP_BUCKETS: usize = 8;
 
 /// A learning switch; see the [crate documentation](crate).
@@ -47,14 +47,14 @@ pub struct Switch {
     config: SwitchConfig,
     table: MacTable,
     ports: Vec<Option<SwitchPort>>,
-    /// Indexed by port number.
+    /// What decisions need to know about each port, indexed by port number.
     forwarding: Vec<PortForwarding>,
     /// The numbers of all attached ports.
     present: Vec<u32>,
-    /// By VLAN, the numbers of the ports that may receive its frames. Computed when a frame is
-    /// first flooded in the VLAN after ports have changed.
+    /// For each VLAN, the numbers of the ports that may receive its frames. An entry is computed
+    /// when a frame is first flooded in the VLAN; all entries are removed when ports change.
     members: BTreeMap<u16, Vec<u32>>,
-    /// The number of rings of all ports.
+    /// The total number of rings of all ports.
     queues: u32,
 }
 
@@ -73,10 +73,10 @@ impl Switch {
         }
     }
 
-    /// Attaches a port under the lowest free number.
+    /// Attaches a port, which gets the lowest free number.
     ///
     /// # Errors
-    /// [`SwitchConfigError`] if its configuration is invalid.
+    /// [`SwitchConfigError`] if the port's configuration is invalid.
     pub fn attach(&mut self, config: SwitchPortConfig) -> Result<SwitchPortId, SwitchConfigError> {
         let port = SwitchPort::new(config)?;
         let at = self.ports.iter().position(Option::is_none).unwrap_or(self.ports.len());
@@ -88,8 +88,8 @@ impl Switch {
         Ok(SwitchPortId(at as u32))
     }
 
-    /// Detaches a port and forgets its addresses. Returns its final counters, or `None` if it does
-    /// not exist. Batches that refer to it must be settled first.
+    /// Detaches a port and forgets its addresses. Returns its final counters, or `None` if no port
+    /// has this number. The caller must first settle all batches that refer to the port.
     pub fn detach(&mut self, id: SwitchPortId) -> Option<SwitchPortCounters> {
         let port = self.ports.get_mut(id.0 as usize)?.take()?;
         self.table.flush(0, |entry| entry.port == id);
@@ -101,8 +101,8 @@ impl Switch {
     /// VLANs changed.
     ///
     /// # Errors
-    /// [`SwitchConfigError`] if the port does not exist or the configuration is invalid; nothing
-    /// changes then.
+    /// [`SwitchConfigError`] if the port does not exist or `config` is invalid. The port is
+    /// unchanged then.
     pub fn reconfigure(
         &mut self,
         id: SwitchPortId,
@@ -119,14 +119,15 @@ impl Switch {
         Ok(())
     }
 
-    /// Sets after how many ns without frames an address is forgotten; `None` means never.
+    /// Sets the time in ns without frames after which an address is forgotten; `None`: addresses
+    /// are never forgotten.
     pub fn set_ageing(&mut self, ageing_ns: Option<u64>) {
         self.config.ageing_ns = ageing_ns;
         self.table.set_ageing(ageing_ns);
     }
 
-    /// Turns VLAN awareness on or off. A change forgets all addresses, because their VLANs have a
-    /// new meaning.
+    /// Turns VLAN awareness on or off. If this is a change, all addresses are forgotten, because
+    /// their VLANs have a new meaning.
     pub fn set_vlan_aware(&mut self, is_vlan_aware: bool) {
         if self.config.is_vlan_aware != is_vlan_aware {
             self.config.is_vlan_aware = is_vlan_aware;
@@ -135,29 +136,29 @@ impl Switch {
         }
     }
 
-    /// Changes what to do with frames to unknown addresses.
+    /// Sets what the switch does with frames to unknown addresses.
     pub fn set_unknown_unicast(&mut self, unknown_unicast: UnknownUnicast) {
         self.config.unknown_unicast = unknown_unicast;
     }
 
-    /// The switch's configuration.
+    /// The switch's configuration, with all changes.
     #[must_use]
     pub fn config(&self) -> &SwitchConfig {
         &self.config
     }
 
-    /// The attached ports.
+    /// The numbers of the attached ports.
     pub fn ports(&self) -> impl Iterator<Item = SwitchPortId> + '_ {
         self.present.iter().map(|&at| SwitchPortId(at))
     }
 
-    /// A port's configuration.
+    /// A port's configuration; `None` if no port has this number.
     #[must_use]
     pub fn port(&self, id: SwitchPortId) -> Option<&SwitchPortConfig> {
         self.ports.get(id.0 as usize)?.as_ref().map(|port| &port.config)
     }
 
-    /// A port's counters.
+    /// A port's counters; `None` if no port has this number.
     #[must_use]
     pub fn counters(&self, id: SwitchPortId) -> Option<&SwitchPortCounters> {
         self.ports.get(id.0 as usize)?.as_ref().map(|port| &port.counters)
@@ -169,7 +170,7 @@ impl Switch {
         &self.table
     }
 
-    /// The port at which an address is known.
+    /// The port at which an address was learned or set; `None` if the address is not known.
     #[must_use]
     pub fn find(&self, now_ns: u64, mac: MacAddr, vlan: u16) -> Option<SwitchPortId> {
         let key = self.table.locate(key_of(mac.to_u64(), vlan));
@@ -179,7 +180,8 @@ impl Switch {
     /// Sets a static address, which neither ages nor moves.
     ///
     /// # Errors
-    /// [`SwitchConfigError`] for a group address, a port that does not exist, or a full table.
+    /// [`SwitchConfigError`] if `mac` is a group address, the port does not exist, or the table is
+    /// full.
     pub fn pin(
         &mut self,
         now_ns: u64,
@@ -200,14 +202,15 @@ impl Switch {
         self.table.remove(key_of(mac.to_u64(), vlan))
     }
 
-    /// Forgets the addresses for which `which` returns true; returns how many.
+    /// Forgets the addresses for which `which` returns true; returns the number of forgotten
+    /// addresses.
     pub fn flush(&mut self, now_ns: u64, which: impl FnMut(&MacEntry) -> bool) -> usize {
         self.table.flush(now_ns, which)
     }
 
-    /// Decides the destinations of frames that `source` sends from its tx ring `ring`, in this
-    /// order, and learns from each. Clears `batch`, so settle it first. Has no effect if the port
-    /// does not exist.
+    /// Decides the destinations of frames that `source` sends from its tx ring `ring`, in the order
+    /// of the frames, and learns the source address of each. Clears `batch`, so the caller must
+    /// settle it first. Has no effect if the port does not exist.
     #[inline]
     pub fn forward<'p>(
         &mut self,
@@ -220,7 +223,8 @@ impl Switch {
         self.forward_by(now_ns, source, ring, packets, &mut LearnedLookup, batch);
     }
 
-    /// Like [`Self::forward`], but `lookup` selects the destination of each frame.
+    /// Like [`Self::forward`], but `lookup` selects the destination of each frame, instead of the
+    /// address table.
     #[inline]
     pub fn forward_by<'p>(
         &mut self,
@@ -240,8 +244,8 @@ impl Switch {
         turn.end(self);
     }
 
-    /// Adds the frames reported as delivered, and those dropped, to the ports' counters, and
-    /// empties the batch.
+    /// Adds the frames that were reported as delivered, and all dropped frames, to the ports'
+    /// counters. Then empties the batch.
     pub fn settle(&mut self, batch: &mut SwitchBatch) {
         for dest in batch.dests() {
             let asked = u64::from(batch.copies_to(dest));
@@ -255,8 +259,8 @@ impl Switch {
         batch.begin(self.queues as usize);
     }
 
-    /// Counts frames of `source` that were lost before the switch could decide, without their
-    /// bytes. Has no effect if the port does not exist.
+    /// Counts frames of `source` that were lost before they reached the switch. Their bytes are not
+    /// counted. Has no effect if the port does not exist.
     pub fn refuse(&mut self, source: SwitchPortId, reason: SwitchDropReason, packets: u64) {
         if let Some(port) = self.port_mut(source) {
             port.counters.rx.packets += packets;
@@ -268,7 +272,7 @@ impl Switch {
         self.ports.get_mut(id.0 as usize)?.as_mut()
     }
 
-    /// Renumbers the rings of all ports, and clears the lists of VLAN members.
+    /// Renumbers the rings of all ports, and removes the lists of ports per VLAN.
     fn renumber(&mut self) {
         self.queues = 0;
         self.present.clear();

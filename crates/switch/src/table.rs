@@ -1,17 +1,17 @@
-//! Maps addresses to ports.
+//! The address table, which maps addresses to ports.
 //!
-//! A bucket holds four addresses and is one cache line; an address that does not fit in its bucket
+//! A bucket holds four addresses and is one cache line. An address that does not fit in its bucket
 //! goes to the next one. The number of buckets doubles when five eighths of the slots are taken. A
-//! slot records when its address was last seen, to within 17 ms, so a busy address is written sixty
-//! times a second and not once per frame.
+//! slot records when its address was last seen, to within 17 ms. So the slot of a busy address is
+//! written sixty times a second and not once per frame.
 //!
 //! # Invariants
 //! 1. All buckets from the one that an address's hash selects up to, but not including, the one
 //!    that holds the address are full.
 //! 2. Each address is less than [`MAX_PROBES`] buckets after the one that its hash selects.
 //!
-//! Old addresses count as absent at once. Their slots are freed by [`MacTable::sweep`], a few at a
-//! time, or reused for new addresses.
+//! Old addresses count as absent at once. [`MacTable::sweep`] frees their slots a few at a time,
+//! unless new addresses take the slots first.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -20,12 +20,12 @@ use slipring_wire::MacAddr;
 
 use crate::port::SwitchPortId;
 
-/// Nanoseconds in a tick, as a power of two: 16.8 ms. 32 bits of ticks last two years.
+/// A tick is two to this power nanoseconds, which is 16.8 ms. 32 bits of ticks last two years.
 const TICK_SHIFT: u32 = 24;
-/// Maximum number of buckets that a search reads, from the one that the hash selects.
+/// Maximum number of buckets that a search reads, starting at the one that the hash selects.
 const MAX_PROBES: usize = 32;
 const MIN_BUCKETS: usize = 256;
-/// Slots in a bucket.
+/// Number of slots in a bucket.
 const SLOTS_PER_BUCKET: usize = 4;
 /// An address in a VLAN, with its hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -42,7 +42,7 @@ const PINNED_FLAG: u32 = 1 << 31;
 /// An address in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MacEntry {
-    /// The address.
+    /// The MAC address.
     pub mac: MacAddr,
     /// The address's VLAN; 0 in a switch that is not VLAN-aware.
     pub vlan: u16,
@@ -54,7 +54,7 @@ pub struct MacEntry {
     pub is_pinned: bool,
 }
 
-/// The result of learning.
+/// What [`MacTable::learn`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LearnOutcome {
     Known,
@@ -66,13 +66,13 @@ pub(crate) enum LearnOutcome {
 /// One slot of a bucket: an address, its port, and when it was last seen.
 #[derive(Debug, Clone, Copy, Default)]
 struct MacSlot {
-    /// 0 if the slot is free.
+    /// [`TAKEN_FLAG`], the VLAN and the address; 0 if the slot is free.
     key: u64,
     port: u32,
     last_seen: u32,
 }
 
-/// Four addresses in one cache line. Free slots follow taken ones.
+/// Four addresses in one cache line. Taken slots come before free ones.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(align(64))]
 struct MacBucket {
@@ -151,17 +151,17 @@ pub struct MacTable {
     /// Maximum age of an address in ticks; `u32::MAX` means that addresses do not age.
     max_age: u32,
     secret: [u64; 2],
-    /// The bucket where the next sweep starts.
+    /// Index of the bucket where the next sweep starts.
     swept: usize,
 }
 
-/// The table's key for an address in a VLAN.
+/// Returns the table's key for an address in a VLAN.
 #[inline(always)]
 pub(crate) fn key_of(mac: u64, vlan: u16) -> u64 {
     mac | u64::from(vlan) << 48 | TAKEN_FLAG
 }
 
-/// The table's time for `now_ns`.
+/// Returns the tick in which `now_ns` is.
 #[inline(always)]
 pub(crate) fn tick_of(now_ns: u64) -> u32 {
     (now_ns >> TICK_SHIFT) as u32
@@ -180,32 +180,32 @@ impl MacTable {
         self.max_age = ticks.map_or(u32::MAX, |ticks| ticks.min(u64::from(u32::MAX / 2)) as u32);
     }
 
-    /// The number of addresses, including old ones that were not swept yet.
+    /// The number of addresses. It includes old addresses that have not been swept yet.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether the table is empty.
+    /// Returns whether the table holds no address, not even an old one.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// All addresses that are not too old, in any order.
+    /// Returns all addresses that are not too old, in no particular order.
     pub fn entries(&self, now_ns: u64) -> impl Iterator<Item = MacEntry> + '_ {
         let tick = tick_of(now_ns);
         let live = self.taken().filter(move |slot| self.is_live(slot.port, slot.last_seen, tick));
         live.map(move |slot| slot.entry(tick))
     }
 
-    /// Hashes a key.
+    /// Returns a key with its hash.
     #[inline(always)]
     pub(crate) fn locate(&self, key: u64) -> MacKey {
         MacKey { key, hash: self.hash(key) }
     }
 
-    /// The port of an address.
+    /// Returns the port of an address; `None` if the address is unknown or too old.
     #[inline(always)]
     pub(crate) fn find(&self, key: MacKey, tick: u32) -> Option<u32> {
         let MacSlotIndex { bucket, slot } = self.position(key)?;
@@ -245,7 +245,8 @@ impl MacTable {
         found.is_some()
     }
 
-    /// Forgets the addresses for which `which` returns true, including old ones; returns how many.
+    /// Forgets the addresses for which `which` returns true, even old ones that were not swept yet.
+    /// Returns how many addresses were forgotten.
     pub(crate) fn flush(&mut self, now_ns: u64, mut which: impl FnMut(&MacEntry) -> bool) -> usize {
         let tick = tick_of(now_ns);
         let picked = self.taken().filter(|slot| which(&slot.entry(tick)));
@@ -256,13 +257,13 @@ impl MacTable {
         picked.len()
     }
 
-    /// Frees old addresses in the next `count` buckets.
+    /// Frees the slots of old addresses in the next `count` buckets.
     #[inline]
     pub(crate) fn sweep(&mut self, count: usize, tick: u32) {
         for _ in 0..count.min(self.buckets.len()) {
             let bucket = self.swept & self.mask();
             self.swept = bucket + 1;
-            // Freeing a slot may move another old address to this bucket, from the next one.
+            // Freeing a slot may move another old address from the next bucket to this one.
             while let Some(slot) = self.old_slot(bucket, tick) {
                 self.free(MacSlotIndex { bucket, slot });
             }
@@ -282,7 +283,7 @@ impl MacTable {
     #[inline(always)]
     fn is_live(&self, port: u32, seen: u32, tick: u32) -> bool {
         let age = tick.wrapping_sub(seen);
-        // Another thread's clock may be behind the slot's time, which makes the age negative.
+        // The clock of another thread may be behind the time in the slot. The age is negative then.
         age <= self.max_age || age > u32::MAX / 2 || port & PINNED_FLAG != 0
     }
 
@@ -322,7 +323,8 @@ impl MacTable {
         }
     }
 
-    /// Replaces an old address on the probe path of `fresh`; returns `false` if there is none.
+    /// Replaces an old address on the probe path of `fresh`; returns `false` if the path has no old
+    /// address.
     fn replace_old(&mut self, fresh: MacSlot) -> bool {
         let mut at = self.home(fresh.key);
         loop {
@@ -356,7 +358,7 @@ impl MacTable {
     }
 
     /// Writes an address to the first bucket on its probe path that is not full; returns `false` if
-    /// none is within reach.
+    /// all [`MAX_PROBES`] buckets are full.
     fn put(&mut self, slot: MacSlot) -> bool {
         let home = self.home(slot.key);
         let mut probe = (0..MAX_PROBES).map(|step| (home + step) & self.mask());
@@ -365,8 +367,8 @@ impl MacTable {
         true
     }
 
-    /// Doubles the number of buckets, repeatedly if an address still fits no bucket within
-    /// [`MAX_PROBES`].
+    /// Doubles the number of buckets, and doubles it again as long as an address fits no bucket
+    /// within [`MAX_PROBES`].
     fn grow(&mut self) {
         let old: Vec<MacSlot> = self.taken().collect();
         let mut count = self.buckets.len();
@@ -400,8 +402,8 @@ impl MacTable {
         }
     }
 
-    /// Returns the slot in bucket `from` of an address that could have been in bucket `hole`, which
-    /// its probe path passes.
+    /// Returns the slot in bucket `from` whose address may move to bucket `hole`, because its probe
+    /// path contains `hole`; `None` if there is none.
     fn displaced_entry(&self, from: usize, hole: usize) -> Option<usize> {
         let distance = |to: usize| from.wrapping_sub(to) & self.mask();
         let bucket = &self.buckets[from];
@@ -421,8 +423,8 @@ impl MacTable {
         self.hash(key) as usize & self.mask()
     }
 
-    /// Folds the two halves of a 128-bit product. A sender that does not know the secret cannot
-    /// choose the bucket.
+    /// Hashes a key by folding the two halves of a 128-bit product. A sender that does not know the
+    /// secret cannot choose the bucket.
     #[inline(always)]
     fn hash(&self, key: u64) -> u64 {
         let product = u128::from(key ^ self.secret[0]) * u128::from(self.secret[1] | 1);

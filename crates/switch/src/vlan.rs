@@ -1,6 +1,6 @@
-//! VLANs: the membership of ports, and its effect on a frame's tag.
+//! VLANs: which ports belong to one, and how a frame's tag changes on the way.
 //!
-//! Only the customer tag (0x8100) counts; a frame with a service tag (0x88a8) is untagged here.
+//! Only customer tags (0x8100) count. A frame with a service tag (0x88a8) is treated as untagged.
 
 use alloc::boxed::Box;
 
@@ -11,10 +11,10 @@ use crate::config::SwitchConfigError;
 pub struct VlanId(u16);
 
 impl VlanId {
-    /// The VLAN of ports without VLAN configuration.
+    /// The VLAN of ports that have no VLAN configuration.
     pub const DEFAULT: Self = Self(1);
 
-    /// Checks an id.
+    /// Creates a VLAN id.
     ///
     /// # Errors
     /// [`SwitchConfigError::VlanId`] if `id` is not 1 to 4094.
@@ -22,7 +22,7 @@ impl VlanId {
         if id >= 1 && id <= 4094 { Ok(Self(id)) } else { Err(SwitchConfigError::VlanId(id)) }
     }
 
-    /// The number.
+    /// Returns the id as a number, 1 to 4094.
     #[must_use]
     pub const fn get(self) -> u16 {
         self.0
@@ -34,13 +34,13 @@ impl VlanId {
 pub struct VlanSet(Box<[u64; 64]>);
 
 impl VlanSet {
-    /// All VLANs.
+    /// Returns the set of all VLANs, 1 to 4094.
     #[must_use]
     pub fn all() -> Self {
         Self(Box::new([u64::MAX; 64]))
     }
 
-    /// Whether the set contains a VLAN.
+    /// Returns whether the set contains a VLAN.
     #[must_use]
     pub fn contains(&self, id: VlanId) -> bool {
         self.has(id.0)
@@ -64,14 +64,14 @@ impl FromIterator<VlanId> for VlanSet {
 /// The VLAN membership of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VlanMembership {
-    /// The port is in one VLAN: frames leave untagged; they enter untagged or tagged with this
-    /// VLAN.
+    /// The port is in one VLAN. Frames leave it untagged. Frames that enter must be untagged or
+    /// tagged with this VLAN.
     Access(VlanId),
-    /// The port is in several VLANs: frames are tagged, except those of the native VLAN.
+    /// The port is in several VLANs. Frames leave it with a tag, except those of the native VLAN.
     Trunk {
         /// The VLAN of untagged frames; if `None`, untagged frames are dropped.
         native: Option<VlanId>,
-        /// The permitted VLANs.
+        /// The VLANs whose frames may enter and leave.
         allowed: VlanSet,
     },
 }
@@ -82,7 +82,8 @@ impl Default for VlanMembership {
     }
 }
 
-/// How the caller must change the tag of a copy: the four bytes after the addresses.
+/// How the caller must change the tag when it copies a frame. A tag is the four bytes after the
+/// addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TagAction {
     /// Leave the tag unchanged.
@@ -91,20 +92,21 @@ pub enum TagAction {
     Remove,
     /// Insert a tag with this VLAN.
     Insert(u16),
-    /// Write this VLAN to the existing tag; the priority bits stay.
+    /// Write this VLAN to the existing tag; the priority bits stay unchanged.
     Replace(u16),
 }
 
-/// The tag in a frame.
+/// The VLAN tag that a frame arrived with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FrameTag {
     No,
-    /// A tag with this VLAN id; 0 for a tag with a priority only.
+    /// A tag with this VLAN id, which is 0 if the tag has only a priority.
     With(u16),
 }
 
 impl VlanMembership {
-    /// The VLAN of a frame that enters here; `None` if it is not permitted.
+    /// Returns the VLAN of a frame that enters at this port; `None` if the port does not accept the
+    /// frame.
     pub(crate) fn ingress(&self, tag: FrameTag) -> Option<u16> {
         match (self, tag) {
             (Self::Access(own), FrameTag::No | FrameTag::With(0)) => Some(own.0),
@@ -135,13 +137,14 @@ impl VlanMembership {
     }
 }
 
-/// How frames leave a port.
+/// How the switch changes the tags of frames that leave a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum VlanEgress {
-    /// Unchanged: the switch is not VLAN-aware.
+    /// Frames leave unchanged, because the switch is not VLAN-aware.
     AsIs,
     Untagged,
-    /// Tagged, except frames of the native VLAN (0: none).
+    /// Frames leave tagged, except those of the native VLAN, given here; 0 if there is no native
+    /// VLAN.
     Tagged {
         native: u16,
     },

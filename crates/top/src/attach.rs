@@ -12,7 +12,7 @@ use slipring_port::{Nanos, now};
 
 use crate::schema::MetricSchema;
 
-/// If words are older than this, the program's publisher may be asleep.
+/// If a program's words are older than this, in ns, its publisher may be asleep.
 const FRESH_FOR_NS: Nanos = 150_000_000;
 /// Maximum time to wait for newer words.
 const PUBLISH_TIMEOUT_NS: Nanos = 250_000_000;
@@ -49,18 +49,18 @@ pub enum AttachError {
     /// The program's counters cannot be read.
     #[error("cannot read {path}", path = path.display())]
     Unreadable {
-        /// The file.
+        /// Path of the file with the counters.
         path: PathBuf,
-        /// The cause.
+        /// Why the file cannot be read.
         #[source]
         source: CountersReadError,
     },
     /// The program's counters have an invalid schema.
     #[error("cannot understand {path}", path = path.display())]
     Nonsense {
-        /// The file.
+        /// Path of the file with the counters.
         path: PathBuf,
-        /// The cause.
+        /// What is wrong with the schema.
         cause: String,
     },
 }
@@ -97,8 +97,8 @@ impl AttachedProgram {
     /// Attaches to the program with this name or process id; without a target, to the only program.
     ///
     /// # Errors
-    /// If there is no such program, there are several and no target was given, its counters are
-    /// invalid, or the directory is not trusted.
+    /// [`AttachError`] if no program has this name or process ID, several programs run and no
+    /// target was given, the program's counters are invalid, or the directory is not trusted.
     pub fn find(dir: &Path, target: Option<&str>) -> Result<Self, AttachError> {
         if let Err(error) = trust::check_dir(dir)
             && let Some(why) = TrustError::of(&error)
@@ -131,7 +131,7 @@ impl AttachedProgram {
     /// Attaches to the program that publishes this file.
     ///
     /// # Errors
-    /// If the file is unreadable or invalid.
+    /// [`AttachError`] if the file is unreadable or invalid.
     pub fn open(path: &Path) -> Result<Self, AttachError> {
         let unreadable = |source| AttachError::Unreadable { path: path.to_owned(), source };
         let reader = CountersReader::open(path).map_err(unreadable)?;
@@ -164,22 +164,22 @@ impl AttachedProgram {
         self.reader.is_alive()
     }
 
-    /// Returns the program's current words. If a program has had no readers, its last words are
-    /// old. This read then wakes its publisher, and waits briefly for new words.
+    /// Returns the program's current words. If nobody has read them for a while, the last words are
+    /// old. Then this call wakes the program's publisher, and waits briefly for new words.
     ///
     /// # Errors
-    /// If the file was truncated, or the program died while writing.
+    /// [`AttachError`] if the file was truncated, or the program died while it wrote.
     pub fn snapshot(&mut self) -> Result<CountersSnapshot, AttachError> {
         let seen = self.read()?;
         let age_ns = now().saturating_sub(seen.at_ns);
         if age_ns <= FRESH_FOR_NS { Ok(seen) } else { self.newer(seen) }
     }
 
-    /// Like [`Self::snapshot`], but always waits for words newer than those already published,
-    /// unless the program is too slow.
+    /// Like [`Self::snapshot`], but always waits for newer words than those already published,
+    /// unless the program takes too long.
     ///
     /// # Errors
-    /// Same as [`Self::snapshot`].
+    /// Same as for [`Self::snapshot`].
     pub fn fresh_snapshot(&mut self) -> Result<CountersSnapshot, AttachError> {
         let seen = self.read()?;
         self.newer(seen)

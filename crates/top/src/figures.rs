@@ -21,9 +21,9 @@ pub struct TopSample {
     pub elapsed_ns: u64,
     /// Length of the interval of rates, in ns.
     pub interval_ns: u64,
-    /// Every link.
+    /// All links of the program, in its own order.
     pub links: Vec<TopLink>,
-    /// Every port.
+    /// All ports of the program, in its own order.
     pub ports: Vec<TopPort>,
 }
 
@@ -81,7 +81,7 @@ pub struct TopLinkSettings {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TopLinkRate {
-    /// No limit.
+    /// The link has no rate limit.
     #[default]
     Unlimited,
     /// This many bits per second.
@@ -108,14 +108,14 @@ pub struct TopTraffic {
     pub bytes: u64,
 }
 
-/// A port.
+/// A port of the program.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct TopPort {
     /// The port's name.
     pub name: String,
-    /// Received frames.
+    /// Frames that the port has received since the start.
     pub rx: TopTraffic,
-    /// Sent frames.
+    /// Frames that the port has sent since the start.
     pub tx: TopTraffic,
     /// Frames lost since the start, by cause; causes without a loss are omitted.
     pub lost: BTreeMap<String, u64>,
@@ -125,7 +125,7 @@ pub struct TopPort {
     pub tx_rate: TopSpeed,
 }
 
-/// A rate.
+/// A rate over an interval, in bits and in frames.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct TopSpeed {
     /// Bits per second.
@@ -164,7 +164,7 @@ impl TopSample {
     }
 }
 
-/// Two snapshots of all objects.
+/// Two snapshots of all objects of a program.
 struct SnapshotPair<'l> {
     schema: &'l MetricSchema,
     before: Option<&'l CountersSnapshot>,

@@ -31,11 +31,11 @@ pub struct TopModel {
 /// The action that a key requests outside the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyAction {
-    /// No action.
+    /// The key needs nothing outside the model.
     Nothing,
     /// End the program.
     Quit,
-    /// Selects the program under the cursor.
+    /// Watch the program under the cursor.
     Choose,
 }
 

@@ -27,7 +27,7 @@ pub const NO_VALUE: u64 = u64::MAX;
 /// A program and its published objects.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetricSchema {
-    /// Always [`SCHEMA_VERSION`].
+    /// The version of these keys; [`SCHEMA_VERSION`] for a program of this version.
     pub schema: u32,
     /// The whole command line.
     pub line: String,
@@ -80,9 +80,9 @@ pub struct MetricCounter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MetricKind {
-    /// Only grows.
+    /// A counter, which only grows.
     Counter,
-    /// A momentary value.
+    /// A gauge: a momentary value.
     Gauge,
 }
 
@@ -90,9 +90,9 @@ pub enum MetricKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MetricDirection {
-    /// Into the object.
+    /// The frames go into the object.
     In,
-    /// Out of the object.
+    /// The frames come out of the object.
     Out,
 }
 
@@ -148,7 +148,7 @@ impl MetricSchema {
     /// Returns the text to publish.
     ///
     /// # Panics
-    /// Never: texts, numbers and lists are always JSON.
+    /// Never, because texts, numbers and lists can always be written as JSON.
     #[must_use]
     pub fn text(&self) -> String {
         serde_json::to_string(self).expect("texts, numbers and lists are JSON")
@@ -157,7 +157,8 @@ impl MetricSchema {
     /// Parses the text of another process, which publishes `words` words.
     ///
     /// # Errors
-    /// The error in the text: invalid JSON, another version, or objects beyond the words.
+    /// A text for the user: the JSON is invalid, has another version, or has objects beyond the
+    /// words.
     pub fn read(text: &str, words: usize) -> Result<Self, String> {
         let names: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         if names.schema != SCHEMA_VERSION {

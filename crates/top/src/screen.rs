@@ -37,7 +37,7 @@ pub enum TerminalEvent {
     Key(KeyEvent),
     /// Another event, such as a new size of the terminal.
     Other,
-    /// No event.
+    /// Nothing happened within the time.
     Nothing,
 }
 
@@ -45,7 +45,7 @@ impl TopScreen {
     /// Takes the terminal.
     ///
     /// # Errors
-    /// If there is no terminal, or it fails.
+    /// The system's error, if there is no terminal, or it fails.
     pub fn take() -> io::Result<Self> {
         enable_raw_mode()?;
         IS_TERMINAL_TAKEN.store(true, Ordering::Relaxed);
@@ -54,7 +54,7 @@ impl TopScreen {
             restore_terminal();
             before(info);
         }));
-        // From here on, dropping the guard restores the terminal, even if the next step fails.
+        // From here on, dropping the guard restores the terminal if a later step fails.
         let guard = TerminalGuard;
         execute!(stdout(), EnterAlternateScreen, cursor::Hide)?;
         let terminal = Terminal::new(CrosstermBackend::new(stdout()))?;
@@ -65,15 +65,16 @@ impl TopScreen {
     /// Draws a frame.
     ///
     /// # Errors
-    /// If the terminal no longer exists.
+    /// The system's error, if the terminal no longer exists.
     pub fn draw(&mut self, draw: impl FnOnce(&mut ratatui::Frame<'_>)) -> io::Result<()> {
         self.terminal.draw(draw).map(drop)
     }
 
-    /// Waits for a key until `until`, but at most `step`, so that the caller can check for signals.
+    /// Waits for a key until `until`, but not longer than `step`, so that the caller can check for
+    /// signals.
     ///
     /// # Errors
-    /// If the terminal no longer exists.
+    /// The system's error, if the terminal no longer exists.
     pub fn wait(&self, until: Instant, step: Duration) -> io::Result<TerminalEvent> {
         let time = until.saturating_duration_since(Instant::now()).min(step);
         match event::poll(time) {
@@ -104,8 +105,8 @@ impl Drop for TerminalGuard {
     }
 }
 
-/// Restores the terminal once, because a second time would move the cursor back over later output.
-/// Errors are ignored: they mean that the terminal no longer exists.
+/// Restores the terminal, but only once: a second time would move the cursor back over later
+/// output. Errors are ignored, because they mean that the terminal no longer exists.
 fn restore_terminal() {
     if !IS_TERMINAL_TAKEN.swap(false, Ordering::Relaxed) {
         return;

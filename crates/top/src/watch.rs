@@ -27,7 +27,7 @@ impl ProgramWatch {
     /// Starts to watch a program.
     ///
     /// # Errors
-    /// If the program's words cannot be read.
+    /// [`AttachError`] if the program's words cannot be read.
     pub fn begin(mut attached: AttachedProgram) -> Result<Self, AttachError> {
         let last = attached.fresh_snapshot()?;
         Ok(Self { attached, last })
@@ -42,7 +42,7 @@ impl ProgramWatch {
     /// Returns the figures since the last new snapshot; `None` if no new snapshot was published.
     ///
     /// # Errors
-    /// If the program's words can no longer be read.
+    /// [`AttachError`] if the program's words can no longer be read.
     pub fn next_sample(&mut self) -> Result<Option<TopSample>, AttachError> {
         let now = self.attached.snapshot()?;
         if now.sequence == self.last.sequence {
@@ -53,11 +53,11 @@ impl ProgramWatch {
         Ok(Some(frame))
     }
 
-    /// Returns the figures over a `period` that starts now. If the program publishes no snapshot
-    /// meanwhile, returns those over its whole run.
+    /// Returns the figures over a `period` that starts now. If the program publishes no snapshot in
+    /// this period, returns the figures over its whole run.
     ///
     /// # Errors
-    /// If the program's words can no longer be read.
+    /// [`AttachError`] if the program's words can no longer be read.
     pub fn sample_over(
         &mut self,
         period: Duration,
@@ -83,7 +83,7 @@ impl ProgramWatch {
 /// ends it.
 ///
 /// # Errors
-/// If there is no program to watch, or the terminal no longer exists.
+/// [`Failure`] if there is no program to watch, or the terminal no longer exists.
 pub fn on_terminal(
     dir: &Path,
     target: Option<&str>,

@@ -37,7 +37,7 @@ pub(crate) enum ValeAction {
 /// The memory of a new port.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum ValeMemory {
-    /// A new memory region for this port.
+    /// New memory, for this port only.
     #[default]
     Own,
     /// The memory with this number.

@@ -10,7 +10,7 @@ use slipring_cli::codes::SR0199;
 use slipring_cli::{Diagnostic, Failure};
 use slipring_port::kernel::control;
 
-/// `/dev/netmap`, open.
+/// A descriptor of `/dev/netmap`, not bound to any port.
 #[derive(Debug)]
 pub(crate) struct NetmapDevice(File);
 
@@ -50,8 +50,8 @@ impl NetmapDevice {
     }
 }
 
-/// Returns the device's error for a name that is too long for a request: no port has such a name,
-/// and none can get it.
+/// Returns the device's error for a name that is too long for a request. No port has such a name,
+/// and no port can get one.
 fn too_long(kind: u16) -> Errno {
     match kind {
         NETMAP_REQ_VALE_NEWIF | NETMAP_REQ_VALE_ATTACH => Errno::INVAL,

@@ -20,7 +20,7 @@ pub(crate) struct ValePlan {
     pub(crate) action: ValeRequest,
 }
 
-/// A request, by its recipient.
+/// A request, and whether it goes to the device or to the daemon.
 #[derive(Debug)]
 pub(crate) enum ValeRequest {
     Device(ValeAction),
@@ -191,7 +191,7 @@ fn bad_flag(flag: &str, why: &str) -> Failure {
         .into()
 }
 
-/// Parses a memory number, or the port whose memory is shared.
+/// Parses the number of a memory, or the name of the port whose memory is shared.
 fn memory(text: &str) -> Result<ValeMemory, String> {
     match text.strip_prefix("netmap:") {
         Some("") => Err("netmap: needs a port behind it".to_owned()),
@@ -230,8 +230,8 @@ fn sizes(conf: &[u32]) -> Result<NmreqValeNewif, String> {
     })
 }
 
-/// Parses `0, processor` (one processor polls all rings), or `1, first, count` (each of `count`
-/// processors from `first` on polls one ring).
+/// Parses `0,PROCESSOR` (one processor polls all rings), or `1,FIRST,COUNT` (each of `COUNT`
+/// processors, from `FIRST` on, polls one ring).
 fn polling(conf: &[u32]) -> Result<NmreqValePolling, String> {
     let (nr_mode, first, count) = match *conf {
         [] | [0] => (NETMAP_POLLING_MODE_SINGLE_CPU, 0, 1),

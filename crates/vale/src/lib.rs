@@ -31,7 +31,7 @@ pub use switches::SwitchService;
 
 use action::ValeAction;
 
-/// The command.
+/// The entry of `slipring vale` in the table of commands.
 pub const VERB: Verb = Verb {
     name: "vale",
     classic: &[CLASSIC],
@@ -43,7 +43,7 @@ pub const VERB: Verb = Verb {
 /// netmap's name for this command.
 const VALE_CTL: &str = "vale-ctl";
 
-/// netmap's vale-ctl exits with 1 on any failure, and after listing all ports; see [`run`].
+/// netmap's vale-ctl exits with 1 after any failure, and also after listing all ports; see [`run`].
 const CLASSIC: ClassicName =
     ClassicName { name: VALE_CTL, status: |exit| u8::from(exit != Exit::Done) };
 

@@ -8,7 +8,7 @@ use slipring_netmap::switch::{
 };
 use std::time::Duration;
 
-/// One `KEY=VALUE`.
+/// A setting to change, as typed: `KEY=VALUE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SettingChange {
     pub(crate) key: String,

@@ -20,7 +20,7 @@ pub(crate) enum DaemonRequest {
     Show(Option<String>),
     /// Forgets learned addresses.
     Flush(String),
-    /// Changes settings.
+    /// Changes settings of a switch (`vale0`) or of a port (`vale0:a`).
     Set(String, Vec<SettingChange>),
     /// Removes or detaches a port of another user.
     Free { what: FreeTarget, name: String, owner: String },

@@ -98,7 +98,7 @@ impl<F: Fn() -> Vec<Arc<Domain>> + Send + Sync> SwitchService<F> {
     }
 }
 
-/// Applies changes. An invalid change to a port prevents all changes; for a switch, the changes
+/// Applies changes. If one change to a port is invalid, none is applied. For a switch, the changes
 /// before the first invalid one are applied.
 fn change(
     switch: &mut Switch,

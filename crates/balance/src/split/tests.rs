@@ -47,7 +47,7 @@ fn flow(hosts: [u8; 2], ports: [u16; 2]) -> Vec<u8> {
 fn both_directions_of_a_flow_have_one_hash() {
     assert_eq!(hash(&flow([1, 2], [1000, 53])), hash(&flow([2, 1], [53, 1000])));
     assert_ne!(hash(&flow([1, 2], [1000, 53])), hash(&flow([1, 2], [1001, 53])));
-    // Swapping the ports but not the addresses gives another flow.
+    // If the ports are swapped but not the addresses, it is another flow.
     assert_ne!(hash(&flow([1, 2], [1000, 53])), hash(&flow([1, 2], [53, 1000])));
     let six = |hosts, ports: [u16; 2]| {
         ethernet(1, 2, 0x86dd, &ipv6(6, hosts, &udp(ports[0], ports[1], &[1; 20])))

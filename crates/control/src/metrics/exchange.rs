@@ -1,11 +1,11 @@
-//! One request and its answer.
+//! One HTTP request and its answer.
 
 use super::{CONTENT_TYPE, Metrics};
 
 /// Maximum number of bytes of a request.
 pub(super) const MAX_REQUEST_BYTES: usize = 8192;
 
-/// Whether the request's head is complete, or already too long.
+/// Returns whether the request's head is complete, or the request is already too long.
 pub(super) fn is_complete(request: &[u8]) -> bool {
     request.len() >= MAX_REQUEST_BYTES || request.windows(4).any(|end| end == b"\r\n\r\n")
 }
@@ -31,7 +31,7 @@ pub(super) fn answer(request: &[u8], metrics: &Metrics) -> Vec<u8> {
     [head.into_bytes(), body.into_bytes()].concat()
 }
 
-/// Method and path of a request, without its query.
+/// Returns the method and the path of a request, without its query.
 fn target(request: &[u8]) -> Option<(&str, &str)> {
     let line = request.split(|&byte| byte == b'\r').next()?;
     let mut words = std::str::from_utf8(line).ok()?.split(' ');

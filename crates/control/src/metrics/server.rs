@@ -14,9 +14,10 @@ use super::exchange::{answer, is_complete};
 use crate::peer_table::{ConnectionPeer, PeerTable};
 use crate::socket_owner;
 
-/// Maximum time for a client to send its request, and again to read its answer.
+/// Maximum time in which a client must send its request. It has the same time again to read the
+/// answer.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long accepting pauses when the process is out of descriptors.
+/// How long the server accepts no connections after the process ran out of descriptors.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// Maximum number of connections accepted before existing connections are served again.
 const ACCEPT_BATCH: usize = 16;
@@ -33,10 +34,11 @@ pub(super) struct MetricsServer {
     listener: MetricsListener,
     stop: Arc<OwnedFd>,
     metrics: Metrics,
-    /// Connections of this server are always half-open in the sense of [`PeerTable`]: a client that
-    /// reads its answer slowly costs as little effort to create as a silent one.
+    /// All connections stay half-open in the sense of [`PeerTable`]: their requests are never
+    /// admitted. The reason is that a client that reads its answer slowly costs an attacker as
+    /// little effort as a silent one.
     clients: PeerTable<MetricsConnection>,
-    /// If set, no connection is accepted before this time.
+    /// If set, the server accepts no connection before this time.
     accept_after: Option<Instant>,
 }
 
@@ -58,13 +60,13 @@ enum MetricsStream {
 #[derive(Debug)]
 enum ExchangeState {
     Asking(Vec<u8>),
-    /// The answer, and the number of bytes of it that have been written.
+    /// The answer, and how many of its bytes have been written.
     Answering(Vec<u8>, usize),
 }
 
 impl MetricsServer {
     /// # Errors
-    /// If the listener cannot be polled.
+    /// The system's error if the listener cannot be polled.
     pub(super) fn new(
         listener: MetricsListener,
         stop: Arc<OwnedFd>,
@@ -80,8 +82,8 @@ impl MetricsServer {
     /// Serves clients until the endpoint is dropped.
     pub(super) fn run(mut self) {
         while let Some(ready) = self.wait() {
-            // Requests that have already arrived are read before a new connection may evict an old
-            // one.
+            // Requests that have already arrived are read first, because accepting a new connection
+            // may close an old one.
             for number in ready {
                 self.advance(number);
             }
@@ -91,7 +93,8 @@ impl MetricsServer {
         }
     }
 
-    /// Waits; returns the connections that are ready, or `None` when the server must stop.
+    /// Waits for events. Returns the numbers of the connections that are ready, or `None` when the
+    /// server must stop.
     fn wait(&mut self) -> Option<Vec<u64>> {
         let now = Instant::now();
         self.accept_after = self.accept_after.filter(|after| *after > now);
@@ -109,8 +112,8 @@ impl MetricsServer {
         let timeout =
             timeout.and_then(|timeout| Timespec::try_from(timeout + Duration::from_millis(1)).ok());
         if poll(&mut polled, timeout.as_ref()).is_err() {
-            // A signal interrupted the poll. Ready descriptors will still be ready at the next
-            // poll.
+            // A signal has interrupted the poll. Descriptors that are ready will still be ready at
+            // the next poll.
             return Some(Vec::new());
         }
         if !polled[0].revents().is_empty() {
@@ -121,10 +124,10 @@ impl MetricsServer {
         Some(ready.map(|((number, _), _)| number).collect())
     }
 
-    /// Reads and writes on one connection until it would block.
+    /// Reads and writes on one connection until this would block.
     fn advance(&mut self, number: u64) {
         let Some(client) = self.clients.get_mut(number) else { return };
-        // An error ends this connection only.
+        // An error ends only this connection.
         if client.advance(&self.metrics).unwrap_or(true) {
             self.clients.remove(number);
         }
@@ -141,7 +144,7 @@ impl MetricsServer {
                 // The client disconnected before its connection was accepted.
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // The process is out of descriptors; some may be closed before the next attempt.
+                // The process has no free descriptors. Some may be closed before the next attempt.
                 Err(_) => self.accept_after = Some(Instant::now() + ACCEPT_RETRY_DELAY),
             }
         }
@@ -154,7 +157,7 @@ impl MetricsServer {
         let deadline = Instant::now() + CLIENT_TIMEOUT;
         let state = ExchangeState::Asking(Vec::new());
         let client = MetricsConnection { stream, state, deadline };
-        // Evicted connections are closed by being dropped.
+        // The evicted connections are closed by dropping them.
         if let Some((number, _evicted)) = self.clients.acquire(peer, client) {
             self.advance(number);
         }
@@ -179,7 +182,7 @@ impl MetricsListener {
     }
 }
 
-/// Returns the peer of a TCP connection: a user if the client is on this machine, else a host.
+/// Returns the peer of a TCP connection: a user if the client is on this machine, otherwise a host.
 fn tcp_peer(client: SocketAddr, server: SocketAddr) -> ConnectionPeer {
     let ip = client.ip().to_canonical();
     if !ip.is_loopback() && ip != server.ip().to_canonical() {
@@ -206,7 +209,8 @@ impl MetricsConnection {
         PollFd::from_borrowed_fd(self.stream.as_fd(), interest)
     }
 
-    /// Reads and writes until the socket would block; returns whether the exchange is complete.
+    /// Reads and writes until this would block. Returns whether the answer has been sent
+    /// completely.
     fn advance(&mut self, metrics: &Metrics) -> io::Result<bool> {
         loop {
             match self.step(metrics) {

@@ -13,11 +13,11 @@ use slipring_cli::{Diagnostic, Failure};
 pub struct FileRotation {
     /// A new file is begun after this many bytes.
     pub size: Option<u64>,
-    /// A new file is begun when the time stamps of frames have advanced by this much; the file name
+    /// A new file is begun when the timestamps of frames have advanced by this much. The file name
     /// is then a pattern for strftime(3).
     pub period: Option<Duration>,
-    /// Maximum number of files. With a size, the oldest file is then overwritten; with a period
-    /// only, the capture ends.
+    /// Maximum number of files. If files have a size, the oldest file is overwritten after this
+    /// number. If they have only a period, the capture ends.
     pub files: Option<u64>,
 }
 

@@ -72,7 +72,8 @@ impl<'t> LocatedText<'t> {
         }
     }
 
-    /// Splits `name(args)`.
+    /// Splits `name(args)` into the name and the arguments; `None` if the text does not have this
+    /// form.
     fn call(self) -> Option<(&'t str, Self)> {
         let open = self.text.find('(')?;
         let inner = self.text[open + 1..].strip_suffix(')')?;
@@ -80,7 +81,8 @@ impl<'t> LocatedText<'t> {
     }
 }
 
-/// Parses a part of a link from one line. Returns `None` for `none`, which removes the part.
+/// Parses a part of a link that is written in one line. Returns `None` for `none`, which means that
+/// the link does not have the part.
 pub(crate) fn part(
     part: &LinkPart,
     path: &str,
@@ -88,7 +90,7 @@ pub(crate) fn part(
     location: &ConfigLocation,
 ) -> Result<Option<ConfigTable>, EmulationConfigError> {
     let whole = LocatedText::whole(text);
-    // `none` may also be the name of one of the part's models, which takes precedence.
+    // If `none` is the name of one of the part's models, it means that model.
     if whole.text == "none" && part.model("none").is_none() {
         return Ok(None);
     }
@@ -220,7 +222,7 @@ pub(crate) fn parts(
         };
         let node = ConfigNode::text(value.text, at);
         match (key, table.get_mut(key)) {
-            // Losses accumulate: each is applied independently.
+            // Several losses form a list: each of them is applied independently.
             ("loss", Some(ConfigNode { value: ConfigValue::List(list), .. })) => list.push(node),
             ("loss", Some(first)) => {
                 let list = vec![first.clone(), node.clone()];
@@ -239,7 +241,7 @@ pub(crate) fn parts(
 /// Expands every part of a link that is written in one line into a table.
 ///
 /// # Errors
-/// If a line names an unknown model, or has too many values.
+/// [`EmulationConfigError`] if a line names an unknown model, or has too many values.
 pub(crate) fn expand(link: &mut ConfigTable, path: &str) -> Result<(), EmulationConfigError> {
     for shape in &super::parts::LINK_PARTS {
         let path = format!("{path}.{}", shape.name);

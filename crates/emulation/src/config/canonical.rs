@@ -12,7 +12,7 @@ use super::quantity;
 use super::section;
 use super::tree::{ConfigNode, ConfigTable, ConfigValue};
 
-/// The dimension of a setting, or a boolean.
+/// What kind of value a setting has: its dimension, or a boolean.
 #[derive(Clone, Copy)]
 enum CanonicalKind {
     Time,
@@ -21,8 +21,8 @@ enum CanonicalKind {
     Flag,
 }
 
-/// The settings whose form differs in files: their part (empty for settings of the link itself),
-/// dimension and keys.
+/// The settings whose form in files differs from that in flags. For each: the part of the link
+/// (empty for settings of the link itself), the dimension, and the keys.
 const SETTING_KINDS: [(&str, CanonicalKind, &[&str]); 19] = [
     ("hold", CanonicalKind::Time, &["time"]),
     ("police", CanonicalKind::Rate, &["bps", "cir", "pir", "eir"]),
@@ -89,7 +89,7 @@ fn write_link(link: &mut ConfigTable) {
     }
 }
 
-/// Removes a rate of 0, which means an unlimited rate in a flag but is an error in a file.
+/// Removes a rate of 0. In a flag it means an unlimited rate, but in a file it is an error.
 fn write_no_rate(link: &mut ConfigTable) {
     let Some(ConfigNode { value: ConfigValue::Table(rate), location }) = link.get_mut("rate")
     else {
@@ -100,7 +100,7 @@ fn write_no_rate(link: &mut ConfigTable) {
     if rate.get("bps").filter(none).is_none() {
         return;
     }
-    // The frame overhead still matters if a profile sets a rate.
+    // The overhead of a frame is kept, because it matters if a profile sets a rate.
     if rate.word("model") == Some("ether") && rate.get("overhead").is_none() {
         let value = ConfigValue::Number(Framing::ETHER.overhead_bytes.to_string());
         rate.put("overhead", ConfigNode { location: location.clone(), value });
@@ -117,8 +117,8 @@ fn write_part(part: &str, table: &mut ConfigTable) {
     }
 }
 
-/// Converts the value of a setting. An invalid value stays unchanged; the error is found when the
-/// network is built.
+/// Converts the value of a setting. An invalid value stays unchanged; the error is reported when
+/// the network is built.
 fn write_value(part: &str, key: &str, node: &mut ConfigNode) {
     if let ("rate", "states", ConfigValue::List(states)) = (part, key, &mut node.value) {
         states.iter_mut().for_each(write_state);

@@ -26,8 +26,8 @@ use super::tree::{ConfigNode, ConfigTable, ConfigValue};
 
 /// Names of protocols above IP.
 const PROTOCOL_NAMES: [&str; 6] = ["tcp", "udp", "sctp", "icmp", "icmp6", "esp"];
-/// Condition of a class, and the function that converts it. `vlan` comes first, because in a pcap
-/// filter it changes the offsets of all later terms.
+/// The conditions of a class, each with the function that converts it. `vlan` comes first, because
+/// in a pcap filter it changes the offsets of all later terms.
 const CLAUSE_READERS: [(&str, ClauseReader); 10] = [
     ("vlan", vlan),
     ("mac", |path, node| mac(path, node, "host")),

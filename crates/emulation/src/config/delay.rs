@@ -64,7 +64,8 @@ pub(super) const ORDER_POLICIES: [(&str, OrderPolicy); 5] = [
 const TRACE_ENDS: [(&str, TraceEnd); 3] =
     [("loop", TraceEnd::Loop), ("hold", TraceEnd::Hold), ("once", TraceEnd::Once)];
 
-/// Reads a delay and its order policy: `Correlated` if there is a half-life, else `None`.
+/// Reads a delay and its order policy. If the delay has a half-life, the policy is `Correlated` by
+/// default; otherwise the default is `None`, which lets the link decide.
 pub(super) fn read(
     path: &str,
     node: &ConfigNode,
@@ -133,11 +134,11 @@ fn dist(
     Ok(dist)
 }
 
-/// Maximum relative error of the mean that is accepted.
+/// Maximum relative error of the mean that is accepted without an error.
 const MAX_MEAN_ERROR_SHARE: f64 = 0.05;
 
-/// Refuses a distribution that is cut at 0 so much that its mean changes. If the user set the range
-/// (`min`, `max`), there is only a warning.
+/// Returns an error if a distribution is cut at 0 so much that its mean changes. If the user has
+/// set the range (`min`, `max`), there is only a warning.
 fn refuse_missed_mean(
     section: &ConfigSection<'_>,
     dist: &Dist,
@@ -154,7 +155,7 @@ fn refuse_missed_mean(
     Err(error.at(section.location_of("mean")).help(help))
 }
 
-/// The requested and the actual mean of a distribution of delays.
+/// The requested mean and the actual mean of a distribution of delays.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct MeanMismatch {
     asked_ns: f64,
@@ -162,12 +163,12 @@ pub(crate) struct MeanMismatch {
 }
 
 impl MeanMismatch {
-    /// Returns the means of a distribution, if a mean was requested.
+    /// Returns the two means of a distribution; `None` if the user did not request a mean.
     pub(crate) fn of(dist: &Dist) -> Option<Self> {
         dist.requested_mean_ns().map(|asked_ns| Self { asked_ns, drawn_ns: dist.mean_ns() })
     }
 
-    /// Returns the relative error.
+    /// Returns the relative error of the actual mean.
     pub(crate) fn share(self) -> f64 {
         let off_ns = (self.drawn_ns - self.asked_ns).abs();
         if off_ns == 0.0 { 0.0 } else { off_ns / self.asked_ns.max(0.0) }
@@ -194,7 +195,7 @@ fn gamma(
         return Ok(Dist::gamma(shape(section)?, real_ns(section, "scale")?));
     }
     let (mean, sd) = (real_ns(section, "mean")?, real_ns(section, "sd")?);
-    // Report the limit of the shape in terms of the given parameters.
+    // The error reports the limit of the shape in terms of the parameters that the user gave.
     if !(mean / 1000.0..=mean * MAX_DEVIATION_MEANS).contains(&sd) || mean == 0.0 {
         let must_be = "from a thousandth of the mean to three times as much as it";
         return Ok(Err(ParameterError { parameter: "sd", must_be, value: sd }));

@@ -4,10 +4,10 @@ use super::error::EmulationConfigError;
 use super::section::{self, unknown_word};
 use super::tree::ConfigNode;
 
-/// The index in `names` of the name that is the value of the setting at `path`.
+/// Returns the index in `names` of the name that is the value of the setting at `path`.
 ///
 /// # Errors
-/// [`EmulationConfigError`]: the value is not in `names`.
+/// [`EmulationConfigError`] if the value is not one of `names`.
 pub(super) fn endpoint_index(
     path: &str,
     node: &ConfigNode,

@@ -12,8 +12,9 @@ use slipring_model::ParameterError;
 use super::error::EmulationConfigError;
 use super::tree::{ConfigNode, ConfigTable, ConfigValue};
 
-/// For a part and a field of the engine: the setting to name in errors, and a second setting, if
-/// any, to name when the first one is not given.
+/// For a part of a link and a field of the engine: the setting to name in errors. The fourth
+/// element is the setting to name instead if the user has not given the first one; empty if there
+/// is none.
 const SETTING_NAMES: [(&str, &str, &str, &str); 24] = [
     ("hold", "hold_ns", "time", ""),
     ("police", "committed_bps", "cir", ""),
@@ -25,7 +26,7 @@ const SETTING_NAMES: [(&str, &str, &str, &str); 24] = [
     ("loss", "good_ns", "good_time", ""),
     ("loss", "bad_ns", "bad_time", ""),
     ("loss", "pattern", "bits", "file"),
-    // If none of these alternatives is given, errors name the second setting of the pair.
+    // If the user has given neither of the two settings, errors name the second one.
     ("loss", "nth", "nth", "every"),
     ("loss", "p13 + p14", "p14", "p13"),
     ("loss", "p31 + p32", "p32", "p31"),

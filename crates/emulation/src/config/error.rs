@@ -112,7 +112,7 @@ impl std::fmt::Display for EmulationConfigError {
     }
 }
 
-/// Returns the known name that is most similar to `name`, if one is close.
+/// Returns the known name that is most similar to `name`; `None` if none is similar.
 pub(crate) fn nearest<'n>(name: &str, known: &[&'n str]) -> Option<&'n str> {
     let near = |other: &&'n str| (distance(name, other), *other);
     let (distance, other) = known.iter().map(near).min()?;

@@ -151,7 +151,7 @@ fn bps(bps: u64) -> String {
     slipring_cli::units::RateWithUnit::Bits(bps).to_string()
 }
 
-/// Returns the effective probability: a multiple of 2^-63.
+/// Returns the probability that the engine uses: a multiple of 2^-63.
 fn probability(chance: Chance) -> f64 {
     chance.to_f64()
 }
@@ -262,7 +262,7 @@ fn delay(link: &LinkSpec) -> ExplainedFigure {
 fn memory(link: &LinkSpec) -> ExplainedFigure {
     let limits = &link.queue;
     let bounded = limits.bytes.or(limits.packets).or(limits.delay_ns).is_some();
-    // Only a limit in bytes bounds the memory of a queue.
+    // Only a limit in bytes bounds the memory of a queue; other limits do not.
     let (bytes, beside) = match bytes_when_full(link) {
         Some(bytes) if !bounded => (None, Some((bytes, "the queue has no bound"))),
         Some(bytes) if limits.bytes.is_none() => (None, Some((bytes, "what the queue holds"))),
@@ -278,15 +278,15 @@ fn memory(link: &LinkSpec) -> ExplainedFigure {
     figure("memory", text, json!({ "bytes_when_full": bytes }))
 }
 
-/// Returns the bytes in a full link, if its rate is constant.
+/// Returns the bytes that a full link holds; `None` if its rate is not constant.
 fn bytes_when_full(link: &LinkSpec) -> Option<u64> {
     let RateSpec::Constant { bps } = link.rate else { return None };
     let travelling = bps as f64 / 8.0 * greatest_delay_ns(link) as f64 / 1e9;
     Some((travelling as u64).saturating_add(link.queue.bytes.unwrap_or(0)))
 }
 
-/// Returns the bytes in a full link if its rate is constant, with the 99.9 % quantile of a random
-/// delay instead of the longest delay.
+/// Like [`bytes_when_full`], but with the 99.9 % quantile of a random delay instead of the longest
+/// delay.
 pub(crate) fn likely_bytes(link: &LinkSpec) -> Option<u64> {
     let RateSpec::Constant { bps } = link.rate else { return None };
     let delay_ns = match &link.delay.model {

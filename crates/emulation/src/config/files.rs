@@ -18,11 +18,11 @@ use super::tree::{ConfigNode, ConfigOrigin};
 #[derive(Debug, Clone, Default)]
 pub struct ConfigFiles {
     base: PathBuf,
-    /// Whether errors do not reveal what is wrong with a file or whether it exists. Used when a
-    /// client of the control socket changes settings, because it may not have permission to read
-    /// the files.
+    /// Whether errors hide what is wrong with a file, and whether it exists. This is so while a
+    /// client of the control socket changes settings, because the client may not have permission to
+    /// read the files.
     pub hides_details: bool,
-    /// Paths that were accessed; shared by all clones of one configuration.
+    /// Paths that were read; all clones of a configuration share this set.
     paths: Arc<Mutex<BTreeSet<PathBuf>>>,
 }
 
@@ -34,7 +34,7 @@ const MAX_CONFIG_BYTES: u64 = 1 << 24;
 /// Reads the text of a configuration.
 ///
 /// # Errors
-/// If the file cannot be read, is longer than 16 MiB or is not UTF-8.
+/// [`EmulationConfigError`] if the file cannot be read, is longer than 16 MiB or is not UTF-8.
 pub(super) fn configuration(path: &Path) -> Result<String, EmulationConfigError> {
     let shown = path.display().to_string();
     // A pipe is allowed: the configuration is read before the run, so a wait delays only the start.
@@ -61,8 +61,8 @@ fn read(file: File, most: u64) -> io::Result<Option<Vec<u8>>> {
     Ok((bytes.len() as u64 <= most).then_some(bytes))
 }
 
-/// Opens a file that a setting names, possibly during a run: a pipe could block it for ever, and a
-/// device has no end.
+/// Opens a file that a setting names. Only regular files are accepted, because this may happen
+/// during a run: a pipe could block the run for ever, and a device has no end.
 fn regular(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     match file.metadata()?.is_file() {
@@ -95,7 +95,7 @@ impl ConfigFiles {
     /// Reads the bytes of a file.
     ///
     /// # Errors
-    /// If the file cannot be read, or is longer than a GiB.
+    /// [`EmulationConfigError`] if the file cannot be read, or is longer than a GiB.
     pub fn bytes(&self, name: &str, node: &ConfigNode) -> Result<Vec<u8>, EmulationConfigError> {
         let path = self.path(name);
         self.paths.lock().unwrap_or_else(PoisonError::into_inner).insert(path.clone());
@@ -121,7 +121,8 @@ impl ConfigFiles {
     /// Parses a file with `reader`.
     ///
     /// # Errors
-    /// If the file cannot be read, is not UTF-8 or does not have the expected format.
+    /// [`EmulationConfigError`] if the file cannot be read, is not UTF-8 or does not have the
+    /// expected format.
     pub fn parsed<T>(
         &self,
         name: &str,

@@ -175,7 +175,7 @@ fn window(
         until_ns: section.required("until", quantity::time_ns)?,
         chance: section.chance("p")?.unwrap_or(Chance::ALWAYS),
     };
-    // If the window is a table of its own, it must have no other keys. If it is part of the loss,
-    // the remaining keys belong to the loss.
+    // If the window is a separate table, it must have no other keys. If it is part of the loss, the
+    // remaining keys belong to the loss.
     if alone { section.finish().map(|()| window) } else { Ok(window) }
 }

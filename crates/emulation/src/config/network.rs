@@ -16,7 +16,8 @@ use super::{EmulationConfig, class, link};
 pub struct PortSetting {
     /// The port's name in the configuration.
     pub name: String,
-    /// The netmap port name to open, and where it was written; not needed in virtual time.
+    /// The netmap port name to open, and where it was written; `None` in virtual time, which opens
+    /// no ports.
     pub device: Option<(String, ConfigLocation)>,
 }
 
@@ -103,7 +104,8 @@ pub(super) fn read(config: &EmulationConfig) -> Result<NetworkSpec, EmulationCon
     Ok(network)
 }
 
-/// Refuses nodes at which links end but none begins, since all their frames would be lost.
+/// Returns an error for a node at which links end but none begins, since all its frames would be
+/// lost.
 fn refuse_dead_ends(root: &ConfigTable, network: &NetworkSpec) -> Result<(), EmulationConfigError> {
     let leads_on =
         |node: usize| network.links.iter().any(|link| link.from == LinkSource::Node(node));

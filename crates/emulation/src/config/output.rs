@@ -21,7 +21,7 @@ pub struct RunOutputs {
     pub metrics: Option<String>,
     /// Lateness in ns above which frames are counted as late.
     pub late_warn_ns: Option<u64>,
-    /// Lateness in ns above which frames are dropped; `None`: no frame is dropped for lateness.
+    /// Lateness in ns above which frames are dropped; `None` if late frames are never dropped.
     pub late_drop_ns: Option<u64>,
 }
 
@@ -45,7 +45,8 @@ pub(super) fn read(node: &ConfigNode) -> Result<RunOutputs, EmulationConfigError
     Ok(outputs)
 }
 
-/// Reads `late_drop`. 0 is refused: no frame leaves at the exact nanosecond when it is due.
+/// Reads `late_drop`. A value of 0 is an error, because no frame leaves at the exact nanosecond
+/// when it is due.
 fn late_drop(path: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError> {
     match quantity::time_ns(path, node)? {
         0 if !node.location.is_classic() => {

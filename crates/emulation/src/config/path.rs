@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use super::error::EmulationConfigError;
 use super::tree::ConfigEntry;
 
-/// Returns the full path: a leading `link.` is optional.
+/// Returns the full path. A leading `link.` is optional, and added if it is missing.
 pub(super) fn full(path: &str) -> Cow<'_, str> {
     match path.starts_with("link.") {
         true => path.into(),
@@ -34,13 +34,13 @@ pub(super) fn split(path: &str) -> Result<(&str, Vec<&str>), EmulationConfigErro
     }
 }
 
-/// Refuses two values for one setting, and a value for a part together with a value inside that
-/// part.
+/// Returns an error if a setting has two values, or if a part has a value as well as a setting
+/// inside that part.
 pub(super) fn refuse_twice(entries: &[ConfigEntry]) -> Result<(), EmulationConfigError> {
     let names =
         |entry: &ConfigEntry| full(&entry.key).split('.').map(str::to_owned).collect::<Vec<_>>();
     let mut named: Vec<_> = entries.iter().map(|entry| (names(entry), entry)).collect();
-    // In sorted order, a part is directly followed by its settings.
+    // After sorting, a part is directly followed by its settings.
     named.sort_by(|(one, _), (other, _)| one.cmp(other));
     let twice = named.windows(2).find(|pair| pair[1].0.starts_with(&pair[0].0));
     let Some([(whole, first), (inner, second)]) = twice else { return Ok(()) };

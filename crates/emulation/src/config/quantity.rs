@@ -1,13 +1,13 @@
 //! Parses values with units. Flags, files and control messages follow the same rules, except in a
 //! program that is called by a classic name, `tlem` or `nmreplay`.
 //!
-//! A unit of one letter is short: for times `n u m s` (`10m` is 10 ms), for rates (bit/s) and sizes
-//! (bytes) `k m g`, powers of 1000. Longer units are taken as written: `10min` is ten minutes. A
-//! time, a rate or a share without a unit is refused as ambiguous, unless it is 0. A size without a
-//! unit is in bytes.
+//! A unit of one letter is short for another: for times `n u m s` (`10m` is 10 ms), for rates
+//! (bit/s) and sizes (bytes) `k m g`, which are powers of 1000. Longer units have their usual
+//! meaning: `10min` is ten minutes. A time, a rate or a share without a unit is ambiguous and so an
+//! error, unless it is 0. A size without a unit is in bytes.
 //!
-//! By a classic name, a time or rate without a unit is in seconds or bit/s, and `k m g` of sizes
-//! are powers of 1024, as in the original programs.
+//! If the program was called by a classic name, a time or rate without a unit is in seconds or
+//! bit/s, and `k m g` of sizes are powers of 1024, as in the original programs.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ impl UnitKind {
         }
     }
 
-    /// Returns the unabbreviated unit; if `classic`, the unit that TLEM means.
+    /// Returns the full name of a unit. If `classic` is true, it is the unit that TLEM means.
     fn full(self, unit: &str, classic: bool) -> &str {
         match (self, unit) {
             (Self::Size, "k" | "K" | "m" | "M" | "g" | "G") if !classic => unit,
@@ -64,7 +64,7 @@ impl UnitKind {
         }
     }
 
-    /// Refuses a number without a unit, unless it is unambiguous.
+    /// Returns an error for an ambiguous number without a unit.
     fn refuse_bare(
         self,
         setting: &str,
@@ -160,7 +160,7 @@ pub(super) fn ambiguous(
     error.help(format!("write {readings}"))
 }
 
-/// Refuses a share without a unit, because other programs understand `1` as 1 %.
+/// Returns an error for a share without a unit, because other programs take `1` for 1 %.
 pub(super) fn clear_share(
     setting: &str,
     text: &str,
@@ -285,7 +285,7 @@ pub(crate) fn probability(setting: &str, node: &ConfigNode) -> Result<f64, Emula
         let error = EmulationConfigError::value(setting, &node.shown(), "more than 1");
         return Err(error.at(&node.location).help(PROBABILITY_SYNTAX));
     }
-    // A nonzero number whose value rounds to 0 is too small to represent.
+    // A number that is not zero but whose value rounds to 0 is too small to be represented.
     let is_some = || split(&node.shown()).is_some_and(|(number, _)| is_above_zero(number));
     if Chance::from_f64(value) == Some(Chance::NEVER) && is_some() {
         let error =

@@ -42,8 +42,8 @@ const ADMIT_MODES: [(&str, AdmitPolicy); 2] =
 /// Default queue limit of a line with a constant rate, in bytes: TLEM's.
 pub(crate) const DEFAULT_QUEUE_BYTES: u64 = 50_000;
 
-/// Returns the default limit if it applies, that is if neither a kind of queue nor a limit is
-/// given.
+/// Returns the default limit in bytes. It applies if the user gives neither a kind of queue nor a
+/// limit, and the rate is constant; otherwise `None`.
 pub(super) fn usual_bytes(queue: Option<&ConfigNode>, rate: &RateSpec) -> Option<u64> {
     let says = |table: &ConfigTable| {
         ["kind", "bytes", "packets", "time", "trace"].iter().any(|key| table.get(key).is_some())
@@ -83,8 +83,8 @@ pub(super) fn read(
     Ok(LinkQueueSpec { packets, ..queue })
 }
 
-/// Reads a limit in bytes; refuses less than the length of a frame, since the user probably meant
-/// packets.
+/// Reads a limit in bytes. A limit below the length of a frame is an error, since the user probably
+/// meant packets.
 fn limit(path: &str, node: &ConfigNode, admit: AdmitPolicy) -> Result<u64, EmulationConfigError> {
     let bytes = quantity::size_bytes(path, node)?;
     if matches!((bytes, admit), (0 | MIN_FRAME_BYTES.., _) | (_, AdmitPolicy::Tlem)) {
@@ -98,8 +98,8 @@ fn limit(path: &str, node: &ConfigNode, admit: AdmitPolicy) -> Result<u64, Emula
 /// Bytes of the shortest frame.
 const MIN_FRAME_BYTES: u64 = slipring_link::MIN_FRAME_LEN as u64;
 
-/// Returns Linux's default limit in packets for disciplines that need one, because they do not
-/// bound the queue if senders do not slow down.
+/// Returns Linux's default limit in packets for disciplines that need one: those that do not bound
+/// the queue if senders do not slow down.
 fn usual_packets(kind: QueueSetting) -> Option<u64> {
     match kind {
         QueueSetting::CoDel | QueueSetting::Pie => Some(1000),

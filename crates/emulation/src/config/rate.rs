@@ -14,7 +14,7 @@ use super::wasm;
 /// Bytes per opportunity of a mahimahi trace, as in mahimahi's code.
 const MAHIMAHI_MTU: u32 = 1504;
 
-/// Default time step of a rate model in ns, unless it yields too many steps.
+/// Default time step of a rate model in ns. It is longer if this step would make too many steps.
 const DEFAULT_STEP_NS: u64 = 1_000_000;
 
 const TRACE_ENDS: [(&str, TraceEnd); 3] =
@@ -78,8 +78,8 @@ pub(super) fn read(
     Ok((rate, framing))
 }
 
-/// Reads a constant rate. In flags, a rate of 0 means no limit, as in TLEM, and so does a framing
-/// without a rate.
+/// Reads a constant rate. In flags, a rate of 0 means no limit, as in TLEM. A framing without a
+/// rate also means no limit.
 fn constant(
     section: &mut ConfigSection<'_>,
     named: bool,
@@ -163,8 +163,8 @@ fn steps(
     Ok(RateSpec::Steps { steps: steps.collect(), period_ns, end })
 }
 
-/// Returns the period of a trace of steps: the given period, or else one for which the last step is
-/// as long as the step before it. A trace with a single step has a period of one second.
+/// Returns the period of a trace of steps. If the user gives none, the last step is as long as the
+/// step before it; a trace with a single step has a period of one second.
 pub(super) fn period(
     section: &mut ConfigSection<'_>,
     steps: &[TraceStep],
@@ -187,8 +187,9 @@ fn theaterq(
     Ok(RateSpec::Steps { steps: trace.rates(), period_ns: trace.period_ns, end })
 }
 
-/// Refuses CellReplay's format. Its light file applies to senders that pause, its heavy trace to
-/// senders that do not pause. So the rate depends on the traffic, not only on time.
+/// Returns an error for CellReplay's format. In that format, one trace applies to senders that
+/// pause, and another one to senders that do not. So the rate depends on the traffic, not only on
+/// time.
 fn refuse_cellreplay(section: &mut ConfigSection<'_>) -> Result<(), EmulationConfigError> {
     let path = section.path_of("format");
     let node = section.get("format").filter(|node| node.shown() == "cellreplay");
@@ -277,8 +278,8 @@ fn ornstein_uhlenbeck(section: &mut ConfigSection<'_>) -> Result<RateSpec, Emula
     })
 }
 
-/// Returns the default time step for a rate over `whole_ns`; if this makes more steps than a link
-/// allows, the shortest allowed step.
+/// Returns the default time step for a rate over `whole_ns`. If that step would make more steps
+/// than a link allows, returns the shortest allowed step.
 fn usual_step_ns(whole_ns: u64) -> u64 {
     DEFAULT_STEP_NS.max(whole_ns.div_ceil(RateSpec::MAX_STEPS))
 }
@@ -350,7 +351,7 @@ fn framing(section: &mut ConfigSection<'_>, ether: bool) -> Result<Framing, Emul
     })
 }
 
-/// Minimum overhead per frame in bytes: a lower value would leave no byte of a full-size frame.
+/// Minimum overhead per frame in bytes. A lower value would leave no byte of a full-size frame.
 const MIN_OVERHEAD_BYTES: i32 = -1513;
 /// Maximum overhead per frame in bytes: the length of the longest IP packet.
 const MAX_OVERHEAD_BYTES: i32 = 65_535;

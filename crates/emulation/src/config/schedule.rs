@@ -26,8 +26,8 @@ pub(crate) struct ScriptStep {
     pub(crate) set: Vec<ConfigEntry>,
 }
 
-/// Reads the changes in the order of their times; each change builds on the settings after the
-/// previous change.
+/// Reads the changes and returns them in the order of their times. Each change builds on the
+/// settings after the previous change.
 pub(super) fn read(config: &EmulationConfig) -> Result<Vec<ScheduledChange>, EmulationConfigError> {
     let Some(node) = config.root.get("at") else { return Ok(Vec::new()) };
     let mut changes = Vec::new();
@@ -35,7 +35,7 @@ pub(super) fn read(config: &EmulationConfig) -> Result<Vec<ScheduledChange>, Emu
     config.root.remove("at");
     for ScriptStep { at_ns, set } in steps(node)?.into_iter().filter(|step| !step.set.is_empty()) {
         config = config.changed(&set)?;
-        // An invalid network is refused now, and not in the middle of the run.
+        // An invalid network is an error now, at the start, and not in the middle of the run.
         config.network()?;
         changes.push(ScheduledChange { at_ns, set, config: config.clone() });
     }
@@ -57,7 +57,7 @@ fn steps(node: &ConfigNode) -> Result<Vec<ScriptStep>, EmulationConfigError> {
 /// times.
 ///
 /// # Errors
-/// If the text is not TOML, or has other keys than `[[at]]`.
+/// [`EmulationConfigError`] if the text is not TOML, or has other keys than `[[at]]`.
 pub(crate) fn script(name: &str, text: &str) -> Result<Vec<ScriptStep>, EmulationConfigError> {
     let root = super::toml::read(name, text)?;
     if let Some(entry) = root.entries.iter().find(|entry| entry.key != "at") {
@@ -76,7 +76,7 @@ pub(crate) fn script(name: &str, text: &str) -> Result<Vec<ScriptStep>, Emulatio
 fn step(node: &ConfigNode) -> Result<ScriptStep, EmulationConfigError> {
     let mut section = ConfigSection::new("at", node)?;
     let (t, set) = (section.get("t"), section.get("set"));
-    // Report a misspelt key before a missing one.
+    // A misspelt key is reported before a missing key, because it is usually the cause.
     section.finish()?;
     let at_ns = quantity::time_ns("at.t", t.ok_or_else(|| section.missing("t"))?)?;
     let set = set.ok_or_else(|| section.missing("set"))?;

@@ -1,4 +1,4 @@
-//! Reads the values of one table by key, and refuses unknown keys.
+//! Reads the values of one table by key. A key that no code reads is an error.
 
 use slipring_model::Chance;
 
@@ -7,7 +7,7 @@ use super::parts::LinkPart;
 use super::quantity;
 use super::tree::{ConfigLocation, ConfigNode, ConfigTable, ConfigValue};
 
-/// A table being read. Every key that is requested counts as known.
+/// A table that is being read. Every key that was asked for counts as known.
 pub(crate) struct ConfigSection<'n> {
     /// The table's path, such as `link.up.rate`.
     pub path: String,

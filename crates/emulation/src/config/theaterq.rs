@@ -30,7 +30,7 @@ pub(super) struct TheaterqTrace<'n> {
     path: String,
     name: String,
     node: &'n ConfigNode,
-    /// Rows of more than zero duration, each with its start time in ns.
+    /// The rows whose duration is not zero, each with its start time in ns.
     rows: Vec<(u64, TheaterqRow)>,
     pub(super) period_ns: u64,
 }
@@ -62,7 +62,7 @@ impl<'n> TheaterqTrace<'n> {
     }
 
     /// # Errors
-    /// If the trace has jitter.
+    /// [`EmulationConfigError`] if the trace has jitter.
     pub(super) fn delays(&self) -> Result<Vec<DelayStep>, EmulationConfigError> {
         if let Some((at_ns, row)) = self.rows.iter().find(|(_, row)| row.jitter_ns > 0) {
             let jitter = span(row.jitter_ns);
@@ -99,13 +99,13 @@ impl<'n> TheaterqTrace<'n> {
     /// Returns the queue limit in packets.
     ///
     /// # Errors
-    /// If the column is not constant.
+    /// [`EmulationConfigError`] if the column is not constant.
     pub(super) fn limit(&self) -> Result<u64, EmulationConfigError> {
         self.constant("limit", "up.queue.packets = 100", |row| row.limit)
     }
 
     /// # Errors
-    /// If a column is not constant.
+    /// [`EmulationConfigError`] if one of the columns is not constant.
     pub(super) fn duplicate(&self) -> Result<DuplicateSpec, EmulationConfigError> {
         let later = |row: &TheaterqRow| row.duplicate_delay_ns;
         let set = "up.duplicate.p = 0.01";
@@ -116,8 +116,8 @@ impl<'n> TheaterqTrace<'n> {
         })
     }
 
-    /// Returns the value of a column, which must be constant; the error for a column that changes
-    /// suggests the setting `set`.
+    /// Returns the value of a column that must be constant. If it is not, the error suggests the
+    /// setting `set` instead.
     fn constant<T: Copy + PartialEq>(
         &self,
         column: &str,

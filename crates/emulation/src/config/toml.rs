@@ -13,7 +13,7 @@ use super::tree::{
 /// Parses the TOML text of the file `name`.
 ///
 /// # Errors
-/// If the text is not TOML, or contains a date.
+/// [`EmulationConfigError`] if the text is not TOML, or contains a date.
 pub(crate) fn read(name: &str, text: &str) -> Result<ConfigTable, EmulationConfigError> {
     let reader = TomlReader { name: name.into(), lines: line_starts(text), text };
     let table = DeTable::parse(text).map_err(|error| {

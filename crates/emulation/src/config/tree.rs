@@ -10,7 +10,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigLocation {
     pub origin: ConfigOrigin,
-    /// Column in the line, flag or message, in characters from 1.
+    /// Column in the line, flag or message, in characters, counted from 1.
     pub column: usize,
 }
 
@@ -83,7 +83,7 @@ pub struct ConfigNode {
 /// A value as it was written.
 #[derive(Debug, Clone)]
 pub enum ConfigValue {
-    /// A string.
+    /// A text: a string of TOML or JSON, or the value of a flag.
     Text(String),
     /// A number without a unit, as it was written.
     Number(String),
@@ -110,7 +110,7 @@ impl ConfigNode {
         Self { location, value: ConfigValue::Text(text.into()) }
     }
 
-    /// Creates a value from an unquoted word: `true` and `false` are flags.
+    /// Creates a value from a word without quotes. `true` and `false` become booleans.
     pub fn unquoted(text: &str, location: ConfigLocation) -> Self {
         match text {
             "true" => Self { location, value: ConfigValue::Flag(true) },
@@ -123,7 +123,7 @@ impl ConfigNode {
         Self { location, value: ConfigValue::Table(table) }
     }
 
-    /// Returns the value as text for error messages; of a list or table only the type.
+    /// Returns the value as text for error messages. For a list or a table, returns only the type.
     pub fn shown(&self) -> String {
         match &self.value {
             ConfigValue::Text(text) | ConfigValue::Number(text) => text.clone(),
@@ -182,8 +182,8 @@ impl ConfigTable {
         self.entries.retain(|entry| entry.key != key);
     }
 
-    /// Returns the table under a key, which is created if needed; `None` if the key has a value
-    /// that is no table.
+    /// Returns the table under a key; creates it if the key is absent. `None` if the key has a
+    /// value that is not a table.
     pub fn table_at(&mut self, key: &str, location: &ConfigLocation) -> Option<&mut Self> {
         if self.get(key).is_none() {
             self.put(key, ConfigNode::table(Self::default(), location.clone()));

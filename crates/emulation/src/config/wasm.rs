@@ -85,14 +85,14 @@ impl<'n, 'f> WasmSource<'n, 'f> {
         let module = WasmModule::read(&self.bytes, self.limits);
         let made = module.and_then(|module| make(&module, &self.function, &self.params));
         made.map_err(|error| {
-            // If the file is not a module, it may be secret, so the details are hidden. Errors of a
-            // real module are shown.
+            // If the file is not a module, its contents may be secret, so they are hidden. Errors
+            // of a real module are shown.
             if self.files.hides_details && matches!(error, ModuleError::NotAModule(_)) {
                 return self.files.unusable(&self.name, self.node);
             }
             let summary = format!("{} cannot be used", self.files.path(&self.name).display());
-            // If the file does not begin like a module, the runtime's message would list its bytes
-            // over many lines.
+            // The runtime's message about a file that does not begin like a module would list its
+            // bytes over many lines.
             let cause = match error {
                 ModuleError::NotAModule(_) if !self.bytes.starts_with(b"\0asm") => {
                     "it is no WebAssembly module: it does not begin as one".to_owned()
@@ -105,7 +105,7 @@ impl<'n, 'f> WasmSource<'n, 'f> {
     }
 }
 
-/// Reads the fuel per call; 0 is refused, because every call would fail.
+/// Reads the fuel per call. 0 is an error, because every call would fail.
 fn fuel(path: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError> {
     match quantity::count(path, node)? {
         0 => {

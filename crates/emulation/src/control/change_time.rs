@@ -18,7 +18,8 @@ impl ChangeTime {
     /// Parses a time.
     ///
     /// # Errors
-    /// If the text is not a time; `setting` names the setting in the error.
+    /// [`EmulationConfigError`] if the text is not a time; `setting` names the setting in the
+    /// error.
     pub(super) fn read(setting: &str, node: &ConfigNode) -> Result<Self, EmulationConfigError> {
         let text = node.shown();
         match text.strip_prefix('+') {

@@ -120,7 +120,8 @@ fn watch(
         shown = session.reporter.raw(format!("{value}\n").as_bytes());
         shown.is_ok()
     });
-    // If the output cannot be written, this error is why the watch ended, so it is reported first.
+    // If the output cannot be written, the watch ended because of that. So this error is reported
+    // first.
     shown?;
     watched.map_err(failure)?;
     Ok(Exit::Done)
@@ -203,7 +204,7 @@ fn links(answer: &Value) -> String {
     if links.is_empty() { String::new() } else { format!(": {}", links.join(", ")) }
 }
 
-/// Formats the result of an undo, which covers all changes that were submitted together.
+/// Formats the result of an undo, which removes all changes that were submitted together.
 fn undone(answer: &Value) -> String {
     let gone: Vec<_> = answer["taken_back"].as_array().into_iter().flatten().collect();
     let gone: Vec<_> = gone.iter().map(ToString::to_string).collect();

@@ -1,8 +1,8 @@
 //! Passes a timeline to the thread that moves frames, completely or not at all.
 //!
 //! # Invariants
-//! 1. After a failure, the thread keeps its old plans, or gets them back: if it does not answer in
-//!    time, the old plans are queued after the new ones.
+//! 1. If a timeline cannot be handed over, the thread keeps its old plans, or gets them back. If
+//!    the thread does not answer in time, the old plans are queued after the new ones.
 //!
 //! Not for checking whether the settings result in valid links.
 
@@ -20,8 +20,8 @@ use crate::config;
 use crate::realtime::{EmulatorChannel, PlanChange};
 
 /// Maximum time in which the thread that moves frames must answer. The thread may not have started
-/// yet: on a busy machine, the page faults of its memory take seconds. The timeout is shorter than
-/// the timeout of the client that waits for the reply.
+/// yet: on a busy machine, the page faults of its memory take seconds. This time is shorter than
+/// the one for which the client waits for the reply.
 const HANDOVER_TIMEOUT: Duration =
     REPLY_TIMEOUT.checked_sub(Duration::from_secs(2)).expect("it is longer");
 
@@ -55,7 +55,8 @@ impl PlanHandover {
     /// time.
     ///
     /// # Errors
-    /// If the running links cannot apply the timeline, or the thread does not answer.
+    /// [`ChangeRefusal`] if the running links cannot apply the timeline, or the thread does not
+    /// answer.
     pub(super) fn replace_timeline(
         &self,
         old: &SettingsTimeline,
@@ -68,7 +69,7 @@ impl PlanHandover {
         let submit = |at_ns, replaces, network: &_| self.submit(deadline, at_ns, replaces, network);
         let passed = (|| {
             // The first changed version is submitted alone. The engine's answer holds for all
-            // versions, because their ports and links are the same.
+            // versions, because they have the same ports and links.
             if let Some(version) = versions.get(first) {
                 submit(version.at_ns, false, &version.network)?;
             }
@@ -86,7 +87,7 @@ impl PlanHandover {
     /// Keeps the current version and cancels all future ones.
     ///
     /// # Errors
-    /// If the thread does not answer.
+    /// [`ChangeRefusal`] if the thread does not answer.
     pub(super) fn stop(
         &self,
         timeline: &SettingsTimeline,

@@ -22,8 +22,8 @@ use crate::plan::EmulationPlan;
 use crate::realtime::EmulatorChannel;
 use crate::report::SettingsChanges;
 
-/// The settings of a run over time. Changes are checked here and submitted to the thread that moves
-/// frames.
+/// The settings of a run over time. This type checks changes and submits them to the thread that
+/// moves frames.
 pub(crate) struct SettingsHistory {
     handover: PlanHandover,
     bounds: ChangeBounds,
@@ -34,10 +34,10 @@ pub(crate) struct SettingsHistory {
 
 struct HistoryState {
     timeline: SettingsTimeline,
-    /// Number of changes that no version in `timeline` represents: undos, undone versions, and
-    /// versions deleted because of their age.
+    /// Number of changes that have no version in `timeline`: undos, undone versions, and versions
+    /// that were deleted because they are too old.
     unversioned_changes: u64,
-    /// Time of the last undo, or 0.
+    /// Time of the last undo; 0 if there was none.
     undone_at_ns: Nanos,
     /// Undone versions, as the JSON entries of [`SettingsHistory::history`].
     undone: Vec<Value>,
@@ -72,7 +72,7 @@ impl SettingsHistory {
     /// Creates the history from the settings of a plan, and submits the plan's scheduled changes.
     ///
     /// # Errors
-    /// If a change is invalid.
+    /// [`Failure`] if a scheduled change is invalid.
     pub(crate) fn start(
         plan: &EmulationPlan,
         start: RunStart,
@@ -169,7 +169,7 @@ impl SettingsHistory {
             .map(|_| ())
     }
 
-    /// Submits edits and creates their versions: either all of them or none.
+    /// Submits edits and creates their versions. If one of them is refused, none has an effect.
     fn change(
         &self,
         edits: Vec<(Nanos, SettingsEdit)>,
@@ -217,7 +217,7 @@ impl SettingsHistory {
     }
 
     /// Undoes the last submission as a whole, even if it has already taken effect. Returns the
-    /// change that this makes and the numbers of the removed versions.
+    /// change that the undo makes, and the numbers of the removed versions.
     pub(super) fn undo(&self) -> Result<(AcceptedChange, Vec<u64>), ChangeRefusal> {
         let (mut held, time) = (self.state(), self.channel().earliest_change_ns());
         let mut timeline = held.timeline.clone();
@@ -284,7 +284,7 @@ impl SettingsHistory {
         versions.collect()
     }
 
-    /// Refuses settings that exceed `-M`, or need more memory than there is for frames.
+    /// Returns an error if settings exceed `-M`, or need more memory for frames than there is.
     fn check(&self, old: &SettingsVersion, network: &NetworkSpec) -> Result<(), ChangeRefusal> {
         match self.bounds.allow_change(&old.network, network) {
             Err(Failure::Error(error)) => return Err(error),
@@ -296,7 +296,8 @@ impl SettingsHistory {
         refuse_beyond(self.storage_bytes, network)
     }
 
-    /// A poisoned lock is fine: its contents are always consistent.
+    /// Locks the state. A panic of another thread does not matter, because the state is always
+    /// consistent.
     fn state(&self) -> MutexGuard<'_, HistoryState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -318,13 +319,14 @@ impl HistoryState {
     }
 }
 
-/// Returns the bytes that all links with a constant rate hold when full.
+/// Returns the number of bytes that all links with a constant rate hold together when they are
+/// full.
 fn needed_bytes(network: &NetworkSpec) -> u64 {
     let links = network.links.iter().filter_map(|link| likely_bytes(&link.spec));
     links.fold(0, u64::saturating_add)
 }
 
-/// Refuses a network whose full links would hold more than `most` bytes.
+/// Returns an error for a network whose full links would hold more than `most` bytes.
 fn refuse_beyond(most: u64, network: &NetworkSpec) -> Result<(), ChangeRefusal> {
     let wanted = needed_bytes(network);
     if wanted <= most {
@@ -354,7 +356,7 @@ fn unbuildable(unfit: &UnbuildableSettings, time: Nanos) -> ChangeRefusal {
     Box::new(Diagnostic::new(SR0015, summary).with_cause(cause).with_help(help))
 }
 
-/// Refuses changes of settings that are fixed for a run.
+/// Returns an error if a change concerns settings that cannot change during a run.
 fn refuse_fixed(before: &Value, after: &Value) -> Result<(), ChangeRefusal> {
     let others = difference(&flattened(before), &flattened(after));
     let is_fixed = |path: &&String| {
@@ -387,7 +389,8 @@ pub(super) fn flattened(settings: &Value) -> Map<String, Value> {
     flat
 }
 
-/// Returns the settings that are new or different in `after`; settings that `after` lacks are null.
+/// Returns the settings that are new or different in `after`. Settings that are only in `before`
+/// become null.
 fn difference(before: &Map<String, Value>, after: &Map<String, Value>) -> Map<String, Value> {
     let gone = before.keys().filter(|path| !after.contains_key(*path));
     let gone = gone.map(|path| (path.clone(), Value::Null));
@@ -421,7 +424,7 @@ mod tests {
         }
     }
 
-    /// Creates the history of a run without an engine; a thread accepts all changes until the
+    /// Creates the history of a run without an engine. A thread accepts all changes, until the
     /// second value is dropped.
     fn versions() -> (SettingsHistory, impl Drop) {
         struct Taker(Arc<AtomicBool>, Option<thread::JoinHandle<()>>);

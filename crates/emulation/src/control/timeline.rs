@@ -3,9 +3,9 @@
 //! # Invariants
 //! 1. Versions are in the order of their times; the first one has begun.
 //! 2. An edit creates no version if it sets nothing, or if it begins at once and leaves the network
-//!    unchanged. A future version may equal the previous version, because versions inserted between
-//!    the two can make them differ.
-//! 3. A version contains all changes up to its time, in whatever order they were submitted: the
+//!    unchanged. A future version may equal the previous version, because versions that are
+//!    inserted between them can make the two differ.
+//! 3. A version contains all changes up to its time, in whatever order they were submitted. The
 //!    changes of an inserted version also apply to all later versions, and undoing a version
 //!    removes its changes from all later versions.
 //!
@@ -25,7 +25,7 @@ const MAX_PAST_VERSIONS: usize = 1000;
 /// The changes of a version.
 #[derive(Debug, Clone)]
 pub(super) enum SettingsEdit {
-    /// All settings.
+    /// All settings: the new ones replace the old ones.
     Whole(EmulationConfig),
     /// Values for single paths.
     Set(Vec<ConfigEntry>),
@@ -54,9 +54,9 @@ pub(super) struct SettingsTimeline {
 /// The result of a submitted edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SettingsEditOutcome {
-    /// The edit became the version of this number.
+    /// The edit became the version with this number.
     NewVersion(u64),
-    /// The edit changed nothing: at its time, the version of this number applies.
+    /// The edit changed nothing. At its time, the version with this number applies.
     Unchanged(u64),
 }
 
@@ -72,7 +72,8 @@ pub(super) struct UndoneVersions {
 /// Settings that do not result in valid links.
 #[derive(Debug)]
 pub(super) struct UnbuildableSettings {
-    /// Whether the submitted settings are invalid, rather than a later version that builds on them.
+    /// Whether the submitted settings themselves are invalid. If false, a later version that builds
+    /// on them is.
     pub(super) is_handed_in: bool,
     /// Number of the invalid version.
     pub(super) number: u64,
@@ -123,7 +124,7 @@ impl SettingsTimeline {
     /// apply at its time.
     ///
     /// # Errors
-    /// [`UnbuildableSettings`], if an edit or a later version results in invalid links; this
+    /// [`UnbuildableSettings`] if an edit or a later version results in invalid links. This
     /// timeline is then inconsistent and must be discarded.
     pub(super) fn insert_batch(
         &mut self,
@@ -172,7 +173,7 @@ impl SettingsTimeline {
     /// Undoes the last batch; returns `None` if only the first version is left.
     ///
     /// # Errors
-    /// Same as [`Self::insert_batch`].
+    /// Same as for [`Self::insert_batch`].
     pub(super) fn undo_newest(&mut self) -> Result<Option<UndoneVersions>, UnbuildableSettings> {
         let newest = self.versions[1..].iter().map(|version| version.batch).max();
         let Some(newest) = newest else { return Ok(None) };
@@ -234,8 +235,8 @@ impl SettingsEdit {
             Self::Set(entries) => before.config.changed(entries)?,
         };
         let mut network = config.network()?;
-        // Links whose user model is unchanged keep its factory: failures of the model are reported
-        // through the factory, so these reports continue after the change.
+        // A link whose user model is unchanged keeps the factory of the model. Failures of the
+        // model are reported through the factory, so these reports continue after the change.
         for (link, before) in network.links.iter_mut().zip(&before.network.links) {
             link.spec.reuse_factories(&before.spec);
         }

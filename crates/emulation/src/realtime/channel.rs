@@ -1,6 +1,6 @@
-//! Connects the thread that moves frames with the threads that observe or change it. It publishes
-//! states to them and receives plans from them. There is no cost per frame: the thread that moves
-//! frames reads two words per turn.
+//! Connects the thread that moves frames with the threads that observe or change it. Through a
+//! channel, it publishes states and receives plans. This has no cost per frame: the thread that
+//! moves frames reads two words per turn.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,22 +14,23 @@ use slipring_ring::Doorbell;
 use super::directions::LinkDirections;
 use crate::account::EmulationState;
 
-/// How long to wait for a state; a thread that does not answer by then is assumed to have ended.
+/// How long to wait for a state. A thread that does not answer by then is assumed to have ended.
 const STATE_TIMEOUT: Duration = Duration::from_millis(500);
-/// How long before it applies a change must be submitted to two threads, so that both apply it at
-/// the same time; in ns.
+/// If there are two threads: how long, in ns, a change is submitted before it applies, so that both
+/// threads apply it at the same time.
 const CHANGE_NOTICE_NS: Nanos = 2_000_000;
 
 /// A new plan, and the time from which it applies.
 #[derive(Debug, Clone)]
 pub struct PlanChange {
-    /// When the plan applies, on the clock of [`slipring_port::now`]; a past time means at once.
+    /// When the plan applies, on the clock of [`slipring_port::now`]. A time in the past means at
+    /// once.
     pub at_ns: Nanos,
     /// Whether this change first cancels all pending changes.
     pub replaces: bool,
     /// The new plan of all links.
     pub plan: Box<NetworkSpec>,
-    /// The thread sends here whether the engine accepts the plan; if not, the old plan stays in
+    /// Where the thread sends whether the engine accepts the plan. If not, the old plan stays in
     /// effect.
     pub answer: mpsc::Sender<Result<(), ChangeError>>,
 }
@@ -58,7 +59,7 @@ impl EmulatorChannel {
     /// Creates a channel without a state.
     ///
     /// # Errors
-    /// If the process is out of descriptors.
+    /// The system's error, if this process has no descriptors left.
     pub fn new() -> std::io::Result<Self> {
         Ok(Self {
             state_requested: AtomicBool::new(false),
@@ -74,7 +75,7 @@ impl EmulatorChannel {
     /// Creates a channel that combines the channels of two threads.
     ///
     /// # Errors
-    /// If the process is out of descriptors.
+    /// The system's error, if this process has no descriptors left.
     pub(super) fn for_pair(
         directions: LinkDirections,
         threads: [Arc<Self>; 2],
@@ -82,8 +83,9 @@ impl EmulatorChannel {
         Ok(Self { threads: Some((directions, threads)), ..Self::new()? })
     }
 
-    /// Returns the earliest time at which a change that is submitted now can apply: now, or with
-    /// two threads a moment later, so that both have received it by then.
+    /// Returns the earliest time at which a change that is submitted now can apply. With one
+    /// thread, that is now. With two threads it is a moment later, when both have received the
+    /// change.
     pub fn earliest_change_ns(&self) -> Nanos {
         now() + if self.threads.is_some() { CHANGE_NOTICE_NS } else { 0 }
     }
@@ -109,7 +111,7 @@ impl EmulatorChannel {
         waited.unwrap_or_else(PoisonError::into_inner).0.state.clone()
     }
 
-    /// Submits a plan. With two threads, each of them sends an answer, and the two answers are
+    /// Submits a plan. If there are two threads, each of them sends an answer; the two answers are
     /// equal.
     pub fn change(&self, change: PlanChange) {
         if let Some((_, threads)) = &self.threads {
@@ -170,7 +172,8 @@ impl AsFd for EmulatorChannel {
     }
 }
 
-/// Locks a mutex. A poisoned lock is fine: its contents are always consistent.
+/// Locks a mutex. A panic of another thread does not matter, because the contents are always
+/// consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

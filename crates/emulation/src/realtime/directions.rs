@@ -16,8 +16,8 @@ impl LinkDirections {
     /// Determines the directions of a plan.
     ///
     /// # Errors
-    /// If the directions share a link or a node, or the plan does not have two directions between
-    /// two ports.
+    /// [`Failure`] if the directions share a link or a node, or the plan does not have two
+    /// directions between two ports.
     pub(super) fn of(plan: &NetworkSpec) -> Result<Self, Failure> {
         if plan.entries.len() != 2 || plan.exits.len() != 2 {
             let ports = plan.entries.len().max(plan.exits.len());
@@ -38,7 +38,8 @@ impl LinkDirections {
         Ok(Self((0..plan.links.len()).map(|link| usize::from(up.contains(&link))).collect()))
     }
 
-    /// Combines the states of both threads; empty until both threads have published a state.
+    /// Combines the states of both threads. The result is empty until both threads have published a
+    /// state.
     pub(super) fn join(&self, states: [&EmulationState; 2]) -> EmulationState {
         if states.iter().any(|state| state.account.links.len() < self.0.len()) {
             return EmulationState::default();
@@ -56,10 +57,10 @@ impl LinkDirections {
 }
 
 /// Combines all figures of two threads except those of links. A thread receives frames at its port
-/// and hands them over to the other thread; a frame counts as received at the port only when the
+/// and hands them over to the other thread. A frame counts as received at the port only when the
 /// other thread has taken it over. Until then it counts as backlog, like a frame in the port's
-/// ring. The two states are not simultaneous, so one thread may have counted more frames as taken
-/// over than the other has counted as handed over.
+/// ring. The two states are not of the same moment, so one thread may have counted more frames as
+/// taken over than the other has counted as handed over.
 fn joined(parts: [&EmulationAccount; 2]) -> EmulationAccount {
     let mut account = EmulationAccount {
         at_ns: parts[0].at_ns.max(parts[1].at_ns),

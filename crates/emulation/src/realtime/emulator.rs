@@ -5,9 +5,9 @@
 //!             stamps    bytes  bursts   decides   bursts       copies
 //! ```
 //!
-//! One turn performs all these steps once for a batch, with one clock read and one sync per ring.
-//! Under light load, due frames are sent first and the clock is read again. A turn never waits; its
-//! caller decides what happens between two turns ([`super::emulator_loop`]).
+//! One turn performs all these steps once for a batch. It reads the clock once, and syncs each ring
+//! once. Under light load, due frames are sent first, and the clock is read again. A turn never
+//! waits; its caller decides what happens between two turns ([`super::emulator_loop`]).
 
 use slipring_cli::{Diagnostic, Failure, codes};
 use slipring_link::{
@@ -31,12 +31,12 @@ use crate::store::{EmulationStore, StoredFrame};
 /// Memory allocated at the start, in bytes, so that the first frames do not wait for an allocation.
 const PREALLOCATED_BYTES: u64 = 8 << 20;
 
-/// Number of frames that a turn may send at any load.
+/// Number of frames that a turn may send even under the heaviest load.
 const MIN_SEND_FRAMES: usize = 512;
 /// Maximum number of frames in a turn that counts as light load.
 const IDLE_TURN_FRAMES: usize = 8;
-/// First step by which the network's clock catches up after a delay, in ns; each further step is
-/// twice as long.
+/// By how much the network's clock advances in the first step after a delay, in ns. Each further
+/// step is twice as long.
 const CATCH_UP_STEP_NS: Nanos = 16_000;
 
 /// One port: its queues, and its input and output in the network.
@@ -46,8 +46,8 @@ pub(super) struct EmulatorPort {
     pub(super) inlet: Option<PortInlet>,
     /// Index of the port's output in [`RealtimeCarrier::outlets`].
     pub(super) outlet: Option<usize>,
-    /// In a pipeline, the connection to the thread of the other port: destination and source of
-    /// frames. Boxed, since there may be thousands of ports.
+    /// In a pipeline, the connection to the thread of the other port: the destination and the
+    /// source of frames. `None` otherwise. Boxed, since there may be thousands of ports.
     pub(super) peer: Option<Box<PeerThread>>,
 }
 
@@ -75,11 +75,11 @@ pub struct Emulator<T> {
 /// The result of a turn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TurnResult {
-    /// Frames received.
+    /// Number of frames that the turn received from the ports.
     pub received: usize,
-    /// Frames sent.
+    /// Number of frames that the turn put into the tx rings.
     pub sent: usize,
-    /// When the turn read the clock, in ns.
+    /// When the turn read the clock, on the clock of [`slipring_port::now`].
     pub at_ns: Nanos,
 }
 
@@ -88,7 +88,7 @@ impl<T: FrameTap> Emulator<T> {
     /// `ports[i]`.
     ///
     /// # Errors
-    /// If the plan cannot be built.
+    /// [`Failure`] if the plan cannot be built.
     pub fn between(
         ports: Vec<Port>,
         plan: &NetworkSpec,
@@ -142,13 +142,14 @@ impl<T: FrameTap> Emulator<T> {
         for queue in self.ports.iter_mut().flat_map(|side| &mut side.queues) {
             queue.rx_sync()?;
         }
-        // The clock is read after the syncs: all frames that they found have arrived by now, and
-        // frames that are due by now may leave.
+        // The clock is read after the syncs. So all frames that they found have arrived by this
+        // time, and frames that are due by this time may leave.
         let at_ns = clock();
         self.carrier.store.set_time(at_ns);
         let first = if self.is_lightly_loaded { self.send_due(at_ns, &clock)? } else { 0 };
         let received = self.receive(at_ns);
-        // A frame that became due while one was received need not wait for the next turn.
+        // Under light load, the clock is read again, so that a frame that became due while others
+        // were received need not wait for the next turn.
         let late_ns = if self.is_lightly_loaded && received > 0 { clock() } else { at_ns };
         self.release(late_ns, MIN_SEND_FRAMES.max(2 * received));
         let sent = first + self.send(late_ns, clock)?;
@@ -206,7 +207,7 @@ impl<T: FrameTap> Emulator<T> {
         }
     }
 
-    /// Sends due frames through the first queue of each port, because frames on several queues
+    /// Sends due frames. Each port sends on its first queue only, because frames on several queues
     /// would overtake each other. Returns the number of frames sent.
     fn send(&mut self, now: Nanos, clock: impl Fn() -> Nanos) -> Result<usize, RunError> {
         let RealtimeCarrier { store, outlets, measured, tap, .. } = &mut self.carrier;
@@ -390,7 +391,7 @@ impl<T> WaitSet for Emulator<T> {
     fn each(&mut self, visit: QueueVisitor<'_>) -> Result<(), RunError> {
         for side in &mut self.ports {
             let waiting = side.outlet.is_some_and(|i| self.carrier.outlets[i].is_waiting());
-            // Frames that cannot be stored must not wake the thread.
+            // If there is no memory for frames, arriving frames must not wake the thread.
             let starved = side.peer.as_deref().is_some_and(PeerThread::lacks_chunks);
             let rx = side.inlet.is_some() && !starved;
             for (i, queue) in side.queues.iter_mut().enumerate() {
@@ -401,7 +402,7 @@ impl<T> WaitSet for Emulator<T> {
     }
 }
 
-/// Converts the error of a plan that does not result in a network.
+/// Converts the error of a plan that cannot be built.
 pub(super) fn wrong_plan(error: SpecError) -> Failure {
     Diagnostic::new(codes::SR0002, "the links cannot be built").with_cause(error.to_string()).into()
 }

@@ -36,8 +36,8 @@ pub(super) struct EmulatorLoop<'d, T> {
     pauses: PausePacer,
 }
 
-/// Start of the current idle period, in which no frames arrive or leave, and the moving average of
-/// the lengths of idle periods.
+/// Measures idle periods, in which no frames arrive or leave: the start of the current one, and the
+/// moving average of their lengths.
 #[derive(Debug, Default)]
 struct IdleEstimate {
     since: Nanos,
@@ -91,8 +91,8 @@ impl<'d, T: FrameTap> EmulatorLoop<'d, T> {
         let failed = |error| RunError::system("emulate", "wait for frames", error);
         let queues = self.emulator.ports.iter().flat_map(|side| &side.queues);
         let peer = self.emulator.peer();
-        // With another policy, the waiter would spin on the queues only and not notice frames from
-        // the other thread.
+        // With any other strategy, the waiter would spin on the queues only, and not notice frames
+        // from the other thread.
         let patience = if peer.is_some() { WaitStrategy::Sleep } else { self.wait_policy };
         let mut waiter = Waiter::new(queues.map(AsRef::as_ref), patience).map_err(failed)?;
         peer.map_or(Ok(()), |peer| waiter.add_fd(peer.as_fd())).map_err(failed)?;
@@ -105,7 +105,7 @@ impl<'d, T: FrameTap> EmulatorLoop<'d, T> {
     #[inline]
     fn handle_requests(&mut self, now: Nanos) {
         for change in self.channel.take_changes() {
-            // The requester may already have ended.
+            // Sending fails if the requester has ended.
             let _ = change.answer.send(self.change(&change, now));
         }
         if self.channel.is_state_requested() {
@@ -169,8 +169,8 @@ impl<'d, T: FrameTap> EmulatorLoop<'d, T> {
         self.next_stats = now + STATS_PERIOD_NS;
     }
 
-    /// Waits until the ports have sent the frames in their tx rings, at most [`DRAIN_TIMEOUT_NS`].
-    /// Frames inside the links stay there and are counted as in flight.
+    /// Waits until the ports have sent the frames in their tx rings, but not longer than
+    /// [`DRAIN_TIMEOUT_NS`]. Frames inside the links stay there and are counted as in flight.
     fn drain(&mut self) -> Result<(), RunError> {
         let until = now() + DRAIN_TIMEOUT_NS;
         for queue in self.emulator.ports.iter_mut().flat_map(|side| &mut side.queues) {

@@ -44,7 +44,8 @@ fn ports(network: &NetworkSpec, meter: &PortMeter, state: &EmulationState) -> Ve
     for (link, counters) in network.links.iter().zip(&account.links) {
         let entry = match link.from {
             LinkSource::Entry(entry) => entry,
-            // After a node, the port of a frame is not known: it counts at the first port.
+            // If the link begins at a node, the port of its frames is not known, so they count at
+            // the first port.
             LinkSource::Node(_) => 0,
         };
         let on_the_way = |&(cause, _): &(LinkDropCause, _)| {

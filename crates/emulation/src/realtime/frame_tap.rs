@@ -37,7 +37,7 @@ pub trait FrameTap: Send + Sized {
     fn queued(&mut self, _queued: &QueueDeparture) {}
 }
 
-/// The observer of an emulation that is not observed.
+/// No observer: the methods do nothing.
 impl FrameTap for () {
     const IS_ENABLED: bool = false;
 

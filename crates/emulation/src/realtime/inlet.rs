@@ -20,8 +20,8 @@ const DEFAULT_LINE_BPS: u64 = 100_000_000_000;
 /// Maximum number of bytes that the store adds to a frame.
 const MAX_HEADER_BYTES: usize = 16;
 
-/// Returns how many of the first `slots` slots have at most `most` bytes in complete frames; at
-/// least the slots of the first frame.
+/// Returns how many slots to take: as many of the first `slots` as have at most `most` bytes in
+/// complete frames, but at least the slots of the first frame.
 #[inline]
 fn within_bytes(rx: &RxRing, slots: u32, most: u64) -> u32 {
     if most == u64::MAX {
@@ -51,7 +51,7 @@ pub(super) struct PortInlet {
     received: PacketCounts,
     /// Buffer in which the parts of a frame of several slots are joined.
     scratch: Vec<u8>,
-    /// Frames that could not be stored. Rare, so boxed.
+    /// Frames that could not be stored. Boxed, because there hardly ever are any.
     refused: Box<LinkDrops>,
 }
 
@@ -153,8 +153,8 @@ impl PortInlet {
         wire_bytes
     }
 
-    /// Takes the first slot, if it is a complete frame that can be stored. Avoids the setup cost of
-    /// a batch, since thousands of ports may have one frame each.
+    /// Takes the frame in the first slot, if it is complete and can be stored. This avoids the
+    /// setup cost of a batch; thousands of ports may have one frame each.
     #[inline]
     fn take_one(
         &mut self,

@@ -1,6 +1,6 @@
 //! The logs of a real-time run, with every frame. The thread that moves frames passes copies to
-//! another thread, which writes them. The first thread never waits for the file: if the writer is
-//! too slow, records are omitted from the log and counted as missing.
+//! another thread, which writes them. The first thread never waits for the file. If the writer is
+//! too slow, records are left out of the log and counted as missing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,8 +33,8 @@ pub struct LogTap {
     writer: Option<SyncSender<LogRecord>>,
     /// The frames inside the links, by handle: number in the log, entry, and arrival time.
     inside: HashMap<u32, ((u64, usize), Nanos)>,
-    /// The last frame number used, and the step to the next number. The step is 2 with two threads:
-    /// one uses even numbers, the other odd ones.
+    /// The last frame number used, and the step to the next one. With two threads the step is 2:
+    /// one thread uses even numbers, and the other one odd numbers.
     last_id: u64,
     step: u64,
     missed: Arc<AtomicU64>,
@@ -95,7 +95,7 @@ struct RealtimeLogs {
 /// Opens the logs that `outputs` requests; returns `None` if it requests none.
 ///
 /// # Errors
-/// If a file cannot be created.
+/// [`Failure`] if a file cannot be created.
 pub fn open(
     outputs: &RunOutputs,
     network: &NetworkSpec,
@@ -116,7 +116,7 @@ impl FrameLogWriter {
     /// missing records.
     ///
     /// # Errors
-    /// If a file could not be written.
+    /// [`Failure`] if a file could not be written.
     pub(crate) fn finish(self, account: &EmulationAccount) -> Result<u64, Failure> {
         let written = self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         written?.finish(account)?;

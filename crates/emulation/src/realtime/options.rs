@@ -19,7 +19,7 @@ pub struct RealtimeOptions {
     /// Whether to use two threads instead of one, for two ports whose directions share no link or
     /// node.
     pub pipeline: bool,
-    /// Frames later than this many ns are dropped instead of sent; `None`: no limit.
+    /// Frames later than this many ns are dropped instead of sent; `None` for no limit.
     pub late_drop: Option<Nanos>,
     /// Frames later than this many ns are counted as late.
     pub late_warn: Nanos,

@@ -1,10 +1,10 @@
 //! The output of one port: a queue of the frames that are due, in the order in which they leave.
 //!
 //! A wire has no queue. But a port may refuse frames for microseconds, because its reader was not
-//! running or because its device is only as fast as the emulated line. To avoid losses in this
+//! running, or because its device is only as fast as the emulated line. To avoid losses in this
 //! case, a refused frame waits for space up to a time limit, and is then dropped as `tx_full`. The
-//! lateness of a frame that is sent after waiting is measured. Frames that are late only because
-//! this thread did not flush are not the port's fault and are sent.
+//! lateness of a frame that is sent after waiting is measured. A frame may also be late only
+//! because this thread did not call `flush`; that is not the port's fault, and the frame is sent.
 
 mod submitted;
 #[cfg(test)]
@@ -29,7 +29,7 @@ use submitted::SubmittedFrames;
 /// Default time that a refused frame waits for space, in ns.
 const REFUSED_TIMEOUT_NS: Nanos = 10_000_000;
 
-/// Fewest contiguous frames that are worth a separate copy loop.
+/// Fewest contiguous frames for which a separate copy loop is faster.
 const MIN_CONTIGUOUS_FRAMES: u32 = 8;
 
 /// The output of one port.
@@ -41,17 +41,17 @@ pub(super) struct PortOutlet {
     prefetched: usize,
     /// Release times of the frames in bursts without a common delay, in order.
     releases: VecDeque<Nanos>,
-    /// `total_due` counts the frames enqueued since the start, `total_done` those of them that were
+    /// Number of frames enqueued since the start. `total_done` is the number of those that were
     /// sent or dropped.
     total_due: u64,
     total_done: u64,
-    /// When the port first refused the waiting frames, in their order.
+    /// When the port first refused the waiting frames, in the order of the frames.
     refused: VecDeque<RefusedFrames>,
     /// Frames submitted to the port since its last sync.
     submitted: SubmittedFrames,
     /// How long a refused frame waits for space, in ns.
     refused_timeout: Nanos,
-    /// Frames later than this many ns are dropped; `None`: no limit.
+    /// Frames later than this many ns are dropped; `None` for no limit.
     late_drop: Option<Nanos>,
     account: ExitAccount,
 }
@@ -130,8 +130,8 @@ impl PortOutlet {
         !self.due.is_empty()
     }
 
-    /// Sends due frames, as many as the port accepts; returns their number. The departure time of
-    /// the sent frames is what `clock` returns after the sync.
+    /// Sends due frames, as many as the port accepts; returns their number. The sent frames get, as
+    /// departure time, the time that `clock` returns after the sync.
     pub(super) fn flush<T: FrameTap>(
         &mut self,
         queue: &mut dyn Queue,
@@ -144,7 +144,7 @@ impl PortOutlet {
         if let Some(most) = self.late_drop {
             self.drop_later_than(most, store, tap, now);
         }
-        // A sync also reclaims completed slots, so there may be space again.
+        // The sync also takes back completed slots, so there may be space again.
         let mut sent = 0;
         loop {
             let tx = queue.rings().tx;
@@ -241,7 +241,7 @@ impl PortOutlet {
         }
     }
 
-    /// Takes at most `most` frames of the first burst; does not change `releases`.
+    /// Takes at most `most` frames of the first burst. `releases` stays unchanged.
     #[inline]
     fn take_front(&mut self, most: u32, store: &EmulationStore) -> Option<DueBurst> {
         let first = self.due.front_mut()?;
@@ -255,8 +255,8 @@ impl PortOutlet {
         Some(taken)
     }
 
-    /// Copies frames that fit into one slot each, up to the first that does not. Returns whether
-    /// any were copied.
+    /// Copies frames into one slot each, up to the first frame that does not fit one slot. Returns
+    /// whether any were copied.
     #[inline]
     fn fill_slots<T: FrameTap>(
         &mut self,

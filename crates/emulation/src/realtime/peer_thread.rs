@@ -9,9 +9,9 @@
 //! ```
 //!
 //! Frames are passed in the chunks in which they were stored. A chunk is sent when it is full. It
-//! is sent earlier if the other thread has taken all previous chunks and no more frames wait at the
-//! port. So a busy peer gets few partial chunks, an idle peer gets them without delay, and under
-//! full load all chunks are full, so the other thread need not copy them.
+//! is sent earlier if the other thread has taken all previous chunks, and no more frames wait at
+//! the port. So a busy thread gets few partial chunks, and an idle thread gets frames without
+//! delay. Under full load all chunks are full, so the other thread need not copy the frames.
 //!
 //! # Invariants
 //! 1. Each ring between the threads has capacity for all chunks, so it is never full.
@@ -41,8 +41,8 @@ use crate::store::{
 use termination::Termination;
 use wake_flag::{WakeFlag, WakeReason};
 
-/// Maximum number of frames taken over from the other thread at once, or one burst if that has more
-/// frames. Between two such batches, due frames are sent.
+/// Maximum number of frames that are taken over from the other thread at once. If one burst has
+/// more frames, it is taken over as a whole. Between two such batches, due frames are sent.
 const MAX_TRANSFER_FRAMES: u64 = 256;
 /// Number of chunks for frames that the other thread has not taken, in addition to those for one
 /// batch.
@@ -106,8 +106,8 @@ struct PeerRx {
     is_starved: Arc<SharedHint>,
 }
 
-/// A hint to the other thread, without memory ordering. Correctness does not depend on the hint: if
-/// the sender does not see it, it sends a partial chunk only when its port brings no more frames.
+/// A hint to the other thread, without memory ordering. If the sender does not see the hint, it
+/// sends a partial chunk only when its port brings no more frames; that is slower, but correct.
 #[derive(Debug)]
 struct SharedHint(AtomicBool);
 
@@ -116,7 +116,7 @@ impl PeerThread {
     /// batch of each port needs.
     ///
     /// # Errors
-    /// If the process is out of descriptors.
+    /// The system's error, if this process has no descriptors left.
     pub(super) fn pair(batch_bytes: [usize; 2]) -> std::io::Result<[Self; 2]> {
         let beds = [Arc::new(Parker::new()?), Arc::new(Parker::new()?)];
         let end = Arc::new(Termination::default());
@@ -193,8 +193,8 @@ impl PeerThread {
         self.tx.store.memory_bytes()
     }
 
-    /// Returns whether this thread must end. The caller states whether its port has `ended` or has
-    /// untaken `frames`, and whether its network `is_empty`.
+    /// Returns whether this thread must end. The arguments say whether its port has `ended`,
+    /// whether its port has `frames` that were not taken, and whether its network `is_empty`.
     pub(super) fn is_done(&mut self, ended: bool, frames: bool, is_empty: bool) -> bool {
         let is_empty = is_empty && self.rx.is_empty();
         self.is_over |= self.termination.is_over();
@@ -210,15 +210,16 @@ impl PeerThread {
         self.is_over && is_empty
     }
 
-    /// Reports that this thread had frames to handle. Returns whether both threads have finished,
-    /// so that only draining is left.
+    /// Reports that this thread has handled frames. Returns whether both threads have finished, so
+    /// that only draining is left.
     #[inline]
     pub(super) fn is_over(&self) -> bool {
         self.termination.report_busy(self.index);
         self.termination.is_over()
     }
 
-    /// Announces that this thread is about to sleep. Returns false if there are frames to handle.
+    /// Announces that this thread is about to sleep. Returns false if there are frames to handle;
+    /// then it must not sleep.
     pub(super) fn may_sleep(&self) -> bool {
         let starved = self.tx.lacks_chunks();
         self.own_parker.wake_flag.may_sleep(starved, || {
@@ -229,7 +230,7 @@ impl PeerThread {
         })
     }
 
-    /// Ends the sleep. `rung`: whether the doorbell may have been rung and must be cleared.
+    /// Ends the sleep. `rung` is whether the doorbell may have been rung, and so must be cleared.
     pub(super) fn end_sleep(&self, rung: bool) {
         self.own_parker.wake_flag.revoke();
         if rung {
@@ -247,7 +248,7 @@ impl AsFd for PeerThread {
 
 /// Creates one direction, for batches of `batch_bytes` from port `index`.
 fn channel(batch_bytes: usize, index: usize) -> (PeerTx, PeerRx) {
-    // The unused end of a chunk is shorter than the longest frame.
+    // The end of a chunk that is left unused is shorter than the longest frame.
     let batch_chunks = batch_bytes.div_ceil(CHUNK_BYTES - MAX_FRAME_BYTES - 8) + 1;
     let chunks = 2 * batch_chunks + SPARE_CHUNKS;
     let (there, from) = RingBuffer::new(chunks);
@@ -315,7 +316,8 @@ impl PeerTx {
         }
         let bursts = std::mem::replace(&mut self.open, self.lists.pop().unwrap_or_default());
         let transfer = self.store.give_chunk(bursts);
-        // Cleared before the push: the receiver sets it again when it has no more frames.
+        // Cleared before the chunk is pushed, because the receiver sets it again when it has no
+        // more frames.
         self.peer_is_starved.set(false);
         self.outgoing.push(transfer).expect("the ring has a place for every chunk");
         true
@@ -369,7 +371,7 @@ impl SharedHint {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Writes only a changed value: each write moves the cache line between the CPUs.
+    /// Writes only if the value changes, because each write moves the cache line between the CPUs.
     #[inline]
     fn set(&self, value: bool) {
         if self.is_set() != value {

@@ -29,7 +29,7 @@ impl<T: FrameTap> Emulator<T> {
     /// exit `i` of the plan are `ports[i]`.
     ///
     /// # Errors
-    /// If the plan cannot be built, or the process is out of descriptors.
+    /// [`Failure`] if the plan cannot be built, or this process has no descriptors left.
     pub fn pair(
         ports: [Port; 2],
         plan: &NetworkSpec,

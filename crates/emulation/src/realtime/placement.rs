@@ -7,12 +7,12 @@
 //! | never sleeps (`--spin`) | shared, and free | ordinary, nice -20 |
 //! | never sleeps (`--spin`) | shared, and was preempted | SCHED_FIFO, with pauses |
 //!
-//! The kernel limits real-time threads to 95 % of a CPU (`sched_rt_runtime_us`): a thread that is
-//! always busy is stopped for 50 ms in each second, in one piece. So only a thread with an
-//! exclusive CPU is a real-time thread without pauses. An ordinary thread needs no pauses, but
-//! sometimes another thread preempts it for several milliseconds, regardless of their priorities.
-//! So a spinning thread is ordinary until that happens, and then becomes a real-time thread that
-//! makes short pauses.
+//! The kernel limits real-time threads to 95 % of a CPU (`sched_rt_runtime_us`). So it stops a
+//! real-time thread that is always busy for 50 ms in each second, without interruption. Only a
+//! thread with an exclusive CPU is therefore a real-time thread without pauses. An ordinary thread
+//! needs no pauses, but sometimes another thread preempts it for several milliseconds, regardless
+//! of their priorities. So a spinning thread is ordinary until that happens, and then becomes a
+//! real-time thread that makes short pauses.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub struct ThreadPlacement {
     pub cpu: Option<usize>,
     /// The thread's scheduling class.
     pub scheduling: ThreadScheduling,
-    /// Whether the thread runs on isolated CPUs only, where the kernel places no other thread.
+    /// Whether the thread runs on isolated CPUs only. The kernel places no other threads there.
     pub isolated: bool,
 }
 
@@ -58,9 +58,9 @@ const MIN_NICE: i32 = -20;
 /// Binds the calling thread to `cpu`, if one is given, gives it the highest suitable scheduling
 /// class that the kernel permits, and makes its sleeps end on time.
 ///
-/// `threads` is the number of threads placed this way. If the machine has no more CPUs than this,
-/// they stay ordinary threads: as real-time threads they could keep all other processes from
-/// running, including the shell that could stop them.
+/// `threads` is the number of threads placed this way. If the machine has no more CPUs than that,
+/// they stay ordinary threads. As real-time threads they could keep all other processes from
+/// running, including the shell with which a user could stop them.
 pub(crate) fn place_thread(
     cpu: Option<usize>,
     threads: usize,
@@ -128,8 +128,8 @@ fn is_isolated(isolated: &[usize]) -> bool {
     cpus.peek().is_some() && cpus.all(|cpu| isolated.contains(&cpu))
 }
 
-/// Makes a real-time thread that is always busy pause: briefly and often, before the kernel stops
-/// it for long.
+/// Makes a real-time thread that is always busy pause briefly and often, before the kernel stops it
+/// for long.
 #[derive(Debug)]
 pub(crate) struct PausePacer {
     need: PauseAction,
@@ -156,10 +156,12 @@ impl PausePacer {
     /// Interval between checks for a thread that spins and needs a short pause in each interval, in
     /// ns.
     const SHORT_PERIOD_NS: Nanos = 1_000_000;
-    /// Maximum share of CPU time in the elapsed time, in permille: less than the kernel's limit of
+    /// Maximum share of CPU time in the elapsed time, in permille. It is less than the kernel's
+    /// limit of 950.
     /// 950.
     const MAX_WORK_PERMILLE: Nanos = 940;
-    /// A thread was preempted if its CPU time is more than this many ns below the elapsed time.
+    /// If the CPU time of a thread is more than this many ns below the elapsed time, the thread was
+    /// preempted.
     const MAX_PREEMPTED_NS: Nanos = 300_000;
 
     /// Creates the pacer for a thread with this placement.
@@ -284,8 +286,8 @@ mod tests {
 
     #[test]
     fn a_thread_that_spins_goes_first_only_once_others_kept_it_from_its_cpu() {
-        // The permitted scheduling depends on the machine: the test checks only when real-time
-        // scheduling is requested.
+        // Which scheduling is permitted depends on the machine. So the test checks only when
+        // real-time scheduling is requested.
         let spins = ThreadPlacement {
             scheduling: ThreadScheduling::Favoured,
             ..ThreadPlacement::default()
@@ -295,7 +297,8 @@ mod tests {
             let start = slipring_port::now();
             breather.pause_if_due(start);
             assert_eq!(breather.need, PauseAction::Precedence, "nothing is known yet");
-            // The elapsed time equals the CPU time, so no other thread ran on this CPU.
+            // The elapsed time equals the CPU time, which means that no other thread ran on this
+            // CPU.
             breather.check(start);
             assert_eq!(breather.need, PauseAction::Precedence);
             breather.check(start + 5 * PausePacer::SHORT_PERIOD_NS);

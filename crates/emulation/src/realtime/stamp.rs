@@ -2,10 +2,10 @@
 //!
 //! A poll finds the frames that arrived since the previous poll. On a line of known speed, the time
 //! between two frames is at least the transmission time of the second one. So the last frame is
-//! assumed to have arrived now, and the previous frames back to back before it. If the first frame
-//! would then have arrived before the previous poll, which did not find it, the frames are spread
-//! over the time since that poll instead. With a single timestamp for the whole batch, the emulated
-//! queue would receive a burst that never existed on the line.
+//! assumed to have arrived now, and the frames before it back to back. This may put the first frame
+//! before the previous poll, which did not find it; then the frames are spread over the time since
+//! that poll instead. With a single timestamp for the whole batch, the emulated queue would receive
+//! a burst that never existed on the line.
 
 use slipring_port::Nanos;
 
@@ -59,8 +59,8 @@ impl BatchTimes {
     /// Returns when the frame arrived that completed the first `so_far` bytes of the batch.
     #[inline(always)]
     pub(super) fn at(self, so_far: u64) -> Nanos {
-        // Limited to `end`: a peer that changes slot lengths meanwhile must not cause a time in the
-        // future.
+        // Limited to `end`: if a peer changes slot lengths in the middle of the batch, no frame
+        // must get a time in the future.
         (self.start + (so_far.wrapping_mul(self.slope) >> 32)).min(self.end)
     }
 }

@@ -169,10 +169,10 @@ fn a_port_that_takes_nothing_keeps_frames_for_a_while_and_loses_them_by_name() {
     for round in 0..4u8 {
         (0..40).for_each(|i| bench.send(&frame(round * 40 + i, 60)));
         bench.turn(START);
-        // Return the slots that were read.
+        // This turn returns the slots that were read.
         bench.turn(START);
     }
-    // The pipe has 63 slots, and its frames are not read yet.
+    // The pipe has 63 slots, and nobody has read its frames yet.
     bench.turn(START + DELAY);
     bench.turn(START + DELAY + 10_000_000);
     assert_eq!(bench.account().exits[1].waiting.packets, 160 - 63);
@@ -180,7 +180,7 @@ fn a_port_that_takes_nothing_keeps_frames_for_a_while_and_loses_them_by_name() {
     bench.turn(START + DELAY + 10_000_000);
     assert_eq!(bench.received().len(), 63, "there was room again in time");
     assert_eq!(bench.account().exits[1].waiting.packets, 160 - 2 * 63);
-    // The pipe is no longer read.
+    // Nobody reads the pipe any more.
     bench.turn(START + DELAY + 10_000_001);
     let account = bench.account();
     assert_eq!(account.exits[1].waiting.packets, 0);

@@ -14,12 +14,13 @@ use super::requested::RequestedLink;
 pub struct EmulationDocument {
     /// One document for each link.
     links: Vec<LinkDocument>,
-    /// Frames that no link accepts.
+    /// Number of frames that no link accepts.
     unrouted: u64,
-    /// Frames with an earlier timestamp than their predecessor, if captures were read.
+    /// Number of frames with an earlier timestamp than their predecessor; `None` if no captures
+    /// were read.
     #[serde(skip_serializing_if = "Option::is_none")]
     unordered: Option<u64>,
-    /// Changes of settings since the start.
+    /// Changes of settings since the start; `None` if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     changes: Option<SettingsChanges>,
 }

@@ -9,14 +9,14 @@
 //! 1. `counts[i]` belongs to bucket `base + i`; nothing was counted outside these buckets.
 //! 2. The sum of `counts` is `count`.
 //!
-//! Not for sharing between threads. Each thread fills a separate histogram and passes on copies.
+//! Not for sharing between threads: each thread fills its own histogram and passes on copies.
 
 /// log2 of the number of buckets per power of two: `COARSE_BITS` for values below [`FINE_FROM`],
 /// `FINE_BITS` for larger ones.
 const COARSE_BITS: u32 = 7;
 const FINE_BITS: u32 = 9;
-/// About an eighth of a millisecond: the delays of links are longer, the delays caused by this
-/// program shorter.
+/// The first value with finer buckets: about an eighth of a millisecond. The delays of links are
+/// longer than this, and the delays caused by this program are shorter.
 const FINE_FROM: u64 = 1 << 17;
 
 /// A histogram of values in ns, bytes or packets.
@@ -40,7 +40,8 @@ impl Histogram {
     /// Counts one value.
     #[inline]
     pub fn record(&mut self, value: u64) {
-        // Fast path: on a link that is not full, most frames do not wait.
+        // A fast path: on a link that is not full, most frames do not wait, so their values are
+        // equal.
         if value == self.origin
             && let Some(count) = self.counts.get_mut(self.origin_bucket)
         {
@@ -66,7 +67,7 @@ impl Histogram {
     pub fn record_equal(&mut self, value: u64, count: u64) {
         let Some(more) = count.checked_sub(1) else { return };
         self.record(value);
-        // The bucket exists now.
+        // The bucket exists now, because the value was recorded once.
         self.counts[bucket(value) - self.base] += more;
         self.count += more;
         let deviation = value.wrapping_sub(self.origin) as i64 as f64;
@@ -99,7 +100,7 @@ impl Histogram {
         self.squares += batch.squares as f64;
     }
 
-    /// Ensures that there are buckets for the values of a batch.
+    /// Makes sure that there are buckets for the values of a batch.
     #[inline]
     fn reach(&mut self, batch: &HistogramBatch) {
         if self.count == 0 {
@@ -146,22 +147,22 @@ impl Histogram {
         self.count
     }
 
-    /// Returns the minimum, or 0 if empty.
+    /// Returns the minimum; 0 if there are no values.
     pub fn min(&self) -> u64 {
         self.min
     }
 
-    /// Returns the maximum, or 0 if empty.
+    /// Returns the maximum; 0 if there are no values.
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// Returns the mean, or 0 if empty.
+    /// Returns the mean; 0 if there are no values.
     pub fn mean(&self) -> f64 {
         self.origin as f64 + self.mean_deviation()
     }
 
-    /// Returns the standard deviation, or 0 if empty.
+    /// Returns the standard deviation; 0 if there are no values.
     pub fn sd(&self) -> f64 {
         let variance = self.squares / self.count.max(1) as f64 - self.mean_deviation().powi(2);
         variance.max(0.0).sqrt()
@@ -198,7 +199,7 @@ impl Histogram {
         Some(self.max)
     }
 
-    /// Returns the number of values up to `bound`, rounded up to the end of its bucket.
+    /// Returns the number of values up to `bound`. All values in the bucket of `bound` count.
     pub fn at_most(&self, bound: u64) -> u64 {
         let end = (bucket(bound) + 1).saturating_sub(self.base).min(self.counts.len());
         self.counts[..end].iter().sum()
@@ -237,7 +238,7 @@ pub struct HistogramBatch {
 impl HistogramBatch {
     /// Maximum number of values in a batch.
     pub const MAX_VALUES: usize = 512;
-    /// Deviations below this cannot overflow the sums of `MAX_VALUES` values.
+    /// Deviations below this number cannot make the sums of `MAX_VALUES` values overflow.
     const MAX_EXACT_DEVIATION: u64 = 1 << 27;
 
     /// Creates an empty batch for `histogram`; `first` will be its first value.

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 
 use slipring_link::FrameHandle;
 
-/// Entry times by handle. Frames that leave or are lost must be [removed](HopTimes::take), since
-/// their handles are reused.
+/// The entry times, by handle. [`HopTimes::take`] must be called for frames that leave or are lost,
+/// since their handles are reused.
 #[derive(Debug, Default)]
 pub struct HopTimes(HashMap<FrameHandle, HopEntry>);
 

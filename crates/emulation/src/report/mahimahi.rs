@@ -33,7 +33,7 @@ impl MahimahiLog {
     /// Creates the log of the path that begins with `link`.
     ///
     /// # Errors
-    /// If the file cannot be created.
+    /// [`Failure`] if the file cannot be created.
     pub(crate) fn create(path: &str, link: &LinkSpec, command: &str) -> Result<Self, Failure> {
         let mut file = OutputFile::create(path)?;
         let one_line = command.replace('\n', " ");
@@ -48,7 +48,7 @@ impl MahimahiLog {
     /// Logs the arrival of a frame of `len` bytes.
     ///
     /// # Errors
-    /// If the log cannot be written.
+    /// [`Failure`] if the log cannot be written.
     pub(crate) fn arrived(&mut self, at_ns: u64, len: u32) -> Result<(), Failure> {
         self.line(at_ns, format_args!("+ {len}"))
     }
@@ -56,7 +56,7 @@ impl MahimahiLog {
     /// Logs the departure of a frame of `len` bytes, `delay_ns` after its arrival.
     ///
     /// # Errors
-    /// If the log cannot be written.
+    /// [`Failure`] if the log cannot be written.
     pub(crate) fn sent(&mut self, at_ns: u64, len: u32, delay_ns: u64) -> Result<(), Failure> {
         self.line(at_ns, format_args!("- {len} {}", delay_ns / NANOS_PER_MS))
     }
@@ -64,7 +64,7 @@ impl MahimahiLog {
     /// Logs the loss of a frame of `len` bytes.
     ///
     /// # Errors
-    /// If the log cannot be written.
+    /// [`Failure`] if the log cannot be written.
     pub(crate) fn lost(&mut self, at_ns: u64, len: u32) -> Result<(), Failure> {
         self.line(at_ns, format_args!("d 1 {len}"))
     }
@@ -72,7 +72,7 @@ impl MahimahiLog {
     /// Logs the remaining opportunities up to `end_ns`, and writes out the file.
     ///
     /// # Errors
-    /// If the log cannot be written.
+    /// [`Failure`] if the log cannot be written.
     pub(crate) fn finish(mut self, end_ns: u64) -> Result<(), Failure> {
         self.opportunities(end_ns)?;
         self.file.flush()

@@ -43,7 +43,7 @@ pub struct LinkMeasurement {
     pub delay: Histogram,
     /// Time from when a frame was due to its departure, in ns.
     pub error: Histogram,
-    /// Time that frames waited for the line, in ns.
+    /// Time that frames waited in the queue for the line, in ns.
     pub queue_delay: Histogram,
     /// Bytes in the queue and on the line when a frame joined them.
     pub queue_bytes: Histogram,
@@ -230,8 +230,8 @@ impl LinkMeasurement {
         self.queue_packets.record(joined.packets);
     }
 
-    /// Counts frames that found the line free; `wire_bytes` are their bytes on the line, including
-    /// framing. Equivalent to [`Self::joined`] and [`Self::queued`] for each frame.
+    /// Counts frames that found the line free. `wire_bytes` are their bytes on the line, including
+    /// framing. Has the same effect as [`Self::joined`] and [`Self::queued`] for each frame.
     #[inline]
     pub fn passed_line(&mut self, frames: &[FrameArrival], wire_bytes: &[u64]) {
         let count = frames.len() as u64;

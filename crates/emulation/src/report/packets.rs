@@ -3,7 +3,7 @@
 //!
 //! Each port has two interfaces, `NAME in` and `NAME out`. All records of a frame have the same
 //! packet id. A lost frame is recorded again at its input interface, with the verdict "dropped" and
-//! the cause as a comment; a departing frame has the verdict "passed", and in real time a comment
+//! the cause as a comment. A departing frame has the verdict "passed" and, in real time, a comment
 //! with its lateness.
 
 use slipring_cli::Failure;
@@ -40,9 +40,9 @@ pub(crate) struct LoggedFrame<'f> {
 /// Frame counts of a port, for the statistics at the end of the log.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PortTotals {
-    /// Frames received.
+    /// Number of frames that the port received.
     pub received: u64,
-    /// Frames sent.
+    /// Number of frames that the port sent.
     pub sent: u64,
 }
 
@@ -50,7 +50,7 @@ impl PacketLog {
     /// Creates a log; `ports` are the names of the ports, `command` is the command line.
     ///
     /// # Errors
-    /// If the file cannot be created.
+    /// [`Failure`] if the file cannot be created.
     pub(crate) fn create(path: &str, ports: &[String], command: &str) -> Result<Self, Failure> {
         let mut file = OutputFile::create(path)?;
         let writer =
@@ -61,16 +61,17 @@ impl PacketLog {
     /// Logs the arrival of a frame at a port.
     ///
     /// # Errors
-    /// If the log cannot be written.
+    /// [`Failure`] if the log cannot be written.
     pub(crate) fn arrived(&mut self, port: usize, frame: &LoggedFrame<'_>) -> Result<(), Failure> {
         self.comment.clear();
         self.write(record(rx_interface(port), frame, None))
     }
 
-    /// Logs the departure of a frame at a port, `late_ns` after it was due; `None` in virtual time.
+    /// Logs the departure of a frame at a port. `late_ns` is how late it was; `None` in virtual
+    /// time, where no frame is late.
     ///
     /// # Errors
-    /// If the log cannot be written.
+    /// [`Failure`] if the log cannot be written.
     pub(crate) fn sent(
         &mut self,
         port: usize,
@@ -87,7 +88,7 @@ impl PacketLog {
     /// Logs the loss of a frame that arrived at `port`; `link` names the link that lost it, if any.
     ///
     /// # Errors
-    /// If the log cannot be written.
+    /// [`Failure`] if the log cannot be written.
     pub(crate) fn lost(
         &mut self,
         port: usize,
@@ -105,7 +106,7 @@ impl PacketLog {
     /// Ends the log with the statistics of each port.
     ///
     /// # Errors
-    /// If the log cannot be written.
+    /// [`Failure`] if the log cannot be written.
     pub(crate) fn finish(mut self, totals: &[PortTotals], ts_ns: u64) -> Result<(), Failure> {
         for (port, totals) in totals.iter().enumerate() {
             let interfaces =

@@ -12,7 +12,8 @@ use super::requested::{percent, time};
 const NAME_WIDTH: usize = 8;
 const REQUESTED_WIDTH: usize = 34;
 
-/// Returns a few lines for each link with frames, or for all links if none had any.
+/// Returns a few lines for each link that had frames. If no link had any, returns them for all
+/// links.
 pub(crate) fn summary(links: &[LinkReport<'_>]) -> String {
     let busy = |link: &&LinkReport<'_>| link.counters.input.packets > 0;
     let any = links.iter().any(|link| busy(&link));
@@ -71,7 +72,7 @@ fn link(link: &LinkReport<'_>) -> String {
 fn row(name: &str, asked: &str, measured: &str) -> String {
     let row = format!("\n  {name:<NAME_WIDTH$}{asked:<REQUESTED_WIDTH$}");
     let fits = asked.chars().count() < REQUESTED_WIDTH || measured.is_empty();
-    // A value that does not fit next to the first goes on the line below, in its column.
+    // A value that is too long for its column goes to the line below.
     let text = match fits {
         true => row + measured,
         false => {

@@ -6,9 +6,9 @@
 //!            -> front tx -> GatewayPort::send    -> inner tx  ->
 //!                              own frames ----^  requests, replies, frames that have waited
 //! ```
-//! Received frames keep their buffers, sent frames are copied. All queues of a port share one
-//! [`GatewayPort`], called gate here. Only the first queue sends the gate's own frames, which
-//! preserves their order.
+//! Received frames keep their buffers; sent frames are copied. All queues of a port share one
+//! [`GatewayPort`], called gate here. Only the first queue sends the gate's own frames, so that
+//! they stay in order.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,9 +20,10 @@ use slipring_ring::{KernRing, RingHalves, RxRing, SlotFlags, SyncFault, TxRing};
 
 use slipring_datapath::slots;
 
-/// Sets of rings that a routed port needs in addition to the port's own: the front rings.
+/// Number of ring pairs that a routed queue needs in addition to the port's own: the rings that the
+/// program sees.
 pub(crate) const RING_LAYERS: u32 = 1;
-/// Retry interval in ns if the port has no space for the gate's own frames.
+/// How often sending is retried, in ns, if the port has no space for the gate's own frames.
 const RETRY_NS: Nanos = 50_000;
 
 /// A gate, shared by the queues of a port.
@@ -71,7 +72,7 @@ impl GatewayQueue {
         })
     }
 
-    /// Passes received frames through the gate to the front ring, as long as this has space.
+    /// Passes received frames through the gate to the program's rx ring, as long as this has space.
     fn receive(&mut self, gate: &mut GatewayPort, time: Nanos) -> Result<(), RunError> {
         let head = self.rx_kern.released().map_err(|fault| sync_error(&self.name, fault))?;
         self.rx_kern.complete_to(head);
@@ -89,8 +90,8 @@ impl GatewayQueue {
         Ok(())
     }
 
-    /// Passes the program's frames through the gate, which sets their MAC addresses, to the port,
-    /// as long as this has space.
+    /// Passes the program's frames through the gate to the port, as long as the port has space. The
+    /// gate sets their MAC addresses.
     fn transmit(&mut self, gate: &mut GatewayPort, time: Nanos) -> Result<(), RunError> {
         let head = self.tx_kern.released().map_err(|fault| sync_error(&self.name, fault))?;
         let mut at = self.tx_kern.hwcur();
@@ -101,7 +102,7 @@ impl GatewayQueue {
                 break;
             }
             let verdict = gate.send(&mut self.scratch, time);
-            // `push` succeeds: the space was checked above.
+            // `push` cannot fail, because the space was checked above.
             if verdict == GatewayVerdict::Pass && !self.inner.rings().tx.push(&self.scratch) {
                 self.counters.dropped(DropCause::TxRefused, 1);
             }
@@ -153,7 +154,8 @@ impl GatewayQueue {
     }
 }
 
-/// Locks the gate. A poisoned lock is fine: its state is always consistent.
+/// Locks the gate. A panic of another thread does not matter, because the state is always
+/// consistent.
 fn lock(gate: &SharedGateway) -> MutexGuard<'_, GatewayPort> {
     gate.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -193,7 +195,7 @@ fn cause(refusal: GatewayDropReason) -> DropCause {
         GatewayDropReason::NoRoute => DropCause::RouteNoWay,
         GatewayDropReason::Expired => DropCause::RouteExpired,
         GatewayDropReason::Unresolved => DropCause::RouteUnresolved,
-        // All other reasons concern the frame itself.
+        // All other reasons concern the frame itself, so it counts as malformed.
         _ => DropCause::RxMalformed,
     }
 }

@@ -6,9 +6,9 @@
 //! ```
 //!
 //! The giver keeps the chunk's number reserved, so it never has more chunks than its limit. In
-//! return it gets the memory of another chunk, which is empty in the taker's store. The taker
-//! copies the frames of a chunk with few bytes and returns its memory, because a frame that stays
-//! long would keep all of it.
+//! return it gets the memory of another chunk, which is empty in the taker's store. If a chunk has
+//! few bytes in use, the taker copies its frames and returns the chunk's own memory, because a
+//! frame that stays long would keep all of it.
 //!
 //! Not for: the queues that pass transfers between the threads.
 
@@ -19,7 +19,7 @@ use super::{
     header_offset, number,
 };
 
-/// The frames of a chunk with fewer bytes in use than this are copied instead of moved.
+/// If a chunk has fewer bytes in use than this, its frames are copied and the chunk is not moved.
 const MIN_KEPT_BYTES: usize = CHUNK_BYTES / 8 * 7;
 
 /// A chunk in transit: with frames on its way to the taker, empty on its way back.
@@ -28,8 +28,8 @@ pub(crate) struct ChunkTransfer {
     /// The chunk's number in the giver's store.
     number: u32,
     chunk: StoreChunk,
-    /// All frames in the chunk, in order. The handles are the giver's until the taker has adopted
-    /// the chunk, then the taker's.
+    /// All frames in the chunk, in order. Their handles are valid in the giver's store until the
+    /// taker has adopted the chunk, and then in the taker's.
     pub(crate) bursts: Vec<Burst>,
 }
 

@@ -19,7 +19,7 @@ const CACHE_LINE_BYTES: usize = 64;
 /// Iterator over contiguous stored frames. See [`EmulationStore::frames`].
 #[derive(Debug, Default)]
 pub(crate) struct StoredFrames<'s> {
-    /// Memory from the next header on.
+    /// The memory that begins with the next header.
     pub(super) rest: &'s [u8],
     /// Number of frames that the iterator has not returned.
     pub(super) remaining: u32,
@@ -56,8 +56,8 @@ impl EmulationStore {
         StoredFrames { rest, remaining: burst.packets }
     }
 
-    /// Prefetches the start of the first bursts; the iteration over their frames prefetches the
-    /// rest. Returns the number of bursts prefetched this way, at least one if there are any.
+    /// Prefetches the start of the first bursts. The loop over their frames prefetches the rest.
+    /// Returns for how many bursts this was done: at least one, if there are any.
     #[inline]
     pub(crate) fn prefetch<'t>(&self, bursts: impl Iterator<Item = &'t Burst>) -> usize {
         let (mut count, mut sum) = (0, 0);

@@ -55,8 +55,8 @@ impl<'s> BatchLoader<'s> {
         loader
     }
 
-    /// Stores a frame that arrived no earlier than the previous frames of the batch, and no later
-    /// than the [time set](EmulationStore::set_time). Returns false if there is no room, or if the
+    /// Stores a frame. It must not have arrived before the previous frames of the batch, nor after
+    /// the [time set](EmulationStore::set_time). Returns false if there is no memory, or if the
     /// frame is empty or longer than [`MAX_FRAME_BYTES`].
     pub(crate) fn put(&mut self, arrival_ns: u64, frame: &[u8]) -> bool {
         self.add(arrival_ns, frame) || self.add_elsewhere(arrival_ns, frame)

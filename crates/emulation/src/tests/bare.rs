@@ -96,7 +96,7 @@ fn everywhere(flag: &str, setting: &str, value: &str) -> [Result<String, String>
         let changed = entries.and_then(|entries| config.changed(&entries)?.network());
         changed.map(link).map_err(|error| why(message(&Diagnostic::of(&error))))
     };
-    // JSON would not keep the exponent as the user wrote it.
+    // JSON would not keep an exponent in the form in which the user wrote it.
     let is_number = value.parse::<f64>().is_ok() && !value.contains('e');
     let number = match is_number {
         true => serde_json::from_str(value).expect("TOML's numbers are those of JSON here"),

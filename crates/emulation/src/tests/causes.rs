@@ -2,7 +2,7 @@
 
 use super::{file, message, network, plan, plan_of, refusal};
 
-/// Returns why a file is refused in which the link `up` has these settings.
+/// Returns the cause in the error for a file in which the link `up` has these settings.
 fn refused(up: &str) -> String {
     network(&file(up)).unwrap_err()
 }
@@ -212,7 +212,7 @@ fn truths_of_flags_are_printed_as_a_file_has_them() {
     assert!(set.network.links[0].spec.queue.ecn);
 }
 
-/// Returns why a file is refused that has these ports, followed by the text `more`.
+/// Returns the cause in the error for a file with these ports, followed by the text `more`.
 fn refused_ports(ports: [&str; 2], more: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("link.toml");

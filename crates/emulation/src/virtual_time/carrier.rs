@@ -28,7 +28,7 @@ pub(super) struct OfflineCarrier {
     pub(super) measured: Vec<LinkMeasurement>,
     pub(super) hop_times: HopTimes,
     pub(super) logs: OfflineLogs,
-    /// Zero of the engine's clock, in ns since 1970.
+    /// The time at which the engine's clock is 0, in ns since 1970.
     pub(super) base_ns: u64,
     /// When the last frame left or was lost, on the engine's clock.
     pub(super) end_ns: u64,
@@ -126,7 +126,7 @@ impl OfflineCarrier {
         self.free(handle);
     }
 
-    /// Frees a frame, and its chunk with the last frame.
+    /// Frees a frame. If it was the last frame of its chunk, frees the chunk too.
     #[inline]
     pub(super) fn free(&mut self, handle: FrameHandle) {
         self.emptied.extend(self.chunks.free(handle));

@@ -10,7 +10,8 @@
 //! slot and the index of a frame in its chunk. Copies that links make go into separate chunks.
 //!
 //! # Invariants
-//! 1. A slot is in use as long as one of its frames is live or it receives copies.
+//! 1. A slot is in use as long as one of its frames is in the links, or as long as it receives
+//!    copies.
 //! 2. `live` counts the frames of the slot that were neither delivered nor lost.
 
 use slipring_link::FrameHandle;
@@ -21,7 +22,7 @@ use crate::report::hop_times::HopEntry;
 pub(crate) const CHUNK_BYTES: usize = 1 << 19;
 /// Bits of a handle for the index of a frame within its chunk; the other bits are the slot number.
 const NUMBER_BITS: u32 = 15;
-/// Maximum number of frames in a chunk; only records without data could exceed it.
+/// Maximum number of frames in a chunk. Only records without data could exceed it.
 pub(crate) const MAX_FRAMES: usize = 1 << NUMBER_BITS;
 /// Maximum number of chunks: 64 GiB.
 const MAX_CHUNKS: usize = 1 << (u32::BITS - NUMBER_BITS);

@@ -1,8 +1,8 @@
 //! Reads captures: a thread decodes ahead, chunk by chunk, for files of any length.
 //!
-//! Times never decrease: a frame with an earlier timestamp than its predecessor counts as captured
-//! together with it, and as unordered. Chunks end when they are full, independently of read sizes,
-//! so a pipe and a file yield the same chunks.
+//! Times never decrease. If a frame has an earlier timestamp than its predecessor, it counts as
+//! captured together with the predecessor, and as unordered. Chunks end when they are full,
+//! whatever the sizes of the reads, so a pipe and a file yield the same chunks.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -20,7 +20,7 @@ use slipring_pcap::{CapturedPacket, DecodeStep, Decoder, LinkType, MAX_PACKET_LE
 
 use super::chunk::{CHUNK_BYTES, CaptureChunk, CaptureFrame, MAX_FRAMES};
 
-/// Chunks that are decoded in advance.
+/// Number of chunks that are decoded in advance.
 const READ_AHEAD_CHUNKS: usize = 4;
 /// Interval at which the reader checks for a stop while a pipe has no data.
 const PIPE_POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -59,12 +59,12 @@ enum CaptureFault {
 }
 
 impl CaptureInput {
-    /// Opens a capture to be read `passes` times, or endlessly if `None`. After `stop` is set,
-    /// reading ends even before the end of the file.
+    /// Opens a capture to be read `passes` times; if `passes` is `None`, again and again without
+    /// end. After `stop` is set, reading ends even before the end of the file.
     ///
     /// # Errors
-    /// If the file cannot be opened. A pipe may have no writer yet: the reading thread opens it, so
-    /// that the wait can be stopped.
+    /// [`Failure`] if the file cannot be opened. A pipe is not opened here, because it may have no
+    /// writer yet: the reading thread opens it, so that the wait can be stopped.
     pub fn open(path: &str, passes: Option<u64>, stop: Arc<AtomicBool>) -> Result<Self, Failure> {
         let file = match is_pipe(path) {
             true => None,
@@ -75,12 +75,13 @@ impl CaptureInput {
         let path = path.to_owned();
         let reading = path.clone();
         thread::Builder::new().name("read capture".to_owned()).spawn(move || {
-            // The thread parses untrusted data and needs no privileges.
+            // The thread parses untrusted data, so it gives up the privileges, which it does not
+            // need. An error is ignored, because the thread works with them too.
             let _ = confine(CapabilitySet::DAC_OVERRIDE, &[FORBIDDEN_CALLS, SETUP_ONLY_CALLS]);
             let file = file.map_or_else(|| open(&reading), Ok).map_err(CaptureFault::Open);
             let read = |file| CaptureReader::new(&reading, file).run(passes, &filled, &emptied);
             if let Err(fault) = file.and_then(read) {
-                // The receiver may already be dropped.
+                // Sending fails if the receiver was dropped.
                 let _ = filled.send(Err(fault));
             }
         })?;
@@ -91,7 +92,7 @@ impl CaptureInput {
     /// written.
     ///
     /// # Errors
-    /// If the capture is damaged or cannot be read.
+    /// [`Failure`] if the capture is damaged or cannot be read.
     pub fn begin(&mut self) -> Result<(), Failure> {
         self.first = self.read()?;
         Ok(())
@@ -100,7 +101,7 @@ impl CaptureInput {
     /// Returns the next chunk with frames; `None` at the end or after a stop.
     ///
     /// # Errors
-    /// If the capture is damaged or cannot be read.
+    /// [`Failure`] if the capture is damaged or cannot be read.
     pub fn read(&mut self) -> Result<Option<CaptureChunk>, Failure> {
         if let Some(first) = self.first.take() {
             return Ok(Some(first));

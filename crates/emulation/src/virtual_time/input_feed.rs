@@ -22,9 +22,9 @@ pub struct InputFeed {
     pub retime: Option<TimestampAdjuster>,
     /// The input's index among the inputs of the run.
     pub index: usize,
-    /// Frames that were read.
+    /// Packets and bytes of all frames that were read.
     pub received: PacketCounts,
-    /// Malformed frames.
+    /// Frames that were refused because they are malformed.
     pub refused: LinkDrops,
     pending: Option<PendingChunk>,
     /// Number of frames in the previous chunks.

@@ -18,7 +18,7 @@ use slipring_datapath::files::is_stdout;
 /// Runs a plan in virtual time, on the clock of its captures.
 ///
 /// # Errors
-/// If a capture is damaged or cannot be written, or the network cannot be built.
+/// [`Failure`] if a capture is damaged or cannot be written, or the network cannot be built.
 pub(crate) fn run(
     plan: &EmulationPlan,
     captures: &CapturePairs,
@@ -43,7 +43,7 @@ pub(crate) fn run(
         text += &format!("\n{}", report.openmetrics());
     }
     if to_stdout {
-        // A capture is written to standard output, so the report must not be.
+        // The capture is written to standard output, so the report must go elsewhere.
         session.reporter.say(text)?;
     } else {
         let sample = ReportSample {

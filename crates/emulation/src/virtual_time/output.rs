@@ -27,7 +27,7 @@ impl CaptureOutput {
     /// frames it receives; a pcapng file has one interface per exit.
     ///
     /// # Errors
-    /// If the file cannot be created.
+    /// [`Failure`] if the file cannot be created.
     pub(crate) fn create(path: &str, exits: &[(usize, &str)]) -> Result<Self, Failure> {
         let mut file = OutputFile::create(path)?;
         let format = if is_pcapng(path) {
@@ -44,7 +44,7 @@ impl CaptureOutput {
     /// frame.
     ///
     /// # Errors
-    /// If the disk is full, or the format cannot represent the frame.
+    /// [`Failure`] if the disk is full, or the format cannot represent the frame.
     ///
     /// # Panics
     /// If `exit` is not one of the exits given to [`Self::create`].
@@ -83,7 +83,7 @@ impl CaptureOutput {
     /// Writes the buffered data to the file.
     ///
     /// # Errors
-    /// If the disk is full.
+    /// [`Failure`] if the disk is full.
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
         self.file.flush()
     }

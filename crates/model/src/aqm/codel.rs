@@ -24,12 +24,12 @@ use crate::{ParameterError, Stream};
 /// Parameters of [`CoDel`]. The defaults are those of RFC 8289, section 4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoDelSpec {
-    /// Acceptable standing delay in ns; 5 ms.
+    /// Acceptable standing delay in ns; default 5 ms.
     pub target_ns: u64,
     /// How long the delay must stay above the target before CoDel acts, in ns: about the longest
-    /// round trip of the flows; 100 ms.
+    /// round trip of the flows; default 100 ms.
     pub interval_ns: u64,
-    /// CoDel does not act on a queue of at most this many bytes: the largest packet; 1514.
+    /// CoDel does not act on a queue of at most this many bytes: the largest packet; default 1514.
     pub mtu: u32,
     /// Mark ECN-capable packets instead of dropping them.
     pub ecn: bool,
@@ -108,7 +108,7 @@ impl CoDel {
         Ok(())
     }
 
-    /// The parameters.
+    /// Returns the parameters in force: those of `new`, or of the last successful `retune`.
     #[must_use]
     pub const fn spec(&self) -> &CoDelSpec {
         &self.spec

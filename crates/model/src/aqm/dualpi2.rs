@@ -49,31 +49,31 @@ pub enum DualPi2Schedule {
 /// where the RFC leaves a choice.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DualPi2Spec {
-    /// Target delay of the controller, in ns; 15 ms.
+    /// Target delay of the controller, in ns; default 15 ms.
     pub target_ns: u64,
-    /// Update period in ns; 16 ms.
+    /// Update period in ns; default 16 ms.
     pub update_ns: u64,
-    /// Integral gain, per second of delay; 0.16.
+    /// Integral gain, per second of delay; default 0.16.
     pub alpha: f64,
-    /// Proportional gain, per second of delay; 3.2.
+    /// Proportional gain, per second of delay; default 3.2.
     pub beta: f64,
-    /// Coupling: L4S marks are `k` times the base probability; 2.
+    /// Coupling: L4S marks are `k` times the base probability; default 2.
     pub k: f64,
-    /// Classic probability at which the queues are overloaded; 0.25.
+    /// Classic probability at which the queues are overloaded; default 0.25.
     pub max_classic_p: f64,
-    /// Sojourn time of L4S packets at which marking begins, in ns; 800 µs.
+    /// Sojourn time of L4S packets at which marking begins, in ns; default 800 µs.
     pub ramp_start_ns: u64,
     /// Sojourn time over which the marking probability rises from 0 to 1, in ns; 0 makes it a step
-    /// at `ramp_start_ns`; 400 µs.
+    /// at `ramp_start_ns`; default 400 µs.
     pub ramp_ns: u64,
     /// The ramp applies only if the L4S queue, without the packet being judged, holds at least this
-    /// many packets; 1.
+    /// many packets; default 1.
     pub ramp_packets: u32,
-    /// How to choose between the queues; 10 % for classic.
+    /// How to choose between the queues; default 10 % for classic.
     pub schedule: DualPi2Schedule,
-    /// Maximum number of packets in both queues; 10000.
+    /// Maximum number of packets in both queues; default 10000.
     pub limit_packets: u32,
-    /// Maximum number of bytes in both queues; 15,000,000.
+    /// Maximum number of bytes in both queues; default 15,000,000.
     pub limit_bytes: u64,
 }
 
@@ -129,15 +129,16 @@ pub struct DualPi2<H> {
     l4s: DualPi2Queue,
     classic: DualPi2Queue,
     controller: Pi2Controller,
-    /// Bytes by which the classic queue is ahead of its share; negative if it is behind.
+    /// Bytes that the classic queue has sent beyond its share of the link; negative if it has sent
+    /// less.
     classic_credit: i64,
 }
 
 #[derive(Clone, Debug, Default)]
 struct DualPi2Queue {
     queue: SlabQueue,
-    /// Sum of the marking probabilities of the packets since the last mark; `drops` likewise for
-    /// drops.
+    /// Sum of the marking probabilities of the packets since the last mark. `drops` is the same sum
+    /// for drops.
     marks: f64,
     drops: f64,
 }
@@ -178,7 +179,7 @@ impl<H> DualPi2<H> {
         Ok(())
     }
 
-    /// The parameters.
+    /// Returns the parameters in force: those of `new`, or of the last successful `retune`.
     #[must_use]
     pub const fn spec(&self) -> &DualPi2Spec {
         &self.spec
@@ -269,7 +270,8 @@ impl<H> DualPi2<H> {
         drained
     }
 
-    /// Returns whether the next packet comes from the L4S queue; `None` if both queues are empty.
+    /// Returns `Some(true)` if the next packet comes from the L4S queue, `Some(false)` if it comes
+    /// from the classic queue, and `None` if both are empty.
     fn l4s_is_next(&self) -> Option<bool> {
         let (l4s, classic) =
             (self.store.first(&self.l4s.queue), self.store.first(&self.classic.queue));
@@ -356,7 +358,8 @@ impl<H> DualPi2<H> {
             let delay_ns = oldest_ns.map_or(0, |oldest_ns| at_ns.saturating_sub(oldest_ns));
             self.controller.update(&self.spec, delay_ns);
             at_ns = at_ns.saturating_add(period_ns);
-            // While the delay only grows, p stays at 1; while the delay is zero, p stays at 0.
+            // Saturation: while the delay only grows, p stays at 1; while the delay is zero, p
+            // stays at 0.
             let is_settled = before_p == self.controller.base_p && matches!(before_p, 0.0 | 1.0);
             if is_settled && at_ns <= now_ns {
                 at_ns += (now_ns - at_ns) / period_ns * period_ns;

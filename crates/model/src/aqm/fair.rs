@@ -39,16 +39,16 @@ pub type FqPie<H> = FairQueue<H, Pie>;
 /// Parameters of flow queueing. The defaults are those of RFC 8290 and of dummynet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FairSpec {
-    /// Number of queues that flows are hashed to; 1024.
+    /// Number of queues that flows are hashed to; default 1024.
     pub flows: u32,
-    /// Bytes that a queue may send per turn; 1514.
+    /// Bytes that a queue may send per turn; default 1514.
     pub quantum: u32,
-    /// Maximum number of packets in all queues together; 10240.
+    /// Maximum number of packets in all queues together; default 10240.
     pub limit_packets: u32,
-    /// Maximum number of bytes in all queues together; 32 MiB.
+    /// Maximum number of bytes in all queues together; default 32 MiB.
     pub limit_bytes: u64,
     /// Maximum number of packets dropped at once when a limit is exceeded (half of the longest
-    /// queue, if that is less); 64.
+    /// queue, if that is less); default 64.
     pub drop_batch: u32,
 }
 
@@ -194,7 +194,8 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
         self.total.bytes
     }
 
-    /// The parameters.
+    /// Returns the parameters in force: those of the constructor, or of the last successful
+    /// `retune`.
     #[must_use]
     pub const fn spec(&self) -> &FairSpec {
         &self.spec
@@ -264,8 +265,8 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
         drained
     }
 
-    /// Appends an admitted packet to its queue, and appends the queue to a list unless it is in
-    /// one.
+    /// Appends an admitted packet to its queue. Unless the queue is already in one of the two
+    /// lists, appends the queue to one of them.
     fn append(&mut self, index: u32, queued: SlabPacket<H>) {
         let flow = &mut self.flows[index as usize];
         self.total.packets += 1;

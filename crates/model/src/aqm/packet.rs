@@ -16,11 +16,12 @@ pub enum AqmVerdict {
 /// The contents of a queue, not counting the packet that is being decided about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AqmQueueView {
-    /// Bytes waiting.
+    /// Bytes of all packets that wait in the queue.
     pub bytes: u64,
-    /// Packets waiting.
+    /// Number of packets that wait in the queue.
     pub packets: u64,
-    /// How long a packet that arrives now will wait, in ns, if the queue's owner knows; otherwise
+    /// Expected wait, in ns, of a packet that arrives now; 0 if the queue's owner does not know it.
+    /// Only [`DelaySource::View`](super::DelaySource::View) reads it, and only at arrivals.
     /// 0. Only [`DelaySource::View`](super::DelaySource::View) reads it, and only at arrivals.
     pub delay_ns: u64,
 }

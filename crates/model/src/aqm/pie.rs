@@ -37,33 +37,33 @@ pub enum DelaySource {
 /// Parameters of [`Pie`]. The defaults are those of RFC 8033.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PieSpec {
-    /// The delay to hold, in ns; 15 ms.
+    /// The delay to hold, in ns; default 15 ms.
     pub target_ns: u64,
-    /// The update period in ns; 15 ms.
+    /// The update period in ns; default 15 ms.
     pub update_ns: u64,
-    /// Gain on the distance from the target, per second of delay; 0.125.
+    /// Gain on the distance from the target, per second of delay; default 0.125.
     pub alpha: f64,
-    /// Gain on the change of the delay, per second of delay; 1.25.
+    /// Gain on the change of the delay, per second of delay; default 1.25.
     pub beta: f64,
     /// Duration for which no packet is dropped after a burst starts in an empty queue, in ns; 150
     /// ms.
     pub max_burst_ns: u64,
-    /// Mark ECN-capable packets instead of dropping them; false.
+    /// Mark ECN-capable packets instead of dropping them; default false.
     pub ecn: bool,
-    /// Probability above which ECN-capable packets are dropped as well; 0.1.
+    /// Probability above which ECN-capable packets are dropped as well; default 0.1.
     pub max_ecn_p: f64,
     /// Limit each increase of the probability to 0.02 per period while the probability is at least
-    /// 0.1 (section 5.5); true.
+    /// 0.1 (section 5.5); default true.
     pub cap: bool,
-    /// Avoid random clusters of drops, and long gaps between them (section 5.4); true.
+    /// Avoid random clusters of drops, and long gaps between them (section 5.4); default true.
     pub derandomize: bool,
-    /// The source of the delay; the departure rate.
+    /// The source of the delay; default the departure rate.
     pub delay_from: DelaySource,
     /// Typical length of a packet in bytes; 1000. No packet is dropped from a queue of at most two
     /// packets of this length.
     pub mean_len: u32,
     /// Stay inactive until the queue holds this many bytes, and become inactive again once delay
-    /// and probability are zero (section 5.7); 0: always active.
+    /// and probability are zero (section 5.7); default 0: always active.
     pub wake_bytes: u64,
 }
 
@@ -165,7 +165,7 @@ impl Pie {
         Ok(())
     }
 
-    /// The parameters.
+    /// Returns the parameters in force: those of `new`, or of the last successful `retune`.
     #[must_use]
     pub const fn spec(&self) -> &PieSpec {
         &self.spec

@@ -30,27 +30,27 @@ pub enum RedUnit {
 /// Parameters of [`Red`]. Thresholds are in `unit`s.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RedSpec {
-    /// The unit of the thresholds and the average; packets.
+    /// The unit of the thresholds and the average; default packets.
     pub unit: RedUnit,
     /// Average queue length above which packets may be dropped or marked; default 5.
     pub min: f64,
-    /// Average at which the probability is `max_p`; 15.
+    /// Average at which the probability is `max_p`; default 15.
     pub max: f64,
-    /// Probability at `max`; 0.1.
+    /// Probability at `max`; default 0.1.
     pub max_p: f64,
-    /// Weight of the newest queue length in the average; 0.002.
+    /// Weight of the newest queue length in the average; default 0.002.
     pub weight: f64,
     /// GRED: between `max` and twice `max` the probability grows from `max_p` to 1, instead of
-    /// jumping to 1 at `max`; true.
+    /// jumping to 1 at `max`; default true.
     pub gentle: bool,
-    /// Keep at least 1/p packets between two hits, as ns-2 does; false.
+    /// Keep at least 1/p packets between two hits, as ns-2 does; default false.
     pub wait: bool,
-    /// Mark ECN-capable packets instead of dropping them; false.
+    /// Mark ECN-capable packets instead of dropping them; default false.
     pub ecn: bool,
     /// Also drop ECN-capable packets while the probability of a hit is 1 (RFC 3168, section 7);
     /// true.
     pub hard_drop: bool,
-    /// Byte mode: multiply the probability by packet length / `mean_len`; false.
+    /// Byte mode: multiply the probability by packet length / `mean_len`; default false.
     pub by_length: bool,
     /// Usual length of a packet in bytes; 500. Used only by `by_length`.
     pub mean_len: u32,
@@ -133,13 +133,13 @@ impl Red {
         Ok(())
     }
 
-    /// The parameters.
+    /// Returns the parameters in force: those of `new`, or of the last successful `retune`.
     #[must_use]
     pub const fn spec(&self) -> &RedSpec {
         &self.spec
     }
 
-    /// The average queue length, in units of [`RedSpec::unit`].
+    /// Returns the average queue length, in units of [`RedSpec::unit`].
     #[must_use]
     pub const fn average(&self) -> f64 {
         self.average

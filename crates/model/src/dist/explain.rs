@@ -35,8 +35,9 @@ impl Dist {
         self.moments().0
     }
 
-    /// The requested mean, in ns, before truncation at 0 or to a range. `None` if the constructor
-    /// takes no mean.
+    /// The mean, in ns, that the user asked for, before truncation at 0 or to a range. `None` for a
+    /// constant, a uniform distribution, samples and a distribution given by points, and for Pareto
+    /// and Weibull, which are requested by scale and shape.
     ///
     /// ```
     /// use slipring_model::Dist;

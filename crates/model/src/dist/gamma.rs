@@ -13,8 +13,8 @@ pub(super) fn above(a: f64, x: f64) -> f64 {
     if x < a + 1.0 { 1.0 - series(a, x) } else { fraction(a, x) }
 }
 
-/// The value, for shape `a`, for which the probability on the side given by `tail` is the
-/// probability in `tail`.
+/// The quantile for shape `a`: the value with the probability of `tail` below it (`Tail::Low`) or
+/// above it (`Tail::High`).
 ///
 /// Uses Newton's method on the logarithm of the tail as a function of the logarithm of the value.
 /// Both tails are concave in these coordinates, so the method converges from any start. A bracket
@@ -41,8 +41,8 @@ pub(super) fn quantile(a: f64, tail: Tail) -> f64 {
     libm::exp(t)
 }
 
-/// Returns the logarithm of the ratio of the probability at `x` to the one in `tail`, with the sign
-/// chosen so that it grows with `x`, and its slope over ln `x`.
+/// Returns the logarithm of a ratio, and its slope over ln `x`. The ratio is the probability at `x`
+/// to the probability in `tail`; the sign of the logarithm is chosen so that it grows with `x`.
 fn log_tail(a: f64, x: f64, tail: Tail) -> (f64, f64) {
     let weight = power(a, x);
     match tail {

@@ -8,9 +8,9 @@ use crate::ParameterError;
 /// as 2⁻⁶⁴ is as accurate near the greatest values as near the smallest.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Tail {
-    /// The probability of a value below the one in question.
+    /// The probability of all values below this one.
     Low(f64),
-    /// The probability of a value above the one in question.
+    /// The probability of all values above this one.
     High(f64),
 }
 
@@ -83,8 +83,8 @@ impl Law {
         }
     }
 
-    /// The value for which the probability on the side given by `tail` is the probability in
-    /// `tail`.
+    /// The quantile: the value with the probability of `tail` below it (`Tail::Low`) or above it
+    /// (`Tail::High`).
     fn quantile(&self, tail: Tail) -> f64 {
         let hazard = match tail {
             Tail::Low(p) => -libm::log1p(-p),
@@ -100,7 +100,8 @@ impl Law {
         }
     }
 
-    /// The requested mean; `None` for laws that have no mean among their parameters.
+    /// The mean that the user asked for, before truncation; `None` for Pareto and Weibull, which
+    /// are requested by scale and shape.
     pub(super) fn requested_mean(&self) -> Option<f64> {
         match *self {
             Self::Normal { mean, .. } | Self::Exponential { mean } => Some(mean),
@@ -152,8 +153,8 @@ impl TruncatedLaw {
         Ok(Self { law, low, high, cut_below, cut_above, mass })
     }
 
-    /// The value for which the probability on the side given by `tail` is the probability in
-    /// `tail`.
+    /// The quantile: the value with the probability of `tail` below it (`Tail::Low`) or above it
+    /// (`Tail::High`).
     pub(super) fn quantile(&self, tail: Tail) -> f64 {
         let (p, q) = match tail {
             Tail::Low(p) => (p, 1.0 - p),

@@ -24,7 +24,7 @@ impl Dist {
     /// Every nanosecond from `min_ns` to `max_ns` equally likely.
     ///
     /// # Errors
-    /// If `min_ns` is beyond `max_ns`.
+    /// [`ParameterError`] if `min_ns` is greater than `max_ns`.
     pub fn uniform(min_ns: u64, max_ns: u64) -> DistResult {
         let ordered = min_ns <= max_ns;
         ParameterError::unless(ordered, "max", "no less than min", max_ns as f64)?;
@@ -56,7 +56,7 @@ impl Dist {
     /// above `x`. The mean is finite if the shape is above 1, the deviation if it is above 2.
     ///
     /// # Errors
-    /// If `scale_ns` is not positive or `shape` is outside 0.1 to 1,000,000.
+    /// [`ParameterError`] if `scale_ns` is not positive, or `shape` is outside 0.1 to 1,000,000.
     pub fn pareto(scale_ns: f64, shape: f64) -> DistResult {
         let scale = positive_time("scale", scale_ns)?;
         law(Law::Pareto { scale, shape: shape_of(shape)? }, 0)
@@ -77,7 +77,7 @@ impl Dist {
     /// The gamma distribution: mean `shape * scale_ns`, variance `shape * scale_ns²`.
     ///
     /// # Errors
-    /// If `shape` is outside 0.1 to 1,000,000 or `scale_ns` is not positive.
+    /// [`ParameterError`] if `shape` is outside 0.1 to 1,000,000, or `scale_ns` is not positive.
     pub fn gamma(shape: f64, scale_ns: f64) -> DistResult {
         law(Law::Gamma { shape: shape_of(shape)?, scale: positive_time("scale", scale_ns)? }, 0)
     }
@@ -85,7 +85,7 @@ impl Dist {
     /// The Weibull distribution, with a probability of `exp(-(x / scale_ns)^shape)` above `x`.
     ///
     /// # Errors
-    /// If `shape` is outside 0.1 to 1,000,000 or `scale_ns` is not positive.
+    /// [`ParameterError`] if `shape` is outside 0.1 to 1,000,000, or `scale_ns` is not positive.
     pub fn weibull(shape: f64, scale_ns: f64) -> DistResult {
         law(Law::Weibull { shape: shape_of(shape)?, scale: positive_time("scale", scale_ns)? }, 0)
     }

@@ -14,9 +14,9 @@ pub(crate) fn density(z: f64) -> f64 {
     INV_SQRT_TAU * libm::exp(-0.5 * z * z)
 }
 
-/// The value for which the probability on the side given by `tail` is the probability in `tail`.
-/// Uses rational approximations with a relative error near 1e-16 (M. Wichura, algorithm AS 241,
-/// Applied Statistics 37, 1988).
+/// The quantile: the value with the probability of `tail` below it (`Tail::Low`) or above it
+/// (`Tail::High`). Uses rational approximations with a relative error near 1e-16 (M. Wichura,
+/// algorithm AS 241, Applied Statistics 37, 1988).
 pub(crate) fn quantile(tail: Tail) -> f64 {
     let (p, sign) = match tail {
         Tail::Low(p) => (p, 1.0),

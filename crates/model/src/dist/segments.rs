@@ -26,7 +26,8 @@ pub(super) struct CdfSegments {
     pub(super) points: Box<[CdfPoint]>,
     /// For each segment, its last draw, of 2⁶⁴ draws.
     ends: Box<[u64]>,
-    /// Nanoseconds per unit of probability in each segment; 0 where the probability does not rise.
+    /// Nanoseconds per unit of probability in each segment; 0 in a segment over which the
+    /// probability does not rise.
     slopes: Box<[f64]>,
     guide: Box<[u32]>,
 }
@@ -75,7 +76,8 @@ impl CdfSegments {
         (from.ns + self.slopes[segment] * (p - from.p)).clamp(from.ns, to.ns)
     }
 
-    /// The probability of a value below `ns`, or, if `with` is true, of at most `ns`.
+    /// The probability of a value below `ns` if `with` is false, of a value of at most `ns` if it
+    /// is true.
     fn below(&self, ns: f64, with: bool) -> f64 {
         let next = self.points.partition_point(|point| point.ns < ns || (with && point.ns == ns));
         match (next.checked_sub(1), self.points.get(next)) {

@@ -29,7 +29,8 @@ pub fn rate_steps(text: &str) -> Result<Vec<TraceStep>, FormatError> {
 /// Reads rows of `time,delay` and returns delays in ns.
 ///
 /// # Errors
-/// Like [`rate_steps`], for delays.
+/// Returns an error if a row is not a time and a delay, a unit is missing, or times do not increase
+/// from row to row.
 pub fn delay_steps(text: &str) -> Result<Vec<TraceStep>, FormatError> {
     steps(text, ColumnQuantity::Time)
 }

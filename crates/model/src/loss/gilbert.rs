@@ -17,8 +17,8 @@ use crate::{Chance, Stream};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GilbertElliott {
-    /// Probabilities of leaving the good state, then of leaving the bad state; `lose` likewise for
-    /// losing a packet.
+    /// Probability of leaving the good state, then of leaving the bad state. `lose` has the
+    /// probability of losing a packet in each of them, in the same order.
     leave: [Chance; 2],
     lose: [Chance; 2],
     bad: bool,

@@ -41,7 +41,8 @@ pub trait CallerMemory {
         Err(Errno::BADF)
     }
 
-    /// Returns the handle that can cancel the call, if the call can be cancelled.
+    /// Returns the handle with which another thread can cancel this call; `None` if the call cannot
+    /// be cancelled.
     fn cancel(&self) -> Option<Arc<Cancel>> {
         None
     }

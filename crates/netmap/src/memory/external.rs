@@ -36,7 +36,7 @@ pub struct SharedPages {
     pub identity: (u64, u64),
     /// Offset of the first page's byte range in the file, in bytes.
     pub offset: u64,
-    /// Page size in bytes; larger than usual for huge pages.
+    /// Page size of the memory in bytes: 4096, or more if the program uses huge pages.
     pub page: u64,
 }
 
@@ -50,7 +50,7 @@ impl SharedPages {
     /// first byte in it.
     ///
     /// # Errors
-    /// [`Errno::NOMEM`].
+    /// [`Errno::NOMEM`] if the pages cannot be mapped.
     pub(crate) fn map_around(&self, len: u64) -> Result<(RevocableMapping, usize), Errno> {
         let first = self.offset % self.page;
         let whole = (first + len).next_multiple_of(self.page) as usize;
@@ -61,7 +61,8 @@ impl SharedPages {
     /// Maps `len` bytes from the first one on.
     ///
     /// # Errors
-    /// [`Errno::INVAL`]: the range does not begin at a page boundary. [`Errno::NOMEM`].
+    /// [`Errno::INVAL`] if the range does not begin at a page boundary; [`Errno::NOMEM`] if it
+    /// cannot be mapped.
     pub(crate) fn map(&self, len: u64) -> Result<RevocableMapping, Errno> {
         let whole = len.checked_next_multiple_of(self.page).ok_or(Errno::INVAL)?;
         if !self.offset.is_multiple_of(self.page) {
@@ -79,7 +80,7 @@ pub(crate) struct ExternalPages {
     offset: u64,
 }
 
-/// How an option divides the pages.
+/// How the option EXTMEM divides the pages into interfaces, rings and buffers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ExtmemLayout {
     pub(crate) len: u64,
@@ -88,8 +89,8 @@ pub(crate) struct ExtmemLayout {
 }
 
 impl ExtmemLayout {
-    /// Reads the sizes from the option; a 0 selects the size for private memories from the
-    /// parameters.
+    /// Reads the sizes from the option. For a size that is 0, takes the size of private memories
+    /// from the parameters.
     ///
     /// # Errors
     /// [`Errno::INVAL`]: no pages, or an invalid size or number of objects.

@@ -20,7 +20,8 @@ use slipring_ring::{Geometry, PersistentWords, Region};
 use crate::types::lock::lock;
 
 const PAGE_BYTES: u64 = 4096;
-/// Bytes of each part of the file.
+/// Bytes of each part of the file. The parts are the two areas for states, and the persistent
+/// words.
 const PART_BYTES: u64 = 1 << 30;
 const STATE_OFFSETS: [u64; 2] = [PART_BYTES, 2 * PART_BYTES];
 const FILE_BYTES: u64 = 3 * PART_BYTES;
@@ -32,13 +33,13 @@ const MAGIC: u64 = u64::from_le_bytes(*b"ledger 1");
 #[derive(Debug)]
 pub(crate) struct Ledger {
     file: Arc<OwnedFd>,
-    /// The sequence number of the last state written.
+    /// The sequence number of the state that was written last.
     last: Mutex<u64>,
     front_words: PersistentWords,
     words: Arc<Region>,
 }
 
-/// Marks a state as complete.
+/// The head of an area: marks the state in that area as complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct LedgerHead {
     number: u64,
@@ -95,7 +96,7 @@ impl Ledger {
         Some((ledger, state))
     }
 
-    /// Whether no state was ever written to the file.
+    /// Returns whether no state was ever written to the file.
     pub(crate) fn is_blank(file: &OwnedFd) -> bool {
         let mut heads = [0; 2 * HEAD_STRIDE_BYTES as usize];
         let read = rustix::io::pread(file, &mut heads, 0);
@@ -124,7 +125,8 @@ impl Ledger {
         &self.words
     }
 
-    /// Returns one of the words that belong to the front.
+    /// Returns word `i` of those that are reserved for the front, which passes programs' calls to
+    /// this crate.
     pub(crate) fn front_word(&self, i: usize) -> &AtomicU64 {
         self.front_words.word(0, i as u64)
     }
@@ -140,8 +142,8 @@ impl Ledger {
         let head = LedgerHead::for_state(*last, if fits { state } else { &[] });
         if self.write_at(&head.bytes(), which as u64 * HEAD_STRIDE_BYTES).is_err() || !fits {
             for which in 0..STATE_OFFSETS.len() as u64 {
-                // This write cannot run out of memory, because the page with the heads already
-                // exists.
+                // This write cannot fail for lack of memory, because the page with the heads
+                // already exists.
                 let _ = self.write_at(&[0xff; 40], which * HEAD_STRIDE_BYTES);
             }
         }

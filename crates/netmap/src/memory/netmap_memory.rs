@@ -73,8 +73,8 @@ impl NetmapMemory {
         &self.objects
     }
 
-    /// Returns `nr_memsize`: bytes to map, from the file's start to the end of this memory. For an
-    /// external memory: the size of that memory.
+    /// Returns `nr_memsize`: the bytes to map, from the file's start to the end of this memory. For
+    /// an external memory, returns the size of that memory instead.
     #[must_use]
     pub fn map_len(&self) -> u64 {
         let end = self.region.file_offset() + self.region.size();

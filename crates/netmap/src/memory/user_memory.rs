@@ -41,7 +41,7 @@ pub struct UserMemory {
     memories: Mutex<HashMap<u16, Weak<NetmapMemory>>>,
 }
 
-/// Allocated ranges of the file: length by start.
+/// The allocated ranges of the file: the length of each range, by its start.
 #[derive(Debug)]
 struct FileSpace {
     allocated: BTreeMap<u64, u64>,
@@ -92,7 +92,7 @@ impl UserMemory {
     /// Creates an empty sparse file, sealed against growing and shrinking.
     ///
     /// # Errors
-    /// The kernel's error.
+    /// The kernel's error, if the file cannot be created or sealed.
     pub(crate) fn new(uid: u32, parameters: &Arc<Parameters>) -> Result<Self, Errno> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = rustix::fs::memfd_create("slipring-domain", flags)?;
@@ -102,7 +102,8 @@ impl UserMemory {
         Self::with_file(uid, file, parameters)
     }
 
-    /// Adopts a file. Its memories are resumed one by one ([`Self::resume_memory`]).
+    /// Adopts the memory file of a previous process. Its memories are restored one by one with
+    /// [`Self::resume_memory`].
     pub(crate) fn with_file(
         uid: u32,
         file: OwnedFd,
@@ -119,8 +120,8 @@ impl UserMemory {
         })
     }
 
-    /// Keeps all memories allocated until this process ends, even if files are closed in the
-    /// meantime. So programs that outlive the daemon can still read the memory that they have
+    /// Keeps all memories allocated until this process ends, even if programs close their files
+    /// before that. So programs that outlive the daemon can still read the memory that they have
     /// mapped.
     pub fn keep_memory_mapped(&self) {
         let memories = lock(&self.memories);
@@ -154,7 +155,8 @@ impl UserMemory {
     /// when its last user releases it.
     ///
     /// # Errors
-    /// [`Errno::INVAL`]: no memory has this number. [`Errno::NOMEM`].
+    /// [`Errno::INVAL`] if no memory has this number; [`Errno::NOMEM`] if the global memory cannot
+    /// be created.
     pub fn memory(&self, id: u16) -> Result<Arc<NetmapMemory>, Errno> {
         let mut memories = lock(&self.memories);
         match memories.get(&id).and_then(Weak::upgrade) {
@@ -171,7 +173,7 @@ impl UserMemory {
     /// Creates a private memory for one port or a family of ports.
     ///
     /// # Errors
-    /// [`Errno::NOMEM`].
+    /// [`Errno::NOMEM`] if the user's file has no space left.
     pub fn private_memory(&self, room: MemoryNeeds) -> Result<Arc<NetmapMemory>, Errno> {
         let mut memories = lock(&self.memories);
         let id = free_id(&mut memories)?;
@@ -184,8 +186,8 @@ impl UserMemory {
         self.make(&mut memories, id, geometry, self.parameters.private_pools())
     }
 
-    /// Returns the external memory in a program's pages: the existing memory if these pages are
-    /// still in use as one, otherwise a new memory.
+    /// Returns the external memory in a program's pages. If a memory in exactly these pages is
+    /// still in use, returns that memory; otherwise creates a new one.
     ///
     /// # Errors
     /// [`Errno::INVAL`]: partial pages. [`Errno::NOMEM`]: too few pages for these sizes.
@@ -212,7 +214,7 @@ impl UserMemory {
     /// Returns the global memory if it has enough space, otherwise a private one.
     ///
     /// # Errors
-    /// [`Errno::NOMEM`].
+    /// [`Errno::NOMEM`] if neither the global memory nor the user's file has enough space.
     pub fn memory_with(&self, room: MemoryNeeds) -> Result<Arc<NetmapMemory>, Errno> {
         let global = self.memory(GLOBAL_MEM_ID)?;
         if global.region.free_bufs() >= room.bufs {
@@ -221,10 +223,11 @@ impl UserMemory {
         self.private_memory(room)
     }
 
-    /// Returns how many spare buffers a memory may have, each of which takes its size and
-    /// `overhead` bytes. Untouched buffers cost only address space. They take 1/16 of the space
-    /// that is free within half of the file, or within 2 GiB if the file exceeds the 4 GiB that
-    /// legacy requests can address. So the number is 0 once memories occupy that half.
+    /// Returns how many spare buffers a memory may have, if each takes its own size and `overhead`
+    /// bytes. Spare buffers get 1/16 of the free space, because untouched buffers cost only address
+    /// space. Free space is counted within half of the file, or within 2 GiB if the file exceeds
+    /// the 4 GiB that legacy requests can address. So the result is 0 once memories occupy that
+    /// half.
     pub(crate) fn spare_bufs(&self, overhead: u64) -> u32 {
         let buf_size = self.parameters.private_geometry().buf_size;
         let space = lock(&self.space);
@@ -238,7 +241,7 @@ impl UserMemory {
         lock(&self.memories).values().filter_map(Weak::upgrade).collect()
     }
 
-    /// Restores a memory of the previous process at its offset `at`.
+    /// Restores a memory of the previous process at its offset `at` in the file.
     pub(crate) fn resume_memory(
         &self,
         id: u16,

@@ -33,7 +33,7 @@ impl NicVanishedHandler for AttachmentCleanup {
             self.provider
                 .notify(&AdapterEvent::InterfaceGone { uid: domain.uid(), port: key.1.clone() });
         }
-        // This waits for the attachment's other workers to end.
+        // Dropping the attachment waits for the end of its other workers.
         drop(gone);
     }
 }

@@ -13,18 +13,18 @@ use crate::types::port_name::PortKind;
 /// A port that a program has bound and that can be monitored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BoundPort {
-    /// Inode number of the network namespace of its name.
+    /// Inode number of the network namespace in which the port was opened.
     pub netns: u64,
     /// The port's name in requests: `eth0`, `x{1`, `vale0:a`.
     pub name: String,
     /// The kind of port.
     pub kind: PortKind,
-    /// The port's packet counters, if the port counts here.
+    /// The port's packet counters; `None` if the port does not count its packets.
     pub counters: Option<AdapterCounters>,
 }
 
 impl Domain {
-    /// Returns all bound ports, by name.
+    /// Returns all bound ports, sorted by network namespace and name.
     #[must_use]
     pub fn bound_ports(&self) -> Vec<BoundPort> {
         let (named, pipes, persistent) = {

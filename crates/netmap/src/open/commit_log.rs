@@ -23,8 +23,8 @@ pub trait FdStore: Send + Sync + Debug {
 
 /// An open file that can be saved for a successor process.
 pub(crate) trait PersistentOpen: Send + Sync + Debug {
-    /// Returns the saved form; `ports` assigns an index to the port that the file has bound. `None`
-    /// if the file ends with this process.
+    /// Returns the saved form of the open file. `ports` assigns an index to the port that the file
+    /// has bound. `None` if the file is not to be kept for the successor process.
     fn state(&self, ports: &mut dyn SavedPortIndex) -> Option<OpenState>;
 }
 
@@ -34,17 +34,17 @@ pub(crate) struct CommitLog {
     uid: u32,
     store: Option<Arc<dyn FdStore>>,
     pub(crate) lock: Arc<CommitLock>,
-    /// Open files by the front's number.
+    /// Open files, by the numbers under which the front knows them.
     files: Mutex<BTreeMap<u64, Arc<dyn PersistentOpen>>>,
 }
 
 impl CommitLog {
-    /// Whether a successor process may take over.
+    /// Returns whether the state is saved, so that a successor process can take over.
     pub(crate) fn has_store(&self) -> bool {
         self.store.is_some()
     }
 
-    /// Stores both files, if there is a store.
+    /// Puts the memory file and the ledger into the store, if there is a store.
     pub(crate) fn store_files(&self, memory: BorrowedFd<'_>, ledger: &Ledger) {
         if let Some(store) = &self.store {
             store.store(&memory_name(self.uid), memory);

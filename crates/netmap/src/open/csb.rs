@@ -9,9 +9,9 @@
 //! Index `k` counts the bound rings: tx rings first, then rx rings.
 //!
 //! Blocks in memory that others can map are mapped here too. Blocks in private memory are read and
-//! written through the caller's memory. Each side writes its two indices in one order, and reads
-//! the two indices of the other side in the opposite order. So it never sees the index written
-//! second without the index written first.
+//! written through the caller's memory. Each side writes its two indices in a fixed order. The
+//! other side reads them in the opposite order, so it never sees the index written second without
+//! the index written first.
 
 #[cfg(test)]
 mod models;
@@ -56,7 +56,8 @@ impl CsbBlocks {
                 let (lent, first) = pages.map_around(len as u64)?;
                 Ok(Self::Shared { lent, first })
             }
-            // If a block is not mapped at all, the later write to it fails.
+            // If this memory is not mapped in the program at all, the later write to the block
+            // fails.
             Err(Errno::OPNOTSUPP | Errno::FAULT) => Ok(Self::Private { addr }),
             Err(error) => Err(error),
         }
@@ -77,7 +78,7 @@ impl CsbBlocks {
         caller: &mut dyn CallerMemory,
     ) -> Result<(), Errno> {
         match self {
-            // Release: a thread that reads this word also sees what was done to the ring before.
+            // Release: a thread that reads this word also sees the earlier changes to the ring.
             Self::Shared { lent, first } => {
                 lent.word(first + at).store(value, Ordering::Release);
                 Ok(())
@@ -173,7 +174,7 @@ impl Csb {
     }
 }
 
-/// The blocks of one ring, accessed like the file's.
+/// The blocks of one ring, accessed through the enclosing [`Csb`].
 struct RingBlocks<'c> {
     csb: &'c Csb,
     first: usize,

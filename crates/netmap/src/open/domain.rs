@@ -41,16 +41,16 @@ impl Domain {
     /// Creates a domain without memories. Its file is sparse and can neither grow nor shrink.
     ///
     /// # Errors
-    /// The kernel's error.
+    /// The kernel's error, if the memory file or the ledger cannot be created.
     pub fn new(uid: u32, params: MemoryParams) -> Result<Arc<Self>, Errno> {
         Self::sharing(uid, &Parameters::new(&params), None)
     }
 
-    /// Like [`Self::new`], with parameters that are shared and can change. If there is a store, the
-    /// domain is kept there for the successor process.
+    /// Like [`Self::new`], but the parameters are shared with other domains and can change later.
+    /// If there is a store, it keeps the domain for the successor process.
     ///
     /// # Errors
-    /// The kernel's error.
+    /// The kernel's error, if the memory file or the ledger cannot be created.
     pub fn sharing(
         uid: u32,
         parameters: &Arc<Parameters>,
@@ -79,7 +79,8 @@ impl Domain {
         Arc::new(Self { memory, names, loop_fds, ledger, commit_log })
     }
 
-    /// Returns network namespace and name of each persistent port, by name.
+    /// Returns the inode number of the network namespace and the name of each persistent port,
+    /// sorted by name.
     #[must_use]
     pub fn persistent_ports(&self) -> Vec<(u64, String)> {
         let ports = lock(&self.names).switches.all_persistent();

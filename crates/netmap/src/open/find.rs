@@ -79,7 +79,7 @@ impl AdapterRequest<'_> {
         Ok(DetachedAdapter::new(self.name.to_owned(), shape, memory.clone()))
     }
 
-    /// Creates a monitor of the port with this name, which a program must have bound.
+    /// Creates a monitor of the port with this name. A program must have bound that port.
     fn monitor(&self, provider: &dyn Provider) -> Result<Arc<dyn Adapter>, Errno> {
         let names = lock(&self.domain.names);
         let Some(port) = self.find_alive(&names) else {

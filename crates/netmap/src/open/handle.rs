@@ -42,7 +42,8 @@ pub struct Netmap {
 #[derive(Debug)]
 pub struct OpenHandle {
     file: Arc<OpenFile>,
-    /// The last field: when it is dropped, the file has already released all that it held.
+    /// Must be the last field: when it is dropped, the other fields have already released all that
+    /// the file held.
     end: Option<OpenFileEnd>,
 }
 
@@ -65,10 +66,11 @@ pub struct OpenFile {
     pub(crate) persisted: Option<PersistedOpen>,
 }
 
-/// Identifies an open file to the front, by numbers that are never reused.
+/// Identifies an open file by two numbers of the front (the code that passes programs' calls to
+/// this crate). They are never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenId {
-    /// The front's number for the file.
+    /// The number by which the front knows the open file.
     pub handle: u64,
     /// The number of the call that opened the file.
     pub call: u64,
@@ -92,7 +94,7 @@ impl std::ops::Deref for OpenHandle {
     }
 }
 
-/// Commits the domain's state, on drop, after the file has released everything.
+/// Commits the domain's state when it is dropped, which is after the file has released everything.
 #[derive(Debug)]
 struct OpenFileEnd {
     domain: Arc<Domain>,
@@ -134,7 +136,7 @@ impl Drop for OpenFileEnd {
 }
 
 impl Netmap {
-    /// Creates a netmap whose NICs and other external ports come from `provider`.
+    /// Creates the state for one daemon; NICs and other external ports come from `provider`.
     #[must_use]
     pub fn new(provider: Box<dyn Provider>) -> Self {
         Self::with_provider(provider.into())
@@ -145,7 +147,7 @@ impl Netmap {
         Self { provider, ticker: Arc::default(), kick_dispatcher, pending_sockets }
     }
 
-    /// Creates another netmap with the same provider.
+    /// Creates another [`Netmap`] with the same provider, and with no other state in common.
     #[must_use]
     pub fn sibling(&self) -> Self {
         Self::with_provider(self.provider.clone())
@@ -157,10 +159,11 @@ impl Netmap {
         self.new_file(domain, opener, notify, None)
     }
 
-    /// Like [`Self::open`], but saves the file for a successor process if the domain has a store.
+    /// Like [`Self::open`], but the file continues in a successor process if the domain has a
+    /// store.
     ///
     /// # Errors
-    /// [`Errno::NFILE`]: there is no space to save it.
+    /// [`Errno::NFILE`] if the ledger has no space to save the file.
     pub fn open_persistent(
         &self,
         domain: Arc<Domain>,
@@ -204,25 +207,28 @@ impl Netmap {
         OpenHandle { file, end }
     }
 
-    /// Sends delayed notifications until [`Self::stop`]; a front runs this in a separate thread.
+    /// Sends delayed notifications until [`Self::stop`] is called. A front runs this in a separate
+    /// thread.
     pub fn run_ticker(&self) {
         self.ticker.run();
     }
 
-    /// Ends [`Self::run_ticker`].
+    /// Makes [`Self::run_ticker`] return.
     pub fn stop(&self) {
         self.ticker.stop();
     }
 }
 
 impl OpenHandle {
-    /// Returns the front's number and the number of the opening call, if the file is persistent.
+    /// Returns the numbers that identify the file in a successor process; `None` if the file ends
+    /// with this process.
     #[must_use]
     pub fn open_id(&self) -> Option<OpenId> {
         self.persisted.as_ref().map(|kept| kept.open_id)
     }
 
-    /// Wakes a poller of the previous process, for any event that it waits for.
+    /// Wakes the programs that were polling the file when the previous process ended, whatever they
+    /// wait for.
     pub fn wake_earlier_pollers(&self) {
         let handle = self.persisted.as_ref().map_or(0, |kept| kept.words.word(0, 0).load(Relaxed));
         if handle != 0 {
@@ -230,7 +236,7 @@ impl OpenHandle {
         }
     }
 
-    /// Returns the user ID of its domain.
+    /// Returns the user ID of the file's domain.
     #[must_use]
     pub fn uid(&self) -> u32 {
         self.domain.uid()
@@ -245,25 +251,25 @@ impl OpenHandle {
     /// Returns the file that the user's programs map, and its size in bytes.
     ///
     /// # Errors
-    /// The kernel's error, if no descriptors are left.
+    /// The kernel's error, if this process has no descriptors left.
     pub fn memory(&self) -> Result<(OwnedFd, u64), Errno> {
         let file = rustix::io::fcntl_dupfd_cloexec(self.domain.file(), 0)?;
         let bytes = rustix::fs::fstat(&file)?.st_size as u64;
         Ok((file, bytes))
     }
 
-    /// Whether a tx sync or poll first has to fetch frames from the program's memory
-    /// ([`Self::fetch_indirect`]). A thread that must not wait for a program should not fetch them.
+    /// Returns whether a tx sync or poll first has to fetch frames from the program's memory with
+    /// [`Self::fetch_indirect`]. Only a thread that may wait for a program should fetch them.
     #[must_use]
     pub fn has_indirect(&self) -> bool {
         let Some(binding) = self.bound.get() else { return false };
         binding.rings[TxRx::Tx as usize].clone().any(|i| binding.port.has_indirect(i))
     }
 
-    /// Fetches frames that are queued only by address (`NS_INDIRECT`).
+    /// Fetches frames that the program has queued only by their address (`NS_INDIRECT`).
     ///
     /// # Errors
-    /// The port's error.
+    /// The error of the port's `fetch_indirect`.
     pub fn fetch_indirect(&self, caller: &mut dyn CallerMemory) -> Result<(), Errno> {
         let Some(binding) = self.bound.get() else { return Ok(()) };
         let rings = binding.rings[TxRx::Tx as usize].clone();
@@ -271,7 +277,7 @@ impl OpenHandle {
         indirect.try_for_each(|i| binding.port.fetch_indirect(i, caller))
     }
 
-    /// `NIOCTXSYNC` and `NIOCRXSYNC`.
+    /// Handles `NIOCTXSYNC` and `NIOCRXSYNC`: syncs all bound rings of a direction.
     pub(crate) fn sync(&self, dir: TxRx) -> Result<i32, Errno> {
         let binding = self.bound.get().ok_or(Errno::NXIO)?;
         if self.csb.get().is_some() {
@@ -293,7 +299,8 @@ impl OpenHandle {
         Ok(0)
     }
 
-    /// Writes the time of the sync to the rx rings that ask for it.
+    /// Writes the current time to the bound rx rings: to all of them, or, with the parameter
+    /// `no_timestamp`, only to those with the flag `NR_TIMESTAMP`.
     pub(crate) fn write_timestamp(&self, binding: &Binding) {
         let always = !self.domain.params().no_timestamp;
         let mut now = None;

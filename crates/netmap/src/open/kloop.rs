@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use crate::types::cancel::KloopBell;
 use crate::types::lock::lock;
 
-/// Whether a loop of one open file runs.
+/// Records whether the sync loop of an open file runs, and whether it has to end.
 #[derive(Debug, Default)]
 pub(crate) struct Kloop {
     state: Mutex<KloopState>,
@@ -17,8 +17,8 @@ pub(crate) struct Kloop {
 #[derive(Debug, Default)]
 struct KloopState {
     running: Option<Arc<KloopBell>>,
-    /// Whether the end was requested. As in netmap, a stop without a running loop ends the next
-    /// loop at once, because the thread that starts the loop may be late.
+    /// Whether the end of a loop was requested. As in netmap, a stop while no loop runs ends the
+    /// next loop at once, because the thread that starts the loop may be late.
     stopping: bool,
 }
 
@@ -57,7 +57,7 @@ impl Kloop {
 pub(crate) struct RunningKloop<'k>(&'k Kloop);
 
 impl RunningKloop<'_> {
-    /// Whether the end of the loop was requested.
+    /// Returns whether the end of the loop was requested.
     pub(crate) fn is_stopping(&self) -> bool {
         self.0.lock().stopping
     }

@@ -20,7 +20,7 @@ pub(crate) struct AdapterNames {
 }
 
 impl AdapterNames {
-    /// Returns the ports that are found by name, and the pipes.
+    /// Returns the ports that are found by name, then the pipes.
     pub(crate) fn all(&self) -> (NamedAdapters<dyn Adapter>, NamedAdapters<Pipe>) {
         let ports = self.ports.iter().filter_map(|(key, one)| Some((key.clone(), one.upgrade()?)));
         let pipes = self.pipes.iter().filter_map(|(key, one)| Some((key.clone(), one.upgrade()?)));

@@ -21,7 +21,8 @@ impl PollEvents {
     pub const IN: Self = Self(0x001 | 0x040);
     /// `POLLOUT | POLLWRNORM`.
     pub const OUT: Self = Self(0x004 | 0x100);
-    /// `POLLERR`.
+    /// `POLLERR`: the file is not bound, its port no longer exists, or the indices of a ring were
+    /// invalid.
     pub const ERR: Self = Self(0x008);
 
     /// Whether any event is in both sets.
@@ -46,7 +47,8 @@ impl std::ops::BitOr for PollEvents {
 }
 
 impl OpenHandle {
-    /// Returns the events of `wanted` that are ready, and [`PollEvents::ERR`] after an error.
+    /// Returns the events of `wanted` that are ready. After an error, the result contains
+    /// [`PollEvents::ERR`].
     ///
     /// If no event is ready, waits up to `patience`, provided that recent waits of this file
     /// succeeded. With `arm`, the next change is reported to [`crate::Notify`] with that handle.
@@ -88,9 +90,10 @@ impl OpenHandle {
         if ready { events } else { self.recheck(binding, wanted) }
     }
 
-    /// Checks once more after arming. If a ring is busy, another thread is syncing it, and may have
-    /// begun too early to see a new frame or slot, or that this program waits; it then sends no
-    /// notification. So if nothing else is ready, a timer wakes the program soon.
+    /// Checks once more after arming. A ring may be busy because another thread is syncing it. That
+    /// thread may have begun too early to see a new frame, a new slot, or that this program waits,
+    /// and then it sends no notification. So if nothing else is ready, a timer wakes the program
+    /// soon.
     fn recheck(&self, binding: &Binding, wanted: PollEvents) -> PollEvents {
         let seen = self.sync_and_check(binding, wanted);
         if seen.busy && seen.events == PollEvents::default() {
@@ -131,7 +134,7 @@ impl OpenHandle {
 #[derive(Default)]
 struct PollState {
     events: PollEvents,
-    /// Another thread was syncing a ring.
+    /// Whether a ring was skipped because another thread was syncing it.
     busy: bool,
 }
 

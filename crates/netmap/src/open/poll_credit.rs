@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Decides whether a poll waits: polls wait while recent waits succeeded.
 #[derive(Debug)]
 pub(crate) struct PollCredit {
-    /// Recent hits and misses; polls wait while this is at most [`MAX_CREDIT`] and above 0.
+    /// State of the recent waits: from 1 to [`MAX_CREDIT`], polls wait; otherwise they do not.
     credit: AtomicU32,
 }
 
@@ -21,20 +21,20 @@ impl Default for PollCredit {
 }
 
 impl PollCredit {
-    /// Whether this poll should wait.
+    /// Returns whether this poll should wait for a moment if nothing is ready.
     pub(crate) fn should_wait(&self) -> bool {
         let credit = self.credit.load(Ordering::Relaxed);
         if credit > 0 && credit <= MAX_CREDIT {
             return true;
         }
-        // After the last miss the count starts at TRIAL + CREDIT. When it reaches CREDIT, it is set
-        // to 1, which allows one trial.
+        // After the last miss the count starts at `TRIAL_INTERVAL + MAX_CREDIT`. When it has fallen
+        // to `MAX_CREDIT`, it is set to 1, which allows one trial.
         let next = if credit == 0 { MAX_CREDIT + TRIAL_INTERVAL } else { credit - 1 };
         self.credit.store(if next == MAX_CREDIT { 1 } else { next }, Ordering::Relaxed);
         false
     }
 
-    /// Records whether a wait ended with events.
+    /// Records the result of a wait: `hit` is whether it ended with events.
     pub(crate) fn record(&self, hit: bool) {
         let credit = self.credit.load(Ordering::Relaxed);
         let next = if hit { MAX_CREDIT } else { credit.saturating_sub(1) };

@@ -24,17 +24,17 @@ pub trait Provider: Send + Sync + Debug {
     /// [`Errno::NXIO`]: no port has this name.
     fn find(&self, wanted: &AdapterRequest<'_>) -> Result<Arc<dyn Adapter>, Errno>;
 
-    /// Checks whether the opener may bind or create the named port, which is of this kind.
+    /// Checks whether the opener may bind or create the port with this name and kind.
     ///
     /// # Errors
-    /// The reason for the refusal.
+    /// The error that the request gets if the provider refuses it.
     fn admit(&self, _wanted: &AdapterRequest<'_>, _kind: PortKind) -> Result<(), Errno> {
         Ok(())
     }
 
-    /// Recreates a port that the previous process had from its provider; `None` if that is
-    /// impossible. A program that has the port bound may keep using it, whatever the current rules
-    /// are.
+    /// Recreates a port that came from the provider in the previous process; `None` if that is
+    /// impossible. A program that has the port bound may keep using it, even if the current access
+    /// rules would refuse a new bind.
     fn resume(&self, _left: &RecoveredPort<'_>) -> Option<Arc<dyn Adapter>> {
         None
     }
@@ -52,11 +52,11 @@ pub struct RecoveredPort<'l> {
     pub netns: Option<Arc<OwnedFd>>,
     /// The memory that contains its rings.
     pub memory: &'l Arc<NetmapMemory>,
-    /// Numbers of rings and slots of the port.
+    /// The port's numbers of rings and slots.
     pub shape: AdapterShape,
-    /// The existing rings in their current state, by [`crate::TxRx`]. Each slot that does not
-    /// belong to the program names a buffer. The rings stay allocated as long as one of these views
-    /// exists.
+    /// The existing rings in their current state, by [`crate::TxRx`]; `None` for rings that were
+    /// never created. Each slot that does not belong to the program names a buffer. The rings stay
+    /// allocated as long as one of these views exists.
     pub rings: [Vec<Option<RingView>>; 2],
 }
 
@@ -64,11 +64,11 @@ pub struct RecoveredPort<'l> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AdapterEvent {
-    /// An interface in a switch has vanished, and so has left the switch.
+    /// An interface that was attached to a switch has vanished; it is no longer in the switch.
     InterfaceGone {
         /// The user who owns the switch.
         uid: u32,
-        /// The name that the interface had there: `vale0:eth1`.
+        /// The name that the interface had in the switch: `vale0:eth1`.
         port: String,
     },
 }

@@ -22,7 +22,7 @@ pub struct SwitchInfo {
     pub netns: u64,
     /// The switch's name: `vale0`.
     pub name: String,
-    /// The switch's index in lists.
+    /// The number that lists show for the switch: its `nr_bridge_idx`.
     pub number: u16,
     /// The switch's settings.
     pub config: SwitchConfig,
@@ -48,7 +48,7 @@ pub struct SwitchPortInfo {
 }
 
 impl Domain {
-    /// Returns all switches that have a port.
+    /// Returns all switches that have at least one port.
     #[must_use]
     pub fn switches(&self) -> Vec<SwitchInfo> {
         let hubs: Vec<_> = {
@@ -72,11 +72,11 @@ impl Domain {
         infos.filter(|info| !info.ports.is_empty()).collect()
     }
 
-    /// Reads or changes the engine of the switch `name`; the closure also gets the time and the
-    /// names of the ports.
+    /// Reads or changes the switch `name`. The closure gets the forwarding engine, the time, and
+    /// the numbers and names of the ports.
     ///
     /// # Errors
-    /// [`Errno::NOENT`]: there is no such switch.
+    /// [`Errno::NOENT`] if no switch has this name.
     pub fn with_switch<T>(
         &self,
         netns: u64,
@@ -102,8 +102,8 @@ impl Domain {
         removed
     }
 
-    /// Detaches an interface or a persistent port from a switch, where it is called `name`
-    /// (`vale0:eth0`), even while it is polled. Returns the number that it had there.
+    /// Detaches an interface or a persistent port from a switch, even while it is polled. `name` is
+    /// its name there: `vale0:eth0`. Returns the number that it had in the switch.
     ///
     /// # Errors
     /// [`Errno::NXIO`]: nothing is attached under this name. [`Errno::INVAL`]: a program owns it,
@@ -141,20 +141,20 @@ impl Domain {
         {
             return persistent.detach().ok_or(Errno::NXIO);
         }
-        // A port that is not persistent exists as long as programs have it open, and cannot be
-        // detached.
+        // A port that is not persistent cannot be detached: it stays as long as programs have it
+        // open.
         Err(if names.port(key).is_some() { Errno::INVAL } else { Errno::NXIO })
     }
 
-    /// Whether anything in the domain outlives its openers: interfaces in switches, or persistent
-    /// ports.
+    /// Returns whether the domain has anything that exists without open files: interfaces in
+    /// switches, or persistent ports.
     #[must_use]
     pub fn is_lasting(&self) -> bool {
         lock(&self.names).switches.is_lasting()
     }
 }
 
-/// What happens to an interface that dedicated processors poll.
+/// What a detach does with an interface that dedicated processors poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PolledNic {
     /// The interface stays in its switch; the request is refused.

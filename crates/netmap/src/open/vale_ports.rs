@@ -21,9 +21,11 @@ const MAX_RINGS: u16 = 16;
 const SPARE_BUFS: u32 = 2048;
 /// The maximum number of extra buffers of a port; a request may be granted fewer than it asks for.
 const MAX_EXTRA_BUFS: u32 = 500_000;
-/// Bytes for interfaces' records, and for rings without buffers of their own.
+/// Bytes of a port's memory that are reserved for interface records and for the rings of later
+/// pipes and monitors.
 const SPARE_RING_BYTES: u64 = 256 << 10;
-/// Ring bytes for each spare buffer: a pipe has a slot for it at either end.
+/// Bytes of ring memory that are reserved for each spare buffer: a pipe has a slot for the buffer
+/// at either end.
 const RING_BYTES_PER_BUF: u64 = 40;
 impl AdapterRequest<'_> {
     /// Finds or creates a switch port. It is attached to the switch at its first bind.

@@ -1,8 +1,8 @@
 //! The trait that every kind of port implements: its rings as its openers see them.
 //!
-//! The trait covers what all kinds of ports do. Abilities of some kinds are separate traits,
-//! returned by an accessor (`as_…`). Methods of `dyn Adapter` give the default answer for ports
-//! without them.
+//! The trait covers what all kinds of ports do. The abilities of only some kinds are separate
+//! traits, and an accessor (`as_…`) returns the port as such a trait object. Methods of `dyn
+//! Adapter` give the default answer for ports without the ability.
 
 use std::fmt::Debug;
 use std::ops::Range;
@@ -35,7 +35,8 @@ pub trait Adapter: Send + Sync + Debug {
     fn shape(&self) -> AdapterShape;
 
     /// Creates the rings that a bind of `mode` (`NR_REG_*`) needs, if they do not exist. Called
-    /// before every bind. A port that is only queried for information need not take any resources.
+    /// before every bind. Until then the port need not take any resources, because some programs
+    /// only query it.
     ///
     /// # Errors
     /// The reason why the rings cannot be created.
@@ -43,33 +44,36 @@ pub trait Adapter: Send + Sync + Debug {
         Ok(())
     }
 
-    /// Returns ring `i` of a direction; `None` if there is no such ring, or before
+    /// Returns ring `i` of a direction; `None` if the port has no ring `i`, or before
     /// [`Self::activate`].
     fn ring(&self, dir: TxRx, i: usize) -> Option<&RingView>;
 
-    /// Sends from, or receives into, ring `i`. Never blocks; bounded by a ring's worth of work.
+    /// Sends from, or receives into, ring `i`. Never blocks: one call moves at most as many frames
+    /// as a ring has slots.
     fn sync(&self, dir: TxRx, i: usize) -> SyncStatus;
 
-    /// Returns the listeners to wake when ring `i` becomes ready; `None` if there is no such ring.
+    /// Returns the listeners to wake when ring `i` becomes ready; `None` if the port has no ring
+    /// `i`.
     fn listeners(&self, dir: TxRx, i: usize) -> Option<&Listeners>;
 
-    /// Whether the underlying object has vanished for good.
+    /// Returns whether the interface, pipe or switch behind the port no longer exists.
     fn has_vanished(&self) -> bool {
         false
     }
 
-    /// Whether the port's name no longer refers to this port, because the underlying object has
+    /// Returns whether the port's name no longer refers to this port, because its interface has
     /// vanished or was renamed. Called once for each bind.
     fn is_stale(&self) -> bool {
         self.has_vanished()
     }
 
-    /// Whether the port is a monitor, which cannot send.
+    /// Returns whether the port is a monitor, which cannot send.
     fn is_monitor(&self) -> bool {
         false
     }
 
-    /// Returns packet counters, including losses outside its rings; `None` if nothing counts them.
+    /// Returns the packet counters, which include losses outside the rings; `None` if nothing
+    /// counts them.
     fn counters(&self) -> Option<AdapterCounters> {
         None
     }
@@ -80,35 +84,36 @@ pub trait Adapter: Send + Sync + Debug {
         None
     }
 
-    /// Returns the port as one whose rings programs may sync in their own processes.
+    /// Returns the port as one whose rings programs may sync in their own processes; `None` for
+    /// other ports.
     fn as_delegating(&self) -> Option<&dyn DelegatingPort> {
         None
     }
 
-    /// Returns the port as a switch port.
+    /// Returns the port as a switch port; `None` for other ports.
     fn as_switched(&self) -> Option<&dyn SwitchedPort> {
         None
     }
 
-    /// Returns the port as one that survives a restart of the daemon.
+    /// Returns the port as one that survives a restart of the daemon; `None` for other ports.
     fn as_persistent(&self) -> Option<Persistent<'_>> {
         None
     }
 }
 
-/// Shortcuts to the port's [`AdapterBase`].
+/// Shortcuts to the data in the port's [`AdapterBase`].
 impl dyn Adapter + '_ {
     /// Returns the name of the port in requests.
     pub fn name(&self) -> &str {
         self.base().name()
     }
 
-    /// Returns the memory with its rings and buffers.
+    /// Returns the memory that contains the port's rings and buffers.
     pub fn memory(&self) -> &Arc<NetmapMemory> {
         self.base().memory()
     }
 
-    /// Returns the record of bound rings.
+    /// Returns the record of which rings are bound.
     pub fn claims(&self) -> &Arc<Claims> {
         self.base().claims()
     }
@@ -121,7 +126,7 @@ impl dyn Adapter + '_ {
 
 /// Abilities of some ports, with default answers for all others.
 impl dyn Adapter + '_ {
-    /// [`DelegatingPort::lend`].
+    /// Lends rings to a program ([`DelegatingPort::lend`]); `OPNOTSUPP` for ports that cannot.
     pub(crate) fn lend(
         &self,
         rings: &[Range<usize>; 2],
@@ -130,7 +135,8 @@ impl dyn Adapter + '_ {
         self.as_delegating().ok_or(Errno::OPNOTSUPP)?.lend(rings, kicks)
     }
 
-    /// [`DelegatingPort::lend_queues`].
+    /// Lends queues to a program ([`DelegatingPort::lend_queues`]); `OPNOTSUPP` for ports that
+    /// cannot.
     pub(crate) fn lend_queues(
         &self,
         rings: &[Range<usize>; 2],
@@ -139,21 +145,23 @@ impl dyn Adapter + '_ {
         self.as_delegating().ok_or(Errno::OPNOTSUPP)?.lend_queues(rings, client_id)
     }
 
-    /// [`DelegatingPort::kick`].
+    /// Handles a kick ([`DelegatingPort::kick`]); does nothing for ports that do not lend rings.
     pub(crate) fn kick(&self) {
         if let Some(port) = self.as_delegating() {
             port.kick();
         }
     }
 
-    /// [`DelegatingPort::announce_sleep`].
+    /// Announces that a thread will sleep until ring `i` is ready
+    /// ([`DelegatingPort::announce_sleep`]); does nothing for ports that do not lend rings.
     pub(crate) fn announce_sleep(&self, dir: TxRx, i: usize) {
         if let Some(port) = self.as_delegating() {
             port.announce_sleep(dir, i);
         }
     }
 
-    /// [`SwitchedPort::flush`]; a sync for other ports.
+    /// Sends what is queued in tx ring `i`: [`SwitchedPort::flush`] for switch ports, a sync for
+    /// others.
     pub(crate) fn flush(&self, i: usize) -> SyncStatus {
         match self.as_switched() {
             Some(port) => port.flush(i),
@@ -161,22 +169,26 @@ impl dyn Adapter + '_ {
         }
     }
 
-    /// [`SwitchedPort::vnet_header`].
+    /// Returns the bytes of the virtio-net header before each frame
+    /// ([`SwitchedPort::vnet_header`]); 0 for ports that are not switch ports.
     pub(crate) fn vnet_header(&self) -> u32 {
         self.as_switched().map_or(0, |port| port.vnet_header())
     }
 
-    /// [`SwitchedPort::set_vnet_header`].
+    /// Sets the length of the virtio-net header ([`SwitchedPort::set_vnet_header`]); `INVAL` for
+    /// ports that are not switch ports.
     pub(crate) fn set_vnet_header(&self, bytes: u32) -> Result<(), Errno> {
         self.as_switched().ok_or(Errno::INVAL)?.set_vnet_header(bytes)
     }
 
-    /// [`SwitchedPort::has_indirect`].
+    /// Returns whether frames in tx ring `i` must be fetched from the program's memory
+    /// ([`SwitchedPort::has_indirect`]); `false` for ports that are not switch ports.
     pub(crate) fn has_indirect(&self, i: usize) -> bool {
         self.as_switched().is_some_and(|port| port.has_indirect(i))
     }
 
-    /// [`SwitchedPort::fetch_indirect`].
+    /// Fetches these frames ([`SwitchedPort::fetch_indirect`]); does nothing for ports that are not
+    /// switch ports.
     pub(crate) fn fetch_indirect(
         &self,
         i: usize,

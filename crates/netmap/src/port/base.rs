@@ -36,13 +36,13 @@ impl AdapterBase {
         &self.name
     }
 
-    /// Returns the memory with its rings and buffers.
+    /// Returns the memory that contains the port's rings and buffers.
     #[must_use]
     pub fn memory(&self) -> &Arc<NetmapMemory> {
         &self.memory
     }
 
-    /// Returns the record of bound rings.
+    /// Returns the record of which rings are bound.
     #[must_use]
     pub fn claims(&self) -> &Arc<Claims> {
         &self.claims

@@ -19,20 +19,21 @@ use crate::types::outcome::SyncStatus;
 use crate::types::shape::{AdapterShape, TxRx};
 use crate::types::state::BoundState;
 
-/// A bind. Dropping it releases everything.
+/// A bind of an open file to rings of a port. Dropping it releases the rings and the extra buffers.
 #[derive(Debug)]
 pub(crate) struct Binding {
     interface: InterfaceRecord,
     pub(crate) rings: [Range<usize>; 2],
     pub(crate) flags: u64,
-    /// Forwards frames between an interface and its host, if the bind allows that.
+    /// Forwards frames between an interface and its host; `None` if the bind does not have the
+    /// rings of both.
     pub(crate) forward: Option<Forward>,
     waker: Arc<Waker>,
     /// The claimed rings; released first when the bind is dropped.
     claim: Option<Claim>,
     /// Ends the delegation of the rings that the program syncs itself, if there is one.
     pub(crate) delegation: Mutex<Option<DelegationGuard>>,
-    /// Last field: the memory is freed with its last port.
+    /// Must be the last field: the memory is freed with its last port, so the port is dropped last.
     pub(crate) port: Arc<dyn Adapter>,
 }
 
@@ -45,8 +46,8 @@ impl Binding {
         waker: &Arc<Waker>,
     ) -> Result<Self, Errno> {
         let (mode, flags) = (register.nr_mode, register.nr_flags);
-        // An impossible bind is refused before it takes resources. The port may have other rings
-        // after it is activated.
+        // A bind that is impossible for the expected shape is refused before it takes resources.
+        // The check is repeated after `activate`, which may change the shape.
         port.shape().bound(mode, register.nr_ringid, flags)?;
         port.activate(mode)?;
         let shape = port.shape();
@@ -105,7 +106,7 @@ impl Binding {
         self.port.memory().region().file_offset() + self.interface.offset()
     }
 
-    /// Syncs ring `i`.
+    /// Syncs ring `i` of the port, after forwarding what the program has marked.
     #[inline]
     pub(crate) fn sync(&self, dir: TxRx, i: usize) -> SyncStatus {
         if let (TxRx::Rx, Some(forward)) = (dir, &self.forward) {
@@ -118,12 +119,13 @@ impl Binding {
         }
     }
 
-    /// Takes up to `wanted` extra buffers and links them into a list; returns their number.
+    /// Takes up to `wanted` extra buffers from the memory and links them into a list; returns how
+    /// many it took.
     pub(crate) fn alloc_extra(&self, wanted: u32) -> u32 {
         let region = self.port.memory().region();
         let count = wanted.min(region.free_bufs());
         let Ok(bufs) = region.alloc_bufs(count) else {
-            // Another thread allocated the buffers first. A request may be granted fewer than it
+            // Another thread has taken the buffers since. A request may be granted fewer than it
             // asked for.
             return 0;
         };
@@ -135,7 +137,7 @@ impl Binding {
         count
     }
 
-    /// Adds a waker to the listeners of all bound rings.
+    /// Adds `waker` to the listeners of all bound rings.
     pub(crate) fn listen(&self, waker: &Arc<Waker>) {
         for dir in TxRx::BOTH {
             for i in self.rings[dir as usize].clone() {
@@ -148,7 +150,7 @@ impl Binding {
         }
     }
 
-    /// Removes the waker.
+    /// Removes `waker` from the listeners of all bound rings.
     pub(crate) fn stop_listening(&self, waker: &Arc<Waker>) {
         for dir in TxRx::BOTH {
             for list in self.rings[dir as usize].clone().filter_map(|i| self.port.listeners(dir, i))
@@ -173,8 +175,8 @@ impl Drop for Binding {
     }
 }
 
-/// Returns the buffers of an extra list up to the first invalid link; the program may have written
-/// any link.
+/// Returns the buffers of an extra list, up to the first invalid link: the program may have written
+/// anything there.
 fn linked_bufs(region: &Region, head: BufIdx) -> Vec<BufIdx> {
     let mut bufs = Vec::new();
     let mut next = head;
@@ -188,8 +190,8 @@ fn linked_bufs(region: &Region, head: BufIdx) -> Vec<BufIdx> {
     bufs
 }
 
-/// Creates the interface record: tx rings, host tx rings, rx rings, host rx rings; 0 for rings that
-/// are not bound.
+/// Creates the interface record. It has the offset of each ring, in the order tx, host tx, rx, host
+/// rx, and 0 for rings that are not bound.
 fn interface(
     port: &dyn Adapter,
     shape: &AdapterShape,
@@ -197,7 +199,8 @@ fn interface(
 ) -> Result<InterfaceRecord, Errno> {
     let mut offsets = Vec::new();
     for dir in TxRx::BOTH {
-        // A host ring that is only shown also has an entry, which marks it as not bound.
+        // The record has an entry for every host ring that programs are shown, even for one that
+        // cannot be bound.
         let shown = shape.rings[dir as usize] + shape.shown_host_rings(dir);
         offsets.extend((0..usize::from(shown)).map(|i| {
             let bound = rings[dir as usize].contains(&i);

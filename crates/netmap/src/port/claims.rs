@@ -26,7 +26,7 @@ impl Claims {
         Arc::new(Self(uses, Mutex::default()))
     }
 
-    /// Whether no ring is bound.
+    /// Returns whether no ring is bound.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.0.iter().all(|uses| lock(uses).iter().all(|one| one.users == 0))
@@ -41,7 +41,8 @@ impl Claims {
     /// Claims rings, indexed by [`TxRx`]: all or none.
     ///
     /// # Errors
-    /// [`Errno::BUSY`] if a ring is bound exclusively, or is bound and requested exclusively.
+    /// [`Errno::BUSY`] if one of the rings is already bound exclusively, or if `exclusive` is set
+    /// and one of the rings is already bound.
     pub(crate) fn acquire(
         self: &Arc<Self>,
         rings: [Range<usize>; 2],
@@ -74,7 +75,7 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// Calls `visit` for each claimed ring; the flag says whether no other file has the ring bound.
+    /// Calls `visit` for each claimed ring. The flag is true if no other file has the ring bound.
     pub(crate) fn each<T>(&self, mut visit: impl FnMut(TxRx, usize, bool) -> Option<T>) -> Vec<T> {
         let mut visited = Vec::new();
         for dir in TxRx::BOTH {

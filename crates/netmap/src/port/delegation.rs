@@ -16,7 +16,7 @@ use crate::types::shape::TxRx;
 
 /// A port that can lend rings or queues to programs.
 pub trait DelegatingPort {
-    /// Lends rings to the program that has bound them, to be synced in its own process.
+    /// Lends rings to the program that has bound them; it then syncs them in its own process.
     ///
     /// # Errors
     /// [`Errno::OPNOTSUPP`] if that is impossible; [`Errno::BUSY`] if a ring is lent to another
@@ -29,10 +29,12 @@ pub trait DelegatingPort {
         Err(Errno::OPNOTSUPP)
     }
 
-    /// Lends queues to the program that has bound them, as [`Self::lend`] does.
+    /// Lends interface queues to the program that has bound them; it then syncs them in its own
+    /// process.
     ///
     /// # Errors
-    /// Same as [`Self::lend`].
+    /// [`Errno::OPNOTSUPP`] if that is impossible; [`Errno::BUSY`] if a queue is lent to another
+    /// program.
     fn lend_queues(
         &self,
         _rings: &[Range<usize>; 2],
@@ -41,8 +43,8 @@ pub trait DelegatingPort {
         Err(Errno::OPNOTSUPP)
     }
 
-    /// Handles a kick: the program has synced in its own process, and a program that waits for that
-    /// sync sleeps.
+    /// Handles a kick. A program sends it when it has synced in its own process and somebody who
+    /// waits for that sync sleeps.
     fn kick(&self) {}
 
     /// Announces that a thread will sleep until the listeners of ring `i` are woken. The thread
@@ -57,20 +59,21 @@ pub trait DelegatingPort {
 /// The data with which a program syncs its rings itself.
 #[derive(Debug)]
 pub struct PipeDelegation {
-    /// The client ID, unique among all that sync.
+    /// The ID under which the program syncs; no other program or thread that syncs the pipe has it.
     pub client_id: u32,
-    /// An eventfd that the program signals when a sync reports that the host has to wake a sleeper.
+    /// An eventfd to the host. The program signals it when a sync reports that the host has to wake
+    /// somebody.
     pub kick: OwnedFd,
     /// Whether the program always writes the time of each rx sync to the ring.
     pub writes_timestamps: bool,
-    /// The rings.
+    /// The lent rings, with the data to sync each of them.
     pub halves: Vec<DelegatedHalf>,
 }
 
-/// One of the lent rings.
+/// The data with which a program syncs one lent ring.
 #[derive(Debug)]
 pub struct DelegatedHalf {
-    /// The direction.
+    /// Whether it is a tx or an rx ring.
     pub dir: TxRx,
     /// The ring's number in the port.
     pub ring: usize,
@@ -89,11 +92,12 @@ pub type DelegationGuard = Box<dyn Debug + Send + Sync>;
 /// One queue of an interface, for a program that syncs it itself.
 #[derive(Debug)]
 pub struct QueueDelegation {
-    /// The AF_XDP socket.
+    /// The AF_XDP socket of the queue.
     pub socket: OwnedFd,
     /// The layout of the queue; offsets count from the start of the port's region.
     pub layout: DelegatedQueueLayout,
 }
 
-/// Sockets that wait to be fetched, by token, with the ID of their user.
+/// Sockets that a program may still fetch, by the token of the loan; each entry has the user ID of
+/// that program.
 pub(crate) type PendingSockets = Arc<Mutex<HashMap<u64, (u32, Vec<OwnedFd>)>>>;

@@ -25,9 +25,9 @@ pub(crate) struct DetachedAdapter {
     listeners: [Vec<Listeners>; 2],
     rings: OnceLock<DetachedRings>,
     making: Mutex<()>,
-    /// Whether the port had an underlying object, which has vanished.
+    /// Whether the port was connected to an interface or another object that has vanished.
     is_gone: bool,
-    /// Last field: the rings are dropped first.
+    /// Must be the last field, so that the memory is dropped after the rings.
     base: AdapterBase,
 }
 
@@ -50,8 +50,8 @@ impl DetachedAdapter {
         })
     }
 
-    /// Restores a port of the previous process with its rings. If the port was of another kind, its
-    /// rings remain but nothing is connected to them, and its users get an error.
+    /// Restores a port of the previous process with its rings. A port that was of another kind
+    /// keeps its rings, but they are connected to nothing, and programs that use them get an error.
     pub(crate) fn resume(
         state: &PortState,
         made: [Vec<KernRing>; 2],
@@ -104,7 +104,7 @@ impl Adapter for DetachedAdapter {
         let _one_maker = lock(&self.making);
         if self.rings.get().is_none() {
             let rings = self.make()?;
-            // The lock is held, so no other thread has set it.
+            // The lock on `making` is held, so no other thread has set the rings.
             let _ = self.rings.set(rings);
         }
         Ok(())

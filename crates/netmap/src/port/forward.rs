@@ -1,6 +1,6 @@
-//! Forwards frames between an interface and its host without involving the program: on a ring with
-//! `NR_FORWARD`, frames that the program marks `NS_FORWARD` and gives back go to the other side.
-//! With the parameter `fwd`, all frames on all rings do.
+//! Forwards frames between an interface and its host without a copy in the program. On a ring with
+//! `NR_FORWARD`, each frame that the program marks with `NS_FORWARD` and gives back goes to the
+//! other side. With the parameter `fwd`, all frames on all rings do.
 //!
 //! Frames move from an rx ring to a tx ring of the same open file, at the rx sync that would have
 //! released them. Buffers are exchanged, or copied where payloads have offsets. Both sides have to
@@ -24,17 +24,18 @@ use crate::types::shape::{AdapterShape, TxRx};
 pub(crate) struct Forward {
     /// Number of the interface's rx rings; the host's rx rings follow them.
     nic_rx: usize,
-    /// The bound tx rings to the host; the next field has the tx rings of the interface.
+    /// The bound tx rings that lead to the host; `to_nic` has those that lead to the interface.
     to_host: Range<usize>,
     to_nic: Range<usize>,
-    /// For each rx ring, the first slot that was not examined yet.
+    /// For each rx ring, the first slot that was not yet checked for a mark.
     forwarded: Vec<AtomicU32>,
-    /// The source of the parameter `fwd`: whether all frames are forwarded, marked or not.
+    /// Where the parameter `fwd` is read: whether all frames are forwarded, marked or not.
     parameters: Option<Arc<Parameters>>,
 }
 
 impl Forward {
-    /// Returns the forwarding for a port that has a host, with these rings bound.
+    /// Creates the forwarding; `None` if the port has no host rings, or no tx ring or no rx ring is
+    /// bound.
     pub(crate) fn new(
         port: &dyn Adapter,
         shape: &AdapterShape,
@@ -61,7 +62,8 @@ impl Forward {
         self.parameters = Some(parameters.clone());
     }
 
-    /// Forwards the frames that the program has given back on rx ring `i`, which is synced next.
+    /// Forwards the frames that the program has given back on rx ring `i`. Called just before the
+    /// ring is synced.
     pub(crate) fn before_sync(&self, port: &dyn Adapter, i: usize) {
         let (Some(ring), Some(seen)) = (port.ring(TxRx::Rx, i), self.forwarded.get(i)) else {
             return;
@@ -84,7 +86,8 @@ impl Forward {
             at = next_slot(at, n);
         }
         for to in targets.clone() {
-            // If the port of these tx rings is gone, the program gets the error when it syncs them.
+            // If the tx rings' port no longer exists, the program gets the error when it syncs them
+            // itself.
             port.sync(TxRx::Tx, to);
         }
     }
@@ -106,7 +109,8 @@ fn forward_slot(port: &dyn Adapter, ring: &RingView, at: SlotIdx, targets: &Rang
     let free = tx.slot(to);
     let more = SlotFlags(slot.flags.0 & SlotFlags::MOREFRAG.0);
     if ring.offsets().is_some() || tx.offsets().is_some() {
-        // An offset belongs to its slot, and the other slot may have none, so the frame is copied.
+        // An offset belongs to a slot, and the other ring may have no offsets. So the frame is
+        // copied.
         let (from, slot_index) =
             ((slot.buf, ring.payload_offset(at)), (free.buf, tx.payload_offset(to)));
         let len = tx.copy(slot_index, ring, from, slot.len.into());
@@ -118,8 +122,8 @@ fn forward_slot(port: &dyn Adapter, ring: &RingView, at: SlotIdx, targets: &Rang
     tx.advance_to(next_slot(to, tx.num_slots()));
 }
 
-/// Whether the tx slot at `head` is free and the program has not reserved slots by a `cur` beyond
-/// `head`.
+/// Returns whether the tx slot at `head` is free, and the program has not reserved slots by a `cur`
+/// beyond `head`.
 fn has_room(tx: &RingView) -> bool {
     let (head, n) = (tx.head(), tx.num_slots());
     head < n && head != tx.tail() && head == tx.cur()

@@ -14,20 +14,20 @@ use crate::types::lock::lock;
 
 /// Handles the doorbell of a port.
 pub(crate) trait KickHandler: Send + Sync + Debug {
-    /// The doorbell was rung.
+    /// Called when the doorbell was rung.
     fn handle_kick(&self);
 
-    /// A program that synced in its own process is gone, perhaps without notifying its sleeping
-    /// peers.
+    /// Called when a program that synced in its own process no longer exists. It may have ended
+    /// before it could notify its sleeping peers.
     fn handle_client_exit(&self);
 }
 
-/// Watches the doorbells of programs that sync in their own processes, and wakes programs for which
-/// this process syncs.
+/// Watches the doorbells of programs that sync in their own processes, and wakes the programs for
+/// which this process syncs.
 #[derive(Debug)]
 pub struct KickDispatcher {
     epoll: OwnedFd,
-    /// The watched doorbells and their handlers, by the number in the epoll event.
+    /// The watched doorbells and their handlers, by the number that epoll reports for each.
     registrations: Mutex<HashMap<u64, KickRegistration>>,
     next: AtomicU64,
     next_client_id: AtomicU32,
@@ -41,18 +41,18 @@ struct KickRegistration {
     handler: Weak<dyn KickHandler>,
 }
 
-/// The number of the doorbell that stops the dispatcher.
+/// The number that epoll reports for the doorbell that stops the dispatcher.
 const STOP_EVENT: u64 = 0;
-/// The first client ID. 0 means no client, and 1 the host. IDs are greater than every value in a
-/// ring: a program may still read memory after its words were replaced by a ring, and must not
-/// mistake a value of the ring for its ID.
+/// The first client ID. 0 means no client, and 1 the host. All other IDs are greater than every
+/// value in a ring. The reason: a program may still read memory in which a ring has replaced the
+/// shared words, and must not mistake a value of the ring for its own ID.
 const FIRST_CLIENT_ID: u32 = 1 << 31;
 
 impl KickDispatcher {
     /// Creates a dispatcher without any doorbell.
     ///
     /// # Errors
-    /// The kernel's error, if no descriptors are left.
+    /// The kernel's error, if this process has no descriptors left.
     pub fn new() -> Result<Arc<Self>, Errno> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let stop = Doorbell::new().map_err(|_| Errno::NFILE)?;
@@ -95,7 +95,7 @@ impl KickDispatcher {
         Ok(())
     }
 
-    /// Handles doorbells until [`Self::stop`]; a front runs it in a thread of its own.
+    /// Handles doorbells until [`Self::stop`] is called. A front runs this in a separate thread.
     pub fn run(&self) {
         let mut events = Vec::with_capacity(64);
         while !self.stopped.load(Ordering::Acquire) {
@@ -125,7 +125,7 @@ impl KickDispatcher {
         }
     }
 
-    /// Ends [`Self::run`].
+    /// Makes [`Self::run`] return.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
         self.stop.ring();

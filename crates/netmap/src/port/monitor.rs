@@ -28,7 +28,7 @@ use crate::types::state::{MonitorState, PortRef, PortState};
 /// Slots of the monitor's tx ring, which never sends: the minimum for a ring.
 const SILENT_SLOTS: u32 = 2;
 
-/// Whether the request is for a monitor, and not for the port itself.
+/// Returns whether the request is for a monitor of the port, and not for the port itself.
 pub(crate) fn is_monitor_request(register: &NmreqRegister) -> bool {
     register.nr_flags & (NR_MONITOR_TX | NR_MONITOR_RX | NR_ZCOPY_MON) != 0
 }
@@ -51,9 +51,10 @@ pub(crate) struct Monitor {
     silent: KernRing,
     silent_view: RingView,
     no_listeners: Listeners,
-    /// Whether the monitor has separate buffers.
+    /// Whether the monitor has buffers of its own, into which frames are copied; otherwise it uses
+    /// the port's memory.
     copies: bool,
-    /// Last field: the rings are dropped first.
+    /// Must be the last field, so that the memory is dropped after the rings.
     base: AdapterBase,
 }
 
@@ -108,8 +109,8 @@ impl Monitor {
             no_listeners: Listeners::default(),
             copies,
         });
-        // Checked after the monitor was added: if the port is unbound after this check, that ends
-        // the monitor.
+        // Checked after the monitor was added. If the port is unbound later than this check, the
+        // unbinding ends the monitor.
         if port.claims().is_idle() { Err(Errno::INVAL) } else { Ok(monitor) }
     }
 }

@@ -2,13 +2,13 @@
 //!
 //! A port shows its monitors three kinds of slots: with frames that the port is about to send, with
 //! frames that it is about to deliver to its program, and with frames that its program has
-//! released. Slots are read once for all monitors, and for the switch as well on a switch port, so
-//! all agree on the frames and their lengths. A monitor gets these frames in order, except those
-//! that found no space in its own ring, which are counted.
+//! released. Each slot is read only once, for all monitors and, on a switch port, for the switch.
+//! So all agree on the frames and their lengths. A monitor gets these frames in order. Frames for
+//! which its own ring had no space are left out and counted.
 //!
 //! Each monitor copies the bytes of the frames itself. All monitors get the same bytes, unless a
-//! program that shares the memory writes to a frame that it does not own at that moment; this harms
-//! only its own user.
+//! program that shares the memory writes to a frame at that moment although it does not own the
+//! frame. This harms only its own user.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -31,14 +31,14 @@ pub struct MonitorTaps {
     observer: OnceLock<Weak<dyn MonitorListener>>,
 }
 
-/// The moment at which slots are shown.
+/// The moment at which a port shows slots to its monitors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MonitorPoint {
-    /// The program has queued the frames.
+    /// The program has queued the frames to be sent.
     Sent,
-    /// The program learns of the frames.
+    /// The frames have arrived, and the program is about to learn of them.
     Arrived,
-    /// The program has released the frames.
+    /// The program has released received frames.
     Released,
 }
 
@@ -59,7 +59,7 @@ impl MonitorPoint {
 /// Selects the frames that a monitor is shown.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MonitorSelection {
-    /// Whether the monitor sees sent and received frames, by [`TxRx`].
+    /// Whether the monitor sees sent frames, and whether it sees received frames, by [`TxRx`].
     pub(crate) directions: [bool; 2],
     /// Whether the monitor has separate buffers. If so, it sees frames as they arrive, otherwise as
     /// they are released.
@@ -95,14 +95,15 @@ impl MonitorTaps {
         }
     }
 
-    /// Whether there is a monitor. Without one, nothing needs to be shown.
+    /// Returns whether the port has a monitor. Without one, nothing needs to be shown.
     #[inline(always)]
     #[must_use]
     pub fn has_monitors(&self) -> bool {
         self.any.load(Ordering::Acquire)
     }
 
-    /// Shows the whole frames in the slots `from..to` that ring `i` sends or receives.
+    /// Shows the frames in the slots `from..to`, which ring `i` sends or receives. Every frame in
+    /// them is complete.
     #[inline(always)]
     pub fn observe(&self, dir: TxRx, i: usize, ring: &RingView, from: SlotIdx, to: SlotIdx) {
         if from != to && self.has_monitors() {
@@ -110,7 +111,7 @@ impl MonitorTaps {
         }
     }
 
-    /// Shows the slots `from..to` of rx ring `i` that the program releases.
+    /// Shows the slots `from..to` of rx ring `i`, which the program has released.
     #[inline(always)]
     pub fn observe_released(&self, i: usize, ring: &RingView, from: SlotIdx, to: SlotIdx) {
         if from != to && self.has_monitors() {
@@ -118,8 +119,8 @@ impl MonitorTaps {
         }
     }
 
-    /// Like [`Self::observe`], after rx ring `i` was synced by other code: shows the frames that
-    /// have arrived since the ring's tail was `from`.
+    /// Shows the frames that have arrived in rx ring `i` since its tail was `from`. For ports whose
+    /// rings are synced outside this crate: they call it after such a sync.
     pub fn observe_arrivals(&self, i: usize, ring: &RingView, from: SlotIdx) {
         let to = ring.tail();
         if from.max(to) < ring.num_slots() {
@@ -127,9 +128,9 @@ impl MonitorTaps {
         }
     }
 
-    /// Like [`Self::observe_released`], before ring `i` is synced by other code: shows the slots
-    /// that the program has released since the last sync, if the ring is an rx ring and its indices
-    /// are plausible.
+    /// Shows the slots of ring `i` that the program has released since the last sync. For ports
+    /// whose rings are synced outside this crate: they call it before such a sync. Does nothing for
+    /// a tx ring, and for a ring whose indices are inconsistent.
     pub fn observe_releases(&self, dir: TxRx, i: usize, ring: &RingView) {
         if dir == TxRx::Tx || !self.has_monitors() {
             return;
@@ -141,7 +142,7 @@ impl MonitorTaps {
         }
     }
 
-    /// Like [`Self::observe`], with slots that were already read.
+    /// Like [`Self::observe`], but the slots were already read.
     #[inline(always)]
     pub(crate) fn observe_slots(
         &self,
@@ -183,7 +184,7 @@ impl MonitorTaps {
         self.notify_observer();
     }
 
-    /// Ends the monitors: no program has the port bound any more.
+    /// Ends the monitors, because no program has the port bound any more.
     pub(crate) fn mark_ended(&self) {
         for tap in self.list.read().unwrap_or_else(PoisonError::into_inner).iter() {
             tap.ended.store(true, Ordering::Release);
@@ -195,8 +196,8 @@ impl MonitorTaps {
 /// Counters of a monitor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MonitorInfo {
-    /// Whether the monitor sees frames that the port sends, and frames that it receives, by
-    /// [`TxRx`].
+    /// Whether the monitor sees frames that the port sends, and whether it sees frames that the
+    /// port receives, by [`TxRx`].
     pub wants: [bool; 2],
     /// Number of frames that the monitor received.
     pub frames: u64,
@@ -204,26 +205,25 @@ pub struct MonitorInfo {
     pub lost: u64,
 }
 
-/// One monitor.
+/// One monitor, as the monitored port knows it.
 #[derive(Debug)]
 pub(crate) struct MonitorTap {
     selection: MonitorSelection,
-    /// The ring numbers of the monitored port.
+    /// The monitored port's numbers of rings.
     port: AdapterShape,
-    /// The monitor's own rings that a program has bound.
+    /// The monitor's own rings that a program has bound; only these get frames.
     bound: Range<usize>,
     pub(crate) rings: Vec<MonitorRing>,
     ended: AtomicBool,
 }
 
-/// One ring of a monitor.
+/// One rx ring of a monitor.
 #[derive(Debug)]
 pub(crate) struct MonitorRing {
     pub(crate) view: RingView,
     pub(crate) kern: Mutex<KernRing>,
     pub(crate) listeners: Listeners,
-    /// Number of frames copied into the ring. The lock on `kern` protects this counter and the
-    /// next.
+    /// Number of frames copied into the ring. The lock on `kern` protects this counter and `lost`.
     frames: AtomicU64,
     /// Number of frames lost because the ring was full.
     lost: AtomicU64,
@@ -273,7 +273,7 @@ impl MonitorTap {
         port.rings[0].max(port.rings[1])
     }
 
-    /// Returns the monitor's ring for ring `i` of the port.
+    /// Returns the number of the monitor's ring that gets the frames of the port's ring `i`.
     fn ring_of(&self, dir: TxRx, i: usize) -> usize {
         let nic = usize::from(self.port.rings[dir as usize]);
         if i < nic { i } else { i - nic + usize::from(Self::rings_for(&self.port)) }
@@ -294,7 +294,8 @@ impl MonitorTap {
 impl MonitorRing {
     /// Copies frames while the ring has free slots, and counts them.
     fn copy(&self, dir: TxRx, ring: &RingView, slots: &[SlotSnapshot]) {
-        // The wait is short: the lock is held while one batch is copied, and never by a program.
+        // Waiting for the lock is short: it is held only while one batch is copied, and no program
+        // can hold it.
         let mut kern = lock(&self.kern);
         let (mut frames, mut lost) = (0, 0);
         for frame in slots.split_inclusive(|slot| !slot.flags.has(SlotFlags::MOREFRAG)) {

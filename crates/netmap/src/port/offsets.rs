@@ -23,7 +23,7 @@ pub(crate) struct OffsetsRequest {
     offsets: RingOffsets,
     initial: u64,
     tx_align: u32,
-    /// The reason why a valid request is refused.
+    /// The error for a valid request that cannot be granted.
     refused: Option<Errno>,
 }
 
@@ -58,8 +58,8 @@ impl OffsetsRequest {
     /// Returns the option with what was granted, which may be more than requested.
     ///
     /// # Errors
-    /// [`Errno::BUSY`]: earlier binds fixed smaller offsets. [`Errno::INVAL`]: the port supports
-    /// less.
+    /// [`Errno::BUSY`] if earlier binds fixed smaller offsets; [`Errno::INVAL`] if the port
+    /// supports only smaller ones.
     pub(crate) fn granted(&self, option: &NmreqOptOffsets) -> Result<NmreqOptOffsets, Errno> {
         if let Some(why) = self.refused {
             return Err(why);
@@ -89,7 +89,8 @@ impl OffsetsRequest {
         if ring.view.offsets().is_none() {
             ring.view.set_offsets(Some(self.offsets), align.into());
         }
-        // Slots of a pipe's rx ring keep their offsets: their frames are where the sender put them.
+        // Slots of a pipe's rx ring keep their offsets, because the sender has put the frames
+        // there.
         if !ring.exclusive || self.initial == 0 || keeps_frames && ring.dir == TxRx::Rx {
             return;
         }
@@ -100,7 +101,7 @@ impl OffsetsRequest {
     }
 }
 
-/// A ring that is being bound.
+/// A ring that a bind is setting up.
 struct OffsetRing<'p> {
     dir: TxRx,
     view: &'p RingView,
@@ -108,12 +109,13 @@ struct OffsetRing<'p> {
     exclusive: bool,
 }
 
-/// Sets up the rings of a bind for the request `wish`, which is updated to what was granted. Rings
-/// that no other file has bound begin without offsets.
+/// Sets up the offsets of all rings of a bind. `wish` is the request, which is updated to what was
+/// granted. Before that, rings that no other file has bound lose their old offsets, unless frames
+/// may wait in them.
 ///
 /// # Errors
-/// [`Errno::OPNOTSUPP`]: the port has no offsets. [`Errno::BUSY`]: earlier binds fixed smaller
-/// offsets. [`Errno::INVAL`]: the port supports less.
+/// [`Errno::OPNOTSUPP`] if the port has no offsets; [`Errno::BUSY`] if earlier binds fixed smaller
+/// ones; [`Errno::INVAL`] if the port supports only smaller ones.
 pub(crate) fn apply_offsets(
     port: &dyn Adapter,
     claim: &Claim,

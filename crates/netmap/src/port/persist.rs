@@ -1,7 +1,7 @@
 //! Saving ports for a successor process.
 //!
-//! A visitor saves the ports. A visited port calls the visitor's method for its kind with its own
-//! part of the state, and refers to other ports by index. So the visitor does not depend on the
+//! A visitor saves the ports. A visited port calls the visitor's method for its kind and passes its
+//! own part of the state, in which other ports are indices. So the visitor does not depend on the
 //! types of ports.
 
 use std::fmt::Debug;
@@ -20,22 +20,24 @@ pub(crate) trait PersistentPort {
     fn visit(&self, visitor: &mut dyn PortVisitor) -> PortRef;
 }
 
-/// Saves the port that it visits. It reads the data common to all ports itself.
+/// Saves the port that calls one of these methods. The visitor reads the data common to all ports
+/// itself.
 pub(crate) trait PortVisitor {
-    /// The port is connected to nothing.
+    /// Saves a port that is connected to nothing.
     fn detached(&mut self) -> PortRef;
 
-    /// The port is an end of a pipe.
+    /// Saves an end of a pipe.
     fn pipe_end(&mut self, pipe: Arc<dyn PersistentPipe>, is_slave: bool) -> PortRef;
 
-    /// The port is a monitor; `target` are the taps of the monitored port while that port is bound.
+    /// Saves a monitor. `target` are the monitor taps of the monitored port, while that port is
+    /// bound.
     fn monitor(
         &mut self,
         target: Option<&Arc<MonitorTaps>>,
         state: &dyn Fn(PortState) -> MonitorState,
     ) -> PortRef;
 
-    /// The port is a port of a switch, or a persistent one that can be attached to a switch.
+    /// Saves a port of a switch, or a persistent port that can be attached to a switch.
     fn switch_port(&mut self, state: &dyn Fn(PortState) -> ValePortState) -> PortRef;
 }
 
@@ -44,7 +46,7 @@ pub(crate) trait PersistentPipe: Send + Sync + Debug {
     /// Returns the saved form; `ports` assigns an index to the parent port.
     fn state(&self, ports: &mut dyn SavedPortIndex) -> PipeState;
 
-    /// The taps of the master's end and of the slave's.
+    /// Returns the monitor taps of the master end, then of the slave end.
     fn monitor_taps(&self) -> [&Arc<MonitorTaps>; 2];
 }
 

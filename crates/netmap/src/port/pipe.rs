@@ -39,7 +39,7 @@ use crate::types::state::{PipeDirectionState, PipeState, PortRef};
 pub(crate) struct Pipe {
     /// The rings on which each end sends and receives, indexed by [`PipeRole`].
     sides: [PipeSide; 2],
-    /// The state for rings that programs sync themselves; set when a ring is first lent.
+    /// The state of the rings that programs sync themselves; set when a ring is first lent.
     shared: OnceLock<Arc<SharedPipe>>,
     making: Mutex<()>,
     /// Keeps the parent port and its memory alive.
@@ -54,18 +54,18 @@ struct PipeSide {
     views: [Vec<RingView>; 2],
     listeners: [Vec<Listeners>; 2],
     monitor_taps: Arc<MonitorTaps>,
-    /// Last field: the rings are dropped first.
+    /// Must be the last field, so that the memory is dropped after the rings.
     base: AdapterBase,
 }
 
-/// The size of a pipe, seen from the master.
+/// The numbers of rings and slots of a pipe, as the master end sees them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PipePlan {
     shape: AdapterShape,
 }
 
 impl PipePlan {
-    /// Returns the size that the first opener requests.
+    /// Returns the numbers of rings and slots that the first opener requests.
     pub(crate) fn of(register: &NmreqRegister, role: PipeRole, params: &MemoryParams) -> Self {
         let rings = [rings(register.nr_tx_rings), rings(register.nr_rx_rings)];
         let slots = [params.slots(register.nr_tx_slots), params.slots(register.nr_rx_slots)];
@@ -73,7 +73,7 @@ impl PipePlan {
         Self { shape: if role == PipeRole::Master { shape } else { mirrored(shape) } }
     }
 
-    /// Returns the memory needs, with an interface record for each of a few openers.
+    /// Returns the memory that the pipe needs, including interface records for several openers.
     pub(crate) fn memory_needs(&self) -> MemoryNeeds {
         let mut room = MemoryNeeds { ring_bytes: 64 << 10, bufs: 0 };
         for dir in TxRx::BOTH {
@@ -174,8 +174,8 @@ impl PersistentPipe for Pipe {
     }
 }
 
-/// How long the opener of a monitor waits for syncs in progress in programs; longer than a sync
-/// takes.
+/// How long the opener of a monitor waits for syncs in progress in programs. A sync takes less
+/// time.
 const SYNC_DRAIN_TIMEOUT: Duration = Duration::from_millis(1);
 
 impl Pipe {
@@ -235,8 +235,9 @@ impl KickHandler for Pipe {
 }
 
 impl MonitorListener for Pipe {
-    /// A monitored pipe is synced by this process, which shows the frames to the monitor. Frames
-    /// that one end receives are shown when the other end sends them.
+    /// Called when a monitor was added or removed. While the pipe is monitored, this process does
+    /// all syncs, and shows the frames to the monitor. Frames that one end receives are shown when
+    /// the other end sends them.
     fn monitors_changed(&self) {
         let Some(sharing) = self.shared.get() else { return };
         let monitored = self.sides.iter().any(|side| side.monitor_taps.has_monitors());
@@ -322,8 +323,8 @@ impl PipeAdapter {
         &self.pipe.sides[self.role as usize]
     }
 
-    /// Returns a closure that shows sent frames to the monitors of both ends: for the other end,
-    /// these frames arrive now.
+    /// Returns a closure that shows sent frames to the monitors of both ends, because sent frames
+    /// arrive at the other end at the same time.
     #[inline(always)]
     fn observe_sent(&self, i: usize) -> impl FnOnce(&KernRing, SlotIdx, SlotIdx) + '_ {
         move |_, from, to| {
@@ -372,7 +373,7 @@ impl Adapter for PipeAdapter {
         };
         match moved {
             Ok(SyncReport { slots: 0, .. }) => SyncStatus::Done,
-            // The other end can receive the sent frames, and refill the slots that were given back.
+            // The sync has moved slots: the other end can receive frames, or has free slots again.
             Ok(moved) => {
                 let dir = dir.opposite();
                 if let Some(listeners) = self.peer_side().listeners[dir as usize].get(i) {
@@ -462,7 +463,7 @@ fn with_half<T>(
     };
     synced.map_err(|why| match why {
         HostedSyncError::Busy | HostedSyncError::HostOnly => SyncStatus::Busy,
-        // A program wrote invalid values to the ring's indices or to the shared words.
+        // A program has written invalid values to the ring's indices or to the shared words.
         HostedSyncError::Reinit(_) | HostedSyncError::Corrupt => SyncStatus::Reinit,
     })
 }

@@ -13,7 +13,7 @@ use crate::port::kicks::KickHandler;
 use crate::types::lock::lock;
 use crate::types::shape::TxRx;
 
-/// This process's state of one half of a shared direction.
+/// This process's state of one half of a pipe direction that programs may sync.
 #[derive(Debug)]
 pub(crate) struct SharedHalf {
     pub(crate) layout: DirectionLayout,
@@ -22,8 +22,8 @@ pub(crate) struct SharedHalf {
     pub(crate) doorbell: Doorbell,
     /// ID of the client to which the half is lent; 0 for none.
     holder: AtomicU32,
-    /// Whether programs have announced their sleep that do not sync this half themselves, so that
-    /// this process syncs it for them.
+    /// Sleeping programs that do not sync this half themselves, because this process syncs it for
+    /// them.
     sleep_announcement: Mutex<SleepAnnouncement>,
 }
 
@@ -40,13 +40,13 @@ impl SharedHalf {
         })
     }
 
-    /// Announces one more sleeping program that this process syncs for; returns whether earlier
-    /// sleepers have to be woken.
+    /// Announces one more sleeping program for which this process syncs. Returns whether programs
+    /// that announced their sleep earlier have to be woken now.
     pub(crate) fn announce_sleep(&self) -> bool {
         self.signals.announce_host_sleep(&mut lock(&self.sleep_announcement))
     }
 
-    /// Returns whether the announced sleepers must be woken, and clears that state.
+    /// Returns whether sleeping programs must be woken, and forgets their announcements.
     pub(crate) fn take_wakeup(&self) -> bool {
         self.signals.take_host_wakeup(&mut lock(&self.sleep_announcement))
     }
@@ -68,7 +68,7 @@ impl SharedHalf {
     }
 }
 
-/// All halves of a shared pipe: by role and direction.
+/// All halves of a shared pipe, by end and direction.
 #[derive(Debug)]
 pub(crate) struct SharedPipe {
     pub(crate) halves: [[Vec<SharedHalf>; 2]; 2],
@@ -84,7 +84,7 @@ impl SharedPipe {
         rings: &[Range<usize>; 2],
         client_id: u32,
     ) -> Result<(PipeDelegation, DelegationGuard), Errno> {
-        // On an error, dropping the loan returns the rings that it already has.
+        // If a ring cannot be lent, dropping the loan returns the rings that were lent before.
         let loan = PipeLoan { pipe: self.clone(), role, rings: rings.clone(), client_id };
         let mut halves = Vec::new();
         for dir in TxRx::BOTH {

@@ -5,11 +5,11 @@ use slipring_ring::{BufIdx, RingView, SlotFlags, SlotIdx};
 /// A snapshot of a slot.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SlotSnapshot {
-    /// The buffer.
+    /// The slot's buffer; buffer 0 for an invalid slot.
     pub(crate) buf: BufIdx,
-    /// Bytes; at most what the buffer has from `offset` on.
+    /// Bytes of the fragment; at most what the buffer has from `offset` on.
     pub(crate) len: u16,
-    /// `NS_*`.
+    /// The slot's `NS_*` flags.
     pub(crate) flags: SlotFlags,
     /// Offset of the first byte in the buffer; 0 on rings without offsets.
     pub(crate) offset: u16,

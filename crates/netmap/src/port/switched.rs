@@ -8,8 +8,9 @@ use crate::types::outcome::SyncStatus;
 /// A port of a switch: it handles virtio-net headers and frames that are queued by address only,
 /// and serialises senders on one ring.
 pub trait SwitchedPort {
-    /// Like [`Adapter::sync`](crate::Adapter::sync), for a switch that has put frames into a tx
-    /// ring: waits for a concurrent sync, so that no frame stays in the ring.
+    /// Sends the frames that a switch has put into tx ring `i`. Unlike
+    /// [`Adapter::sync`](crate::Adapter::sync), it waits while another thread syncs the ring, so
+    /// that no frame stays there.
     fn flush(&self, i: usize) -> SyncStatus;
 
     /// Returns the length of the virtio-net header before each frame, in bytes.
@@ -21,14 +22,15 @@ pub trait SwitchedPort {
     /// [`Errno::INVAL`]: a virtio-net header cannot have this length.
     fn set_vnet_header(&self, bytes: u32) -> Result<(), Errno>;
 
-    /// Whether tx ring `i` has queued frames whose bytes must be fetched from the program's memory
-    /// (`NS_INDIRECT`). A sync stops before the first of them.
+    /// Returns whether tx ring `i` has queued frames whose bytes must be fetched from the program's
+    /// memory (`NS_INDIRECT`). A sync stops before the first of them.
     fn has_indirect(&self, i: usize) -> bool;
 
-    /// Fetches these frames, which may take as long as the program likes.
+    /// Fetches the bytes of these frames. A program can make this take as long as it likes.
     ///
     /// # Errors
-    /// The reason for a complete failure. A frame that cannot be read becomes one without bytes.
+    /// The reason, if no frame can be fetched. A single frame that cannot be read becomes one
+    /// without bytes, and is not an error.
     fn fetch_indirect(&self, i: usize, caller: &mut dyn CallerMemory) -> Result<(), Errno>;
 
     /// Notes that a sync of tx ring `i` is about to send the slots before `end`.

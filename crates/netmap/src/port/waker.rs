@@ -34,7 +34,7 @@ use state::{WANTS_RX, WANTS_TX, WakeAction, WakerState, has_listeners};
 
 /// Makes the kernel wake the pollers of a program, so that they poll again.
 pub trait Notify: Send + Sync {
-    /// Wakes the pollers of the open file that armed with `handle`.
+    /// Wakes those pollers of the open file that passed `handle` when they armed it.
     fn notify(&self, handle: u64);
 }
 
@@ -81,8 +81,8 @@ impl Waker {
         self.state.end_poll();
     }
 
-    /// Arms the waker for these directions; `ready` is the answer of the poll. After arming as not
-    /// ready, the caller checks once more.
+    /// Arms the waker for these directions. `ready` is whether the poll found something ready; if
+    /// not, the caller checks the rings once more afterwards.
     pub(crate) fn arm(&self, handle: u64, tx: bool, rx: bool, ready: bool) {
         self.state.arm(handle, interest_bits(tx, rx), ready);
     }
@@ -106,8 +106,8 @@ impl Waker {
         self.notify.notify(handle);
     }
 
-    /// Handles news for a direction; `idle` returns whether the program has used up all slots that
-    /// it knew of.
+    /// Handles new frames or slots of one direction. `idle` returns whether the program has used up
+    /// all slots that it knew of.
     #[inline]
     fn wake_for(self: &Arc<Self>, dir: TxRx, idle: impl Fn() -> bool) {
         match self.state.wake_for(bit(dir), idle) {
@@ -132,7 +132,7 @@ fn interest_bits(tx: bool, rx: bool) -> u64 {
     (if tx { WANTS_TX } else { 0 }) | if rx { WANTS_RX } else { 0 }
 }
 
-/// A list of wakers that may need a delayed notification.
+/// The wakers that may need a delayed notification, and the thread that sends it.
 #[derive(Debug, Default)]
 pub(crate) struct Ticker {
     pending: Mutex<Vec<Arc<Waker>>>,
@@ -178,7 +178,7 @@ impl Ticker {
 #[derive(Debug, Default)]
 pub struct Listeners {
     list: RwLock<Vec<RingListener>>,
-    /// 1 while the list of wakers is not empty.
+    /// 1 while the list of wakers is not empty, otherwise 0.
     any: AtomicU64,
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn enable(
         None => Csb::new(binding, &option, caller),
     });
     let blocks = request.options.record_result(NETMAP_REQ_OPT_CSB, blocks)?;
-    // The lock is held and `csb` was empty, so this cannot fail.
+    // The bind's lock is held and `csb` was empty, so setting it cannot fail.
     let _ = open.csb.set(blocks);
     Ok(())
 }

@@ -27,11 +27,12 @@ use crate::types::lock::lock;
 use crate::types::shape::TxRx;
 
 impl OpenHandle {
-    /// Lends the bound rings to their program. They are free again when the file is closed.
+    /// Lends the bound rings to the program that has bound them. The loan ends when the file is
+    /// closed.
     ///
     /// # Errors
-    /// [`Errno::NXIO`]: nothing is bound. [`Errno::OPNOTSUPP`]: only the daemon syncs this port.
-    /// [`Errno::BUSY`]: a ring is lent already.
+    /// [`Errno::NXIO`] if nothing is bound; [`Errno::OPNOTSUPP`] if only the daemon syncs this
+    /// port; [`Errno::BUSY`] if a ring is lent already.
     pub fn lend(&self, kicks: &Arc<KickDispatcher>) -> Result<PipeDelegation, Errno> {
         let binding = self.check_socket_delegation()?;
         let region = binding.port.memory().region();
@@ -83,7 +84,7 @@ impl Netmap {
     /// Returns the dispatcher that wakes programs for which this process syncs.
     ///
     /// # Errors
-    /// The kernel's error, if no descriptors are left.
+    /// The kernel's error, if this process has no descriptors left.
     pub fn kicks(&self) -> Result<Arc<KickDispatcher>, Errno> {
         let mut kicks = lock(&self.kick_dispatcher);
         if let Some(kicks) = &*kicks {
@@ -92,7 +93,7 @@ impl Netmap {
         Ok(kicks.insert(KickDispatcher::new()?).clone())
     }
 
-    /// `NIOCLEND`: for a program that has the device open.
+    /// Handles `NIOCLEND`: lends the bound rings to a program that has the device open.
     pub(crate) fn lend(&self, open: &OpenHandle, arg: &mut [u8]) -> Result<i32, Errno> {
         let version = arg.first_chunk::<4>().map(|word| u32::from_ne_bytes(*word));
         if version != Some(DELEGATION_VERSION) || arg.len() != DELEGATION_SIZE {
@@ -125,7 +126,8 @@ impl OpenHandle {
         self.bound.get().is_some_and(|binding| binding.flags & NR_EXCLUSIVE != 0)
     }
 
-    /// Handles `NIOCKICK`: the program has synced in its own process, and a peer sleeps.
+    /// Handles `NIOCKICK`: the program has synced in its own process, and a program at the other
+    /// end sleeps.
     pub(crate) fn kick(&self) -> Result<i32, Errno> {
         self.bound.get().ok_or(Errno::NXIO)?.port.kick();
         Ok(0)

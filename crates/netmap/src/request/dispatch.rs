@@ -36,7 +36,7 @@ fn body_size(kind: u16) -> Option<usize> {
 }
 
 impl Netmap {
-    /// `NIOCCTRL`, whose argument is the header.
+    /// Handles `NIOCCTRL`, whose argument is the header.
     pub(crate) fn control(
         &self,
         open: &OpenHandle,
@@ -87,9 +87,9 @@ impl Netmap {
         done.map(|()| (request.name, request.body))
     }
 
-    /// Performs a request and replaces its body by the answer. If the request was already performed
-    /// before a restart and its caller got no answer, the kernel sends it again; it then gets the
-    /// answer recorded before.
+    /// Performs a request and replaces its body by the answer. After a restart, the kernel sends a
+    /// request again if its caller has got no answer. If the previous process had already performed
+    /// that request, it is not performed again: it gets the recorded answer.
     pub(crate) fn dispatch(
         &self,
         open: &OpenHandle,
@@ -167,7 +167,7 @@ impl Netmap {
         self.find_in(open, request, register, memory.as_ref())
     }
 
-    /// Like [`Self::find_with`]; a new port is created in `memory` if one is given.
+    /// Like [`Self::find_with`], but if `memory` is given, a new port is created in it.
     pub(super) fn find_in(
         &self,
         open: &OpenHandle,
@@ -198,7 +198,7 @@ impl Netmap {
     }
 }
 
-/// Whether the effect of a request of this type has to survive a restart.
+/// Returns whether a request of this type changes state that has to survive a restart.
 fn changes_state(kind: u16) -> bool {
     !matches!(
         kind,

@@ -50,7 +50,7 @@ impl Netmap {
         Ok(())
     }
 
-    /// Handles `POOLS_INFO_GET`.
+    /// Handles `POOLS_INFO_GET`: the sizes of a memory's object pools.
     pub(super) fn pools_info(
         &self,
         open: &OpenHandle,
@@ -67,7 +67,7 @@ impl Netmap {
         Ok(())
     }
 
-    /// Handles `PORT_HDR_GET`.
+    /// Handles `PORT_HDR_GET`: the length of a port's virtio-net header.
     pub(super) fn port_header(
         &self,
         open: &OpenHandle,
@@ -79,7 +79,7 @@ impl Netmap {
         Ok(())
     }
 
-    /// Handles `PORT_HDR_SET`, for switch ports.
+    /// Handles `PORT_HDR_SET`: sets the length of a switch port's virtio-net header.
     pub(super) fn set_port_header(
         &self,
         open: &OpenHandle,

@@ -15,7 +15,7 @@ impl Netmap {
     /// place, even if the call fails.
     ///
     /// # Errors
-    /// netmap's error numbers.
+    /// netmap's error number for the failed request.
     pub fn ioctl(
         &self,
         open: &OpenHandle,
@@ -34,28 +34,28 @@ impl Netmap {
             NIOCLENDQ => self.lend_queues(open, arg),
             NIOCCTRL => self.control(open, arg, caller),
             NIOCREGIF | NIOCGINFO => self.legacy(open, cmd, arg, caller.call()),
-            // Messages to a switch module of the user; such modules do not exist here.
+            // In netmap, this configures a switch module of the user; such modules do not exist
+            // here.
             NIOCCONFIG => Err(Errno::INVAL),
             _ => Err(Errno::OPNOTSUPP),
         }
     }
 
-    /// Whether an ioctl does the work of a sync only: it neither allocates nor accesses the
-    /// caller's memory.
+    /// Returns whether an ioctl only syncs: it neither allocates nor accesses the caller's memory.
     #[must_use]
     pub fn is_sync(cmd: u32) -> bool {
         matches!(cmd, NIOCTXSYNC | NIOCRXSYNC | NIOCKICK)
     }
 
-    /// Whether an ioctl with this argument runs until it is cancelled ([`crate::Cancel`]), so that
-    /// it needs a thread of its own.
+    /// Returns whether an ioctl with this argument runs until it is cancelled ([`crate::Cancel`]).
+    /// Such a call needs a separate thread.
     #[must_use]
     pub fn runs_until_cancelled(cmd: u32, arg: &[u8]) -> bool {
         let header = || NmreqHeader::read_from(arg);
         cmd == NIOCCTRL && header().is_some_and(|it| it.nr_reqtype == NETMAP_REQ_SYNC_KLOOP_START)
     }
 
-    /// Whether an ioctl may access the caller's memory in addition to its argument.
+    /// Returns whether an ioctl may access the caller's memory in addition to its argument.
     #[must_use]
     pub fn touches_caller(cmd: u32) -> bool {
         cmd == NIOCCTRL

@@ -7,9 +7,10 @@
 //!   STOP, a killed caller ---+                       `---> the end
 //! ```
 //!
-//! With an eventfd for each ring, the loop sleeps when there is nothing to do. Without, it runs in
-//! rounds, `sleep_us` apart. In direct mode a kick concerns only its own ring. The loop's thread
-//! still does all the work, because no daemon code runs in the context of an eventfd's writer.
+//! With an eventfd for each ring, the loop sleeps when there is nothing to do. Without them, it
+//! runs in rounds, `sleep_us` apart. In direct mode, a signal of a ring's eventfd makes the loop
+//! sync only that ring. As in the other modes, the loop's thread does the work, because a daemon
+//! cannot run code in the thread that signals an eventfd.
 
 mod eventfds;
 
@@ -138,7 +139,7 @@ impl SyncLoop<'_> {
         Ok(())
     }
 
-    /// Sleeps until the next round or the end of the loop. For loops without kicks.
+    /// Sleeps until the next round or the end of the loop. Only for loops without eventfds.
     fn sleep(&self, pause: Duration) {
         if pause.is_zero() {
             return std::thread::yield_now();
@@ -159,8 +160,8 @@ impl SyncLoop<'_> {
         Ok(moved)
     }
 
-    /// Syncs ring `k` until the program has nothing new; returns whether its turn ended before
-    /// that.
+    /// Syncs ring `k` until the program has nothing new. Returns true if it stopped before that, to
+    /// let the other rings have their turn.
     fn sync_ring(&mut self, k: usize) -> Result<bool, Errno> {
         self.csb.set_need_kick(k, false, self.caller)?;
         for _ in 0..MAX_SYNCS_PER_TURN {
@@ -168,8 +169,8 @@ impl SyncLoop<'_> {
             let synced = self.sync_once(k, state.head, state.cur)?;
             self.csb.set_need_kick(k, true, self.caller)?;
             let now = self.csb.read(k, self.caller)?;
-            // After `Busy` the ring is synced again: the other thread may have begun its sync
-            // before the program's last change.
+            // If another thread was syncing the ring, the loop syncs it again: that sync may have
+            // begun before the program's last change.
             if (now.head, now.cur) == (state.head, state.cur) && synced != SyncStatus::Busy {
                 return Ok(false);
             }

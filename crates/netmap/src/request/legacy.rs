@@ -10,7 +10,7 @@ use crate::request::message::{fixed, text};
 use crate::request::options::RequestOptions;
 
 impl Netmap {
-    /// `NIOCREGIF` and `NIOCGINFO`.
+    /// Handles `NIOCREGIF` and `NIOCGINFO`.
     pub(crate) fn legacy(
         &self,
         open: &OpenHandle,
@@ -39,7 +39,7 @@ fn request<T: PlainData>(kind: u16, name: String, body: &T) -> NetmapRequest {
     NetmapRequest { kind, name, body, options, map_limit, call: None }
 }
 
-/// Translates `NIOCGINFO`.
+/// Translates `NIOCGINFO` to `PORT_INFO_GET`.
 fn to_request(old: &Nmreq) -> Result<NetmapRequest, Errno> {
     let name = text(&old.nr_name)?;
     if old.nr_cmd == NETMAP_BDG_LIST {
@@ -61,7 +61,7 @@ fn to_request(old: &Nmreq) -> Result<NetmapRequest, Errno> {
     Ok(request(NETMAP_REQ_PORT_INFO_GET, name, &figures))
 }
 
-/// Translates `NIOCREGIF`.
+/// Translates `NIOCREGIF` to the request that its `nr_cmd` stands for.
 fn to_register_request(old: &Nmreq) -> Result<NetmapRequest, Errno> {
     let name = text(&old.nr_name)?;
     Ok(match old.nr_cmd {

@@ -15,7 +15,7 @@ pub(crate) struct NetmapRequest {
     pub(crate) options: RequestOptions,
     /// The end of the largest mapping that the request's fields can represent.
     pub(crate) map_limit: u64,
-    /// The number of the call, if calls can be repeated.
+    /// The number of the call; `None` if the kernel does not repeat calls after a restart.
     pub(crate) call: Option<u64>,
 }
 

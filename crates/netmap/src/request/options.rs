@@ -33,7 +33,7 @@ fn body_size(head: &NmreqOption) -> u64 {
     whole.saturating_sub(NmreqOption::SIZE as u64)
 }
 
-/// Whether an option of this type exists.
+/// Returns whether an option of this type exists.
 fn is_known(kind: u32) -> bool {
     (NETMAP_REQ_OPT_EXTMEM..=NETMAP_REQ_OPT_OFFSETS).contains(&kind)
 }
@@ -41,8 +41,8 @@ fn is_known(kind: u32) -> bool {
 impl RequestOptions {
     /// Reads the list that begins at `addr`, for a request whose body has `size` bytes.
     ///
-    /// `FAULT` for an invalid address; `MSGSIZE` if the total size is too large, as that of a
-    /// cyclic list is, or if a known option states a wrong size.
+    /// `FAULT` for an invalid address. `MSGSIZE` if a known option states a wrong size, or if the
+    /// total size is too large, as it is for a list with a cycle.
     pub(crate) fn read(
         addr: u64,
         size: usize,
@@ -92,7 +92,7 @@ impl RequestOptions {
         done
     }
 
-    /// Refuses options that were not used.
+    /// Refuses the options that the request does not use.
     pub(crate) fn all_used(&mut self) -> Result<(), Errno> {
         let mut unused = self.0.iter_mut().filter(|one| !one.is_used).peekable();
         if unused.peek().is_none() {

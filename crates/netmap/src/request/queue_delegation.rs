@@ -39,7 +39,7 @@ impl Drop for QueueLoan {
 }
 
 impl Netmap {
-    /// `NIOCLENDQ`: for a program that has the device open.
+    /// Handles `NIOCLENDQ`: lends interface queues to a program that has the device open.
     pub(crate) fn lend_queues(&self, open: &OpenHandle, arg: &mut [u8]) -> Result<i32, Errno> {
         let version = arg.first_chunk::<4>().map(|word| u32::from_ne_bytes(*word));
         if version != Some(DELEGATION_VERSION) || arg.len() != DELEGATED_QUEUES_SIZE {
@@ -74,10 +74,11 @@ impl Netmap {
         Ok(0)
     }
 
-    /// Returns the sockets of the queues lent with `token` to a program of the user `uid`, once.
+    /// Returns the sockets of the queues that were lent with `token` to a program of the user
+    /// `uid`. They can be taken once.
     ///
     /// # Errors
-    /// [`Errno::NOENT`]: there are no such sockets.
+    /// [`Errno::NOENT`] if no sockets wait under this token for this user.
     pub fn take_sockets(&self, uid: u32, token: u64) -> Result<Vec<OwnedFd>, Errno> {
         let mut waiting = lock(&self.pending_sockets);
         if waiting.get(&token).is_none_or(|(owner, _)| *owner != uid) {

@@ -42,7 +42,7 @@ impl Netmap {
             None => self.find_with(open, request, &wish)?,
         };
         // A port in external memory can only be bound by a program that provides the memory or
-        // names its number: only such a program has it mapped.
+        // names its number. No other program has mapped it.
         if port.memory().is_external() && brought.is_none() && wish.nr_mem_id == 0 {
             return Err(Errno::OPNOTSUPP);
         }
@@ -65,7 +65,7 @@ impl Netmap {
         }
         let answer = answer(&wish, &binding);
         request.reply(&answer);
-        // The lock is held and the fields were empty, so no other thread can have set them.
+        // The bind's lock is held and the fields were empty, so no other thread can have set them.
         let _ = blocks.map(|blocks| open.csb.set(blocks));
         let _ = open.bound.set(binding);
         Ok(())
@@ -98,7 +98,8 @@ fn bind(
     let offsets = can.and_then(|()| OffsetsRequest::from_option(&asked, buf_size));
     let mut offsets = request.options.record_result(NETMAP_REQ_OPT_OFFSETS, offsets)?;
     let binding = Binding::new(port, wish, Some(&mut offsets), &open.waker);
-    // A bind can also fail for other reasons; these are not recorded in the option.
+    // The bind may have failed for a reason that has nothing to do with offsets. The option does
+    // not record such a reason.
     let granted = request.options.record_result(NETMAP_REQ_OPT_OFFSETS, offsets.granted(&asked))?;
     let binding = binding?;
     request.options.put(NETMAP_REQ_OPT_OFFSETS, &granted);

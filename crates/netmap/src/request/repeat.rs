@@ -6,7 +6,7 @@ use crate::types::lock::lock;
 use crate::types::state::AnsweredCall;
 
 impl OpenHandle {
-    /// Repeats the answer from before a restart, if the request is the same; returns whether it is.
+    /// If this request was already answered before a restart, sets that answer and returns true.
     pub(crate) fn replay_answer(&self, request: &mut NetmapRequest) -> bool {
         let Some(kept) = &self.persisted else { return false };
         let answered = lock(&kept.last_answer);
@@ -18,7 +18,7 @@ impl OpenHandle {
         true
     }
 
-    /// Records the answer that a request is going to get.
+    /// Records the answer of a request, before its caller gets it.
     pub(crate) fn record_answer(&self, request: &NetmapRequest) {
         if let (Some(kept), Some(call)) = (&self.persisted, request.call) {
             let (body, options) = (request.body.clone(), request.options.granted_options());

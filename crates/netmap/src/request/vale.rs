@@ -79,7 +79,7 @@ impl Netmap {
         Ok(())
     }
 
-    /// Handles `VALE_DETACH`.
+    /// Handles `VALE_DETACH`: removes an interface or a persistent port from its switch.
     pub(crate) fn vale_detach(
         &self,
         open: &OpenHandle,
@@ -153,7 +153,7 @@ impl Netmap {
         Ok(())
     }
 
-    /// Handles `VALE_DELIF`.
+    /// Handles `VALE_DELIF`: removes a persistent port.
     pub(crate) fn vale_remove(
         &self,
         open: &OpenHandle,
@@ -162,13 +162,13 @@ impl Netmap {
         let key = (open.opener.netns, request.name.clone());
         let removed = lock(&open.domain.names).switches.remove_persistent(&key);
         match removed {
-            // A port that exists but is not persistent is an invalid argument.
+            // A port with this name that is not persistent is an invalid argument.
             Err(Errno::NOENT) => Err(self.find(open, request).err().unwrap_or(Errno::INVAL)),
             done => done,
         }
     }
 
-    /// Handles `VALE_POLLING_ENABLE`.
+    /// Handles `VALE_POLLING_ENABLE`: dedicates processors to an attached interface.
     pub(crate) fn polling_on(
         &self,
         open: &OpenHandle,
@@ -183,7 +183,7 @@ impl Netmap {
         attached.poll(&polling, &self.ticker)
     }
 
-    /// Handles `VALE_POLLING_DISABLE`.
+    /// Handles `VALE_POLLING_DISABLE`: the interface's worker sleeps again while nothing arrives.
     pub(crate) fn polling_off(
         &self,
         open: &OpenHandle,
@@ -216,8 +216,8 @@ impl Netmap {
     }
 }
 
-/// Whether Linux accepts this name for an interface and the name is not a netmap name. A `%` is
-/// refused, because Linux would replace it by a number.
+/// Returns whether Linux accepts this name for an interface and netmap does not give it another
+/// meaning. A `%` is refused, because Linux would replace it by a number.
 fn can_be_interface(name: &str) -> bool {
     let forbidden = |byte: u8| byte.is_ascii_whitespace() || b"/:%{}\x0b".contains(&byte);
     let dots = name == "." || name == "..";
@@ -225,7 +225,8 @@ fn can_be_interface(name: &str) -> bool {
     fits && !dots && !is_vale(name) && !name.bytes().any(forbidden)
 }
 
-/// Returns the bind request with which an interface is attached.
+/// Returns the bind request with which an interface is attached. `wish` may select only the NIC's
+/// rings, or these and the host's; other modes are an error, and other options are ignored.
 fn checked_register(wish: &NmreqRegister) -> Result<NmreqRegister, Errno> {
     let nr_mode = match wish.nr_mode {
         NR_REG_DEFAULT => NR_REG_ALL_NIC,
@@ -235,7 +236,7 @@ fn checked_register(wish: &NmreqRegister) -> Result<NmreqRegister, Errno> {
     Ok(NmreqRegister { nr_mode, nr_flags: 0, nr_extra_bufs: 0, ..*wish })
 }
 
-/// Returns the first port at or after an index.
+/// Returns the first port at or after a pair of switch index and port index.
 fn next(
     switches: &BridgeTable,
     netns: u64,
@@ -254,7 +255,7 @@ fn next(
     None
 }
 
-/// Returns the index of a name.
+/// Returns the switch index and the port index of the port with this name.
 fn owner(
     switches: &BridgeTable,
     netns: u64,
@@ -281,7 +282,7 @@ fn polling(wish: &NmreqValePolling, rings: usize) -> Result<PollingPlan, Errno> 
     }
     let workers = match wish.nr_mode {
         NETMAP_POLLING_MODE_SINGLE_CPU if count == 1 => vec![(first, 0..rings)],
-        // One ring per worker, with the number of its processor.
+        // Multi-CPU mode: each worker polls the ring that has the number of its processor.
         NETMAP_POLLING_MODE_MULTI_CPU if last <= rings => {
             (first..last).map(|cpu| (cpu, cpu..cpu + 1)).collect()
         }

@@ -23,7 +23,7 @@ pub(super) struct CapturedRefs {
     _attached: Vec<Arc<NicAttachment>>,
 }
 
-/// The state under construction: its lists, and the objects captured in them.
+/// The state under construction: its lists, and the objects that are already in them.
 #[derive(Default)]
 struct DomainStateBuilder {
     ports: Vec<(Arc<dyn Adapter>, PortState)>,
@@ -34,7 +34,7 @@ struct DomainStateBuilder {
     monitor_targets: Vec<Option<*const MonitorTaps>>,
     /// Index of each captured object in its list, by the object's address.
     indices: HashMap<*const (), u32>,
-    /// Ports by the address of their monitor taps.
+    /// The captured ports, by the address of their monitor taps.
     monitored: HashMap<*const MonitorTaps, PortRef>,
 }
 
@@ -73,8 +73,8 @@ impl DomainState {
         let in_switches = in_switches.filter_map(|one| one.state(&mut lists));
         let in_switches = in_switches.collect();
         lists.find_monitored();
-        // Captured last, after all objects that allocate from them. Memory that is released in the
-        // meantime has no owner in the saved state.
+        // Captured last, after all objects that allocate from them. Memory that was released since
+        // then has no owner in the saved state.
         let memories = domain.memories();
         let state = Self {
             uid: domain.uid(),
@@ -126,8 +126,8 @@ impl PortState {
     /// Captures the part of the state that all kinds of ports have.
     fn capture(port: &dyn Adapter, kind: SavedPortKind) -> Self {
         let shape = port.shape();
-        // A provided port has ring pairs, even if the host was asked for different numbers per
-        // direction.
+        // A port of the provider has its rings in pairs, even if the host was asked for different
+        // numbers per direction.
         let pairs = shape.all(TxRx::Tx).max(shape.all(TxRx::Rx));
         let count = |dir| if kind == SavedPortKind::Provided { pairs } else { shape.all(dir) };
         let rings = TxRx::BOTH.map(|dir| {
@@ -193,7 +193,8 @@ impl PortVisitor for CaptureVisitor<'_> {
 }
 
 impl DomainStateBuilder {
-    /// Returns the index of a port in a list with `len` entries, and whether it has to be added.
+    /// Returns the index of a port in a list that has `len` entries, and whether the port has to be
+    /// added to it.
     fn index_of(&mut self, port: &Arc<dyn Adapter>, len: usize) -> (u32, bool) {
         let next = len as u32;
         let at = *self.indices.entry(Arc::as_ptr(port).cast()).or_insert(next);

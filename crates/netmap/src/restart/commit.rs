@@ -10,7 +10,8 @@ use crate::open::domain::Domain;
 use crate::types::state::DomainState;
 
 impl Domain {
-    /// Returns the region for persistent words; `None` without a store.
+    /// Returns the region for persistent words; `None` if the domain has no store, so that nothing
+    /// is saved.
     pub(crate) fn persistent_words(&self) -> Option<&Arc<Region>> {
         self.commit_log.has_store().then(|| self.ledger.words_region())
     }
@@ -24,18 +25,20 @@ impl Domain {
         self.ledger.front_word(i)
     }
 
-    /// Begins a change, which ends when the guard is dropped; `None` if nothing is saved.
+    /// Begins a change. It ends when the guard is dropped. `None` if the domain has no store, so
+    /// that nothing is saved.
     pub(crate) fn begin_change(&self) -> Option<ChangeGuard> {
         self.commit_log.has_store().then(|| CommitLock::begin(&self.commit_log.lock))
     }
 
-    /// Saves the current state.
+    /// Saves the current state, if the domain has a store.
     pub(crate) fn commit(&self) {
         if !self.commit_log.has_store() {
             return;
         }
         let _alone = self.commit_log.lock.lock_exclusive();
-        // Dropped before other changes continue, because they count the references to a port.
+        // The captured references are dropped before other changes continue, because changes count
+        // the references to a port.
         let (state, _held) = DomainState::capture(self);
         match postcard::to_stdvec(&state) {
             Ok(bytes) => self.ledger.write(&bytes),

@@ -35,14 +35,14 @@ use crate::types::state::*;
 /// A resumed domain with its open files.
 #[derive(Debug)]
 pub struct ResumedDomain {
-    /// The domain.
+    /// The domain: the user's memory and port names.
     pub domain: Arc<Domain>,
     /// The domain's open files, in order of the front's numbers.
     pub opens: Vec<OpenHandle>,
-    /// Number of files whose bound port did not survive the restart.
+    /// Number of open files whose bound port did not survive the restart.
     pub lost: usize,
-    /// Slots of frames that were queued in tx rings of interfaces; they may or may not have been
-    /// sent.
+    /// Number of slots that were queued in tx rings of interfaces. Their frames may or may not have
+    /// been sent.
     pub unsent: u64,
 }
 
@@ -173,7 +173,7 @@ impl DomainResume<'_> {
             Some(port) => port,
             None => DetachedAdapter::resume(state, made, memory)? as Arc<dyn Adapter>,
         };
-        // The name of a vanished port is free for the next port.
+        // The name of a port that has vanished is not restored, so that a new port can have it.
         if let Some(key) = state.key.clone().filter(|_| !port.has_vanished()) {
             lock(&self.domain.names).add_port(key, &port);
         }
@@ -292,16 +292,16 @@ impl DomainResume<'_> {
         if let Some(bound) = &state.bound {
             let port = self.find(bound.port).ok_or_else(wrong)?;
             let binding = Binding::resume(bound, port, &open.waker).ok_or_else(wrong)?;
-            // The file is new, so nothing can have set it.
+            // The open file is new, so nothing has set its bind yet.
             let _ = open.bound.set(binding);
         }
         Ok(open)
     }
 }
 
-/// Checks the `count` slots from `from` on, which belong to the driver. A slot without a usable
-/// buffer, or with a buffer that another slot has too, gets a new buffer. So the ring is consistent
-/// whatever instruction the previous process was killed at.
+/// Checks `count` slots from `from` on, which belong to the driver. A slot without a usable buffer
+/// gets a new one, and so does a slot whose buffer is also in another slot. So the ring is
+/// consistent even if the previous process was killed in the middle of a change.
 fn clear_unusable_slots(ring: &KernRing, from: SlotIdx, count: u32) {
     let (view, region) = (ring.view(), ring.region());
     let slots = |from: SlotIdx, count: u32| (0..count).map(move |i| ring.add(from, i));

@@ -9,7 +9,7 @@ use crate::port::pipe::{Pipe, PipePlan};
 use slipring_abi::name::PipeRole;
 use slipring_ring::RingView;
 
-/// A machine with a single NIC.
+/// A machine with one NIC, for tests.
 #[derive(Debug, Default)]
 struct Machine {
     pipes: Mutex<Vec<Arc<Pipe>>>,
@@ -52,7 +52,7 @@ impl Provider for Arc<Machine> {
     }
 }
 
-/// Ring 0 is the NIC's, ring 1 is the host's.
+/// The simulated interface: ring 0 is the NIC's, ring 1 is the host's.
 #[derive(Debug)]
 struct Nic {
     ends: [Arc<dyn Adapter>; 2],
@@ -118,7 +118,7 @@ fn polling(world: &World, kind: u16, body: &NmreqValePolling) -> Result<(), Errn
     world.open().ask("vale0:nic0", kind, body).map(|_| ())
 }
 
-/// A program that has bound the port `name`, and its tx and rx ring.
+/// A program that has bound the port `name`, with the offsets of its tx and its rx ring.
 struct Station<'w>(Client<'w>, u64, u64);
 
 impl<'w> Station<'w> {
@@ -142,7 +142,7 @@ impl<'w> Station<'w> {
         client.ioctl(NIOCTXSYNC).unwrap();
     }
 
-    /// Waits for a frame.
+    /// Waits for a frame; returns its mark, the byte after the Ethernet header.
     fn receive(&mut self) -> u8 {
         let Self(client, _, rx) = self;
         let start = std::time::Instant::now();

@@ -75,7 +75,7 @@ fn a_pipe_can_have_many_rings_and_one_of_them_can_be_bound_alone() {
     let mut second = world.open();
     let got = second.register("x}1", &wish(NR_REG_ONE_NIC, 1, 0)).unwrap();
     assert_eq!((got.nr_tx_rings, got.nr_rx_rings, got.nr_rx_slots), (2, 3, 64));
-    // tx 0 and 1, host tx, rx 0 to 2, host rx.
+    // The order of the rings in the record: tx 0 and 1, host tx, rx 0 to 2, host rx.
     let bound = [0, 1, 2, 3, 4, 5, 6].map(|i| second.ring_at(&got, i) != 0);
     assert_eq!(bound, [false, true, false, false, true, false, false]);
     assert_eq!(world.open().register("x}1", &wish(NR_REG_ONE_NIC, 3, 0)), Err(Errno::INVAL));

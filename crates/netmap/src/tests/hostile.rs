@@ -5,7 +5,7 @@ use slipring_test_support::frames::Xorshift;
 
 use super::*;
 
-/// Returns a number that programs often get wrong, or any number.
+/// Returns a random number: often one at a limit, which programs and the daemon easily get wrong.
 fn number(random: &mut Xorshift) -> u64 {
     match random.below(6) {
         0 => 0,

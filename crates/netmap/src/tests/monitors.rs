@@ -6,7 +6,7 @@ fn monitor(flags: u64) -> NmreqRegister {
     NmreqRegister { nr_flags: flags, ..all() }
 }
 
-/// A program and its first ring in each direction.
+/// A program with the offsets of its first tx ring and its first rx ring.
 struct Station<'w> {
     client: Client<'w>,
     tx: u64,
@@ -41,7 +41,8 @@ impl<'w> Station<'w> {
         self.client.ioctl(NIOCTXSYNC).unwrap();
     }
 
-    /// Returns marks and flags of the arrived slots, and gives the slots back.
+    /// Returns the mark (the word at byte 14) and the flags of each arrived slot, and gives the
+    /// slots back.
     fn take(&mut self) -> Vec<(u32, u16)> {
         self.client.ioctl(NIOCRXSYNC).unwrap();
         let ring = self.client.ring(self.rx);
@@ -130,7 +131,7 @@ fn a_zero_copy_monitor_of_which_nobody_said_what_it_watches_sees_both_ways_and_t
     for [one, other] in [["x{1", "x}1"], ["vale0:a", "vale0:b"]] {
         let [mut a, mut b] = [one, other].map(|name| Station::new(&world, name, &all()));
         let mut seen = Station::new(&world, other, &monitor(NR_ZCOPY_MON));
-        // With the first frame the switch learns the port of b.
+        // With the first frame the switch learns the port of `b`.
         b.send([1]);
         assert_eq!((seen.take(), a.marks()), (vec![(1, NS_TXMON)], vec![1]));
         a.send([2, 3]);

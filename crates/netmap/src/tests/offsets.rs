@@ -29,7 +29,7 @@ impl Client<'_> {
     }
 }
 
-/// A program and its first ring in each direction.
+/// A program with the offsets of its first tx ring and its first rx ring.
 struct Station<'w> {
     client: Client<'w>,
     tx: u64,

@@ -122,7 +122,8 @@ impl Daemon {
         self.callers[i].open.poll(wanted, Some(900 + i as u64), Duration::ZERO)
     }
 
-    /// Returns a client that only reads and writes the memory that all programs map.
+    /// Returns a client that makes no calls: it only reads and writes the memory that all programs
+    /// map.
     fn eye(&self) -> Client<'_> {
         self.world.open()
     }
@@ -172,7 +173,8 @@ fn eight_slots() -> NmreqRegister {
     NmreqRegister { nr_tx_slots: 8, nr_rx_slots: 8, ..all() }
 }
 
-/// Both ends of a pipe of 8 slots, the sender's tx ring and the receiver's rx ring.
+/// Creates a pipe of 8 slots. Returns the callers at its two ends, and the sender's tx ring and the
+/// receiver's rx ring.
 fn pipe(daemon: &mut Daemon) -> ([usize; 2], [u64; 2]) {
     let (a, got_a) = daemon.bound("x{1", &eight_slots());
     let (b, got_b) = daemon.bound("x}1", &eight_slots());

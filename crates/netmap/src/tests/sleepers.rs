@@ -51,7 +51,7 @@ impl<'w> Guest<'w> {
         self.rx.sync_or_leave().unwrap()
     }
 
-    /// Kicks the host through the device if `moved` requires it.
+    /// Kicks the host through the device if the sync report `moved` asks for it.
     fn tell(&mut self, moved: SyncReport) {
         if moved.wake_host {
             self.client.ioctl(NIOCKICK).unwrap();
@@ -160,7 +160,7 @@ fn an_edge_triggered_reader_is_told_by_a_sender_that_is_lent_its_rings_later() {
     view(&a, TxRx::Tx).advance_to(1);
     a.ioctl(NIOCTXSYNC).unwrap();
     assert_eq!(b.open.poll(PollEvents::IN, Some(SLEEPER), Duration::ZERO), PollEvents::IN);
-    // The program takes all frames and does not poll again before it is notified.
+    // The program takes all frames, and then polls only once it is notified.
     view(&b, TxRx::Rx).advance_to(1);
     let mut a = Guest::new(a);
     let moved = a.send(1);

@@ -190,7 +190,7 @@ fn a_persistent_port_takes_no_descriptor_and_nobody_makes_them_without_end() {
     assert_eq!(new_port(&mut client, "more"), Ok(()));
 }
 
-/// Denies one kind of port.
+/// An access rule that denies one kind of port.
 #[derive(Debug)]
 struct DenyPortKind(PortKind);
 

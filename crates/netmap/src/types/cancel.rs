@@ -13,10 +13,10 @@ use crate::types::lock::lock;
 pub(crate) struct KloopBell(OwnedFd);
 
 impl KloopBell {
-    /// A bell with a new eventfd.
+    /// Creates a bell with a new eventfd.
     ///
     /// # Errors
-    /// [`Errno::NOMEM`]: there is no descriptor left.
+    /// [`Errno::NOMEM`] if this process has no descriptors left.
     pub(crate) fn new() -> Result<Arc<Self>, Errno> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         eventfd(0, flags).map(Self).map(Arc::new).map_err(|_| Errno::NOMEM)
@@ -33,7 +33,8 @@ impl KloopBell {
         let _ = rustix::io::read(&self.0, &mut [0u8; 8]);
     }
 
-    /// The eventfd, readable from [`Self::ring`] until [`Self::clear`].
+    /// Returns the eventfd. It is readable from a call of [`Self::ring`] until a call of
+    /// [`Self::clear`].
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -54,13 +55,13 @@ impl Cancel {
         }
     }
 
-    /// Whether the end was requested.
+    /// Returns whether the end was requested.
     #[must_use]
     pub fn is_requested(&self) -> bool {
         lock(&self.0).0
     }
 
-    /// Makes every later cancellation ring `bell`.
+    /// Sets the bell that every later cancellation rings.
     pub(crate) fn set_bell(&self, bell: &Arc<KloopBell>) {
         lock(&self.0).1 = Some(bell.clone());
     }

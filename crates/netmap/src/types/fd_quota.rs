@@ -7,8 +7,8 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::types::lock::lock;
 
-/// Descriptors of one user's loops; each user may have a share of the process's descriptors. Root
-/// has no limit.
+/// Counts the descriptors of one user's loops. Each user may have a fixed share of the process's
+/// descriptors. Root has no limit.
 #[derive(Debug, Default)]
 pub(crate) struct FdQuota(Mutex<u64>);
 
@@ -22,7 +22,7 @@ impl FdQuota {
     /// Reserves `count` descriptors for the user `uid`.
     ///
     /// # Errors
-    /// [`Errno::NOMEM`]: the user would exceed the limit.
+    /// [`Errno::NOMEM`] if the user would exceed this share.
     pub(crate) fn acquire(&self, uid: u32, count: u64) -> Result<FdQuotaGuard<'_>, Errno> {
         let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / Self::SHARE_DIVISOR;
         let mut taken = lock(&self.0);

@@ -3,10 +3,10 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// The identity of the opener, as far as port names and rules depend on it.
+/// What access rules and port names need to know about the program that opened a file.
 #[derive(Debug)]
 pub struct Opener {
-    /// Inode number of its network namespace.
+    /// Inode number of the program's network namespace.
     pub netns: u64,
     /// A descriptor of the network namespace, to open ports there. All files that were opened in
     /// that namespace share the descriptor.

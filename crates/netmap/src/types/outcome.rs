@@ -3,13 +3,13 @@
 /// The outcome of a sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SyncStatus {
-    /// The sync succeeded.
+    /// The ring was synced.
     Done,
-    /// Another thread is syncing this ring.
+    /// The ring was skipped, because another thread is syncing it.
     Busy,
     /// The program's indices were impossible; the ring was reinitialised.
     Reinit,
-    /// The port no longer exists.
+    /// The port's interface, pipe or memory no longer exists.
     Gone,
 }
 
@@ -20,7 +20,7 @@ pub struct AdapterCounters {
     pub received: u64,
     /// Packets that programs sent.
     pub sent: u64,
-    /// Packets lost, by cause.
+    /// Packets lost: for each cause, its name and the number.
     pub drops: Vec<(&'static str, u64)>,
 }
 
@@ -35,6 +35,6 @@ pub struct OffsetLimits {
 }
 
 impl OffsetLimits {
-    /// No limit, for a port whose rings are reset before they are bound again.
+    /// No limit on offsets, for a port that resets its rings before they are bound again.
     pub const ANY: Self = Self { max: u32::MAX, preserves_frames: false };
 }

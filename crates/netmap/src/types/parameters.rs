@@ -26,12 +26,12 @@ pub struct Parameter {
     pub effect: ParameterEffect,
 }
 
-/// The effect of setting a parameter.
+/// What happens when the parameter is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParameterEffect {
-    /// As in netmap.
+    /// The same as in netmap.
     Works,
-    /// No effect: the value is stored for programs that read it.
+    /// Nothing: the value is only stored, for programs that read it.
     Kept,
     /// The parameter cannot be set.
     ReadOnly,
@@ -174,8 +174,8 @@ impl Parameters {
         Geometry { ring_bytes: self.private_pools().bytes(), bufs, buf_size }
     }
 
-    /// Whether every frame that a program gives back is forwarded between an interface and its
-    /// host.
+    /// Returns whether every frame that a program gives back is forwarded between an interface and
+    /// its host (the parameter `fwd`).
     pub(crate) fn forwards_between_nic_and_host(&self) -> bool {
         self.of(Index::Fwd) != 0
     }
@@ -204,7 +204,8 @@ impl Parameters {
     /// Sets a parameter.
     ///
     /// # Errors
-    /// [`SetParameterError`]; the value is unchanged.
+    /// [`SetParameterError`] if no parameter has this name or the value is not allowed; the old
+    /// value stays.
     pub fn set(&self, name: &str, value: i64) -> Result<(), SetParameterError> {
         let at =
             PARAMETERS.iter().position(|one| one.name == name).ok_or(SetParameterError::Unknown)?;
@@ -224,7 +225,7 @@ impl Parameters {
         &self.values[index as usize]
     }
 
-    /// Returns a value of the table; all of them are small and not negative.
+    /// Returns a value of the table. Only for parameters whose values fit in 32 bits.
     fn of(&self, index: Index) -> u32 {
         self.at(index).load(Ordering::Relaxed) as u32
     }

@@ -15,11 +15,12 @@ pub struct MemoryParams {
     pub ring_size: u32,
     /// Number of buffers in the global memory.
     pub buf_num: u32,
-    /// Bytes per buffer ([`slipring_ring::is_buf_size`]).
+    /// Bytes per buffer; [`slipring_ring::is_buf_size`] returns which values are allowed.
     pub buf_size: u32,
-    /// Number of slots of a ring if the opener requests no number.
+    /// Number of slots of a ring if the program that binds it requests no number.
     pub ring_slots: u32,
-    /// Whether only rings that ask for it are timestamped.
+    /// Whether only rings with the flag `NR_TIMESTAMP` get the time of each rx sync; if false, all
+    /// rings do.
     pub no_timestamp: bool,
     /// Bytes of address space for all memory of one user. Only touched pages occupy memory.
     pub domain_bytes: u64,
@@ -70,7 +71,7 @@ pub(crate) fn rings(wish: u16) -> u16 {
     wish.clamp(1, MAX_RINGS)
 }
 
-/// Number and size of the objects in netmap's pools, except buffers.
+/// Numbers and sizes of the objects in netmap's pools, except buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ObjectPools {
     pub(crate) if_num: u32,

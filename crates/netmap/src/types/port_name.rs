@@ -11,7 +11,7 @@ pub(crate) type PortKey = (u64, String);
 /// A kind of port, as access rules distinguish them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PortKind {
-    /// A network interface, or its host rings; also a name that does not exist.
+    /// A network interface, or its host rings. A name that does not exist counts as one too.
     Interface,
     /// One end of a pipe.
     Pipe,
@@ -34,7 +34,7 @@ impl PortKind {
     }
 }
 
-/// Whether a name is that of a switch port.
+/// Returns whether a name is that of a switch port.
 pub(crate) fn is_vale(name: &str) -> bool {
     name.starts_with("vale")
 }

@@ -18,7 +18,7 @@ pub enum TxRx {
 }
 
 impl TxRx {
-    /// Both directions.
+    /// Both directions: tx, then rx.
     pub const BOTH: [Self; 2] = [Self::Tx, Self::Rx];
 
     /// Returns the other direction.
@@ -31,7 +31,7 @@ impl TxRx {
     }
 }
 
-/// Numbers of rings and slots; the arrays are indexed by [`TxRx`].
+/// Numbers of rings and slots of a port; the arrays are indexed by [`TxRx`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AdapterShape {
     /// Rings of the NIC side.
@@ -85,7 +85,7 @@ impl AdapterShape {
     fn range(&self, dir: TxRx, mode: u32, ringid: u16) -> Result<Range<usize>, Errno> {
         let (nic, host) = (self.rings[dir as usize], self.host_rings[dir as usize]);
         let (nic, all) = (usize::from(nic), self.all(dir));
-        // A direction with fewer rings may not have this ring; its first ring is bound instead.
+        // If this direction has no ring of that number, its first ring is bound instead.
         let pick = |count: u16| if ringid < count { usize::from(ringid) } else { 0 };
         Ok(match mode {
             NR_REG_ALL_NIC | NR_REG_NULL => 0..nic,

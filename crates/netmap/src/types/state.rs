@@ -11,12 +11,12 @@ use crate::types::params::ObjectPools;
 use crate::types::port_name::PortKey;
 use crate::types::shape::AdapterShape;
 
-/// The complete state.
+/// The complete state of one domain.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct DomainState {
     pub(crate) uid: u32,
     pub(crate) memories: Vec<MemoryState>,
-    /// Ports that others refer to come first.
+    /// All ports. A port comes before the ports that refer to it.
     pub(crate) ports: Vec<PortState>,
     pub(crate) pipes: Vec<PipeState>,
     pub(crate) bridges: Vec<BridgeState>,
@@ -26,7 +26,7 @@ pub(crate) struct DomainState {
     pub(crate) opens: Vec<OpenState>,
 }
 
-/// A region and which of its buffers are free.
+/// A memory: its region, and which of its buffers are free.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct MemoryState {
     pub(crate) id: u16,
@@ -41,12 +41,12 @@ pub(crate) struct MemoryState {
 }
 
 impl ObjectPools {
-    /// Returns the four numbers in the order of the fields.
+    /// Returns number and size of the interfaces, then number and size of the rings.
     pub(crate) fn numbers(&self) -> [u32; 4] {
         [self.if_num, self.if_size, self.ring_num, self.ring_size]
     }
 
-    /// Builds the pools from these four numbers.
+    /// Builds the pools from number and size of the interfaces, then number and size of the rings.
     pub(crate) fn from_numbers([if_num, if_size, ring_num, ring_size]: [u32; 4]) -> Self {
         Self { if_num, if_size, ring_num, ring_size }
     }
@@ -149,7 +149,7 @@ pub(crate) enum SavedPortKind {
     Gone,
 }
 
-/// A pipe.
+/// A pipe with both of its ends.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct PipeState {
     pub(crate) key: Option<PortKey>,
@@ -173,7 +173,7 @@ pub(crate) struct PipeDirectionState {
     pub(crate) offsets: [OffsetsState; 2],
 }
 
-/// A switch, by its number.
+/// A switch, under the number that it had.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct BridgeState {
     pub(crate) key: PortKey,
@@ -207,7 +207,7 @@ pub(crate) struct NicAttachmentState {
     pub(crate) polling: Option<Vec<[u32; 3]>>,
 }
 
-/// An attachment to a switch.
+/// An attachment of a port to a switch.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct BridgeAttachmentState {
     pub(crate) bridge: u16,
@@ -216,7 +216,7 @@ pub(crate) struct BridgeAttachmentState {
     pub(crate) settings: BridgePortState,
 }
 
-/// Settings of a port in a switch.
+/// The settings of a port in a switch.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct BridgePortState {
     pub(crate) learns: bool,
@@ -229,14 +229,14 @@ pub(crate) struct BridgePortState {
     pub(crate) storm: [Option<(bool, u64, u64)>; 3],
 }
 
-/// A port's VLANs.
+/// The VLANs of a port in a switch.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum VlanState {
     Access(u16),
     Trunk(Option<u16>, Vec<u16>),
 }
 
-/// A monitor.
+/// A monitor and its rings.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct MonitorState {
     pub(crate) port: PortState,
@@ -253,13 +253,13 @@ pub(crate) struct MonitorState {
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) enum PortRef {
     Port(u32),
-    /// The flag selects the slave end.
+    /// An end of the pipe with this index: the slave end if the flag is true.
     Pipe(u32, bool),
     Vale(u32),
     Monitor(u32),
 }
 
-/// An open file.
+/// An open file, bound or not.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct OpenState {
     pub(crate) handle: u64,
@@ -282,7 +282,7 @@ pub(crate) struct AnsweredCall {
     pub(crate) options: Vec<(u32, Vec<u8>)>,
 }
 
-/// A bind.
+/// A bind of an open file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct BoundState {
     pub(crate) port: PortRef,

@@ -1,4 +1,4 @@
-//! BPF programs between an interface and the host's stack: they detach the host from the interface,
+//! BPF programs between an interface and the host's stack. They detach the host from the interface,
 //! or redirect its frames.
 //!
 //! ```text
@@ -20,8 +20,9 @@
 //! that arrive on that other interface to the host, as if the first interface had received them.
 //!
 //! BPF links keep all programs attached. The kernel detaches a program when the descriptor of its
-//! link is closed, so also when this process is killed. The programs that drop frames run after all
-//! other tcx programs of the interface, so those programs still get the frames that they consume.
+//! link is closed, and so also when this process is killed. The programs that drop frames run after
+//! all other tcx programs of the interface. So another program that consumes frames still gets
+//! them.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -37,11 +38,11 @@ use slipring_bpf::{
 use super::{refused, sys};
 use crate::error::OpenCause;
 
-/// `skb->mark` of frames that a detached interface lets through to the host. The mark is cleared on
-/// the way.
+/// `skb->mark` of a frame for the host. A detached interface lets frames with this mark through to
+/// the host, and clears the mark.
 pub const TO_HOST_MARK: u32 = u32::from_le_bytes(*b"slip");
-/// `skb->mark` of frames that a detached interface lets out, for sockets that send through the
-/// stack. The mark is cleared on the way.
+/// `skb->mark` of a frame that a socket sends through the stack. A detached interface lets frames
+/// with this mark out, and clears the mark.
 pub const TO_WIRE_MARK: u32 = u32::from_le_bytes(*b"ring");
 
 /// Offset of `mark` in `struct __sk_buff`.
@@ -79,8 +80,8 @@ fn redirect_out(ifindex: u32) -> BpfCode {
     assembled(&program)
 }
 
-/// Builds a tcx program that redirects every frame into `ifindex`, marked so that a detached
-/// interface lets it through.
+/// Builds a tcx program that makes every frame arrive on `ifindex`. The frames get the mark with
+/// which a detached interface lets them through to the host.
 fn redirect_in(ifindex: u32) -> BpfCode {
     let mut program = Assembler::new();
     program
@@ -128,9 +129,10 @@ pub struct HostDetached {
 /// marked [`TO_WIRE_MARK`] still leave.
 ///
 /// # Errors
-/// [`OpenCause::Privilege`], [`OpenCause::Unsupported`] before Linux 6.6, [`OpenCause::System`].
+/// [`OpenCause::Privilege`] if a capability is missing, [`OpenCause::Unsupported`] before Linux
+/// 6.6, [`OpenCause::System`] for other errors.
 pub fn detach(ifindex: u32) -> Result<HostDetached, OpenCause> {
-    // Run last, so that a redirect to a host ring takes its frames first.
+    // Runs last, so that a program that redirects frames to a host ring gets its frames first.
     let order = BpfLinkFlags::Last;
     let (ingress, egress) = (drop_unmarked(TO_HOST_MARK), drop_unmarked(TO_WIRE_MARK));
     let ingress = attach("slipring_drop_i", &ingress, ifindex, BpfAttachType::TcxIngress, order)?;
@@ -144,8 +146,9 @@ pub struct HostRedirected {
     _links: [BpfLink; 2],
 }
 
-/// Redirects the host's side of `ifindex` to `to`: frames that the host sends on `ifindex` leave
-/// through `to` instead, and frames that arrive on `to` reach the host as if on `ifindex`.
+/// Redirects the host's side of `ifindex` to `to`. Frames that the host sends on `ifindex` leave
+/// through `to` instead. Frames that arrive on `to` reach the host as if they had arrived on
+/// `ifindex`.
 ///
 /// If `to` is one end of a veth pair, the other end then acts as the host's side of `ifindex`.
 ///
@@ -165,7 +168,8 @@ mod tests {
 
     use super::*;
 
-    /// Runs a program on a socket buffer with this mark: its result, redirect and final mark.
+    /// Runs a program on a socket buffer with this mark. Returns the program's result, its redirect
+    /// and the final mark.
     fn run(code: &BpfCode, mark: u32) -> (i32, Option<BpfRedirect>, u32) {
         let mut skb = vec![0; 32];
         skb[8..12].copy_from_slice(&mark.to_ne_bytes());

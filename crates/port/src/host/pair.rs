@@ -1,8 +1,8 @@
 //! The veth pair between the host's stack and a port: where its ends are, and its lifetime.
 //!
 //! The creator of a pair holds a socket with the pair's name, in the abstract namespace of its
-//! network namespace, as long as the process lives. So other processes can tell whether a pair is
-//! in use, even from another pid namespace.
+//! network namespace, as long as the process lives. By this socket, other processes can tell
+//! whether a pair is in use, even from another PID namespace.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,7 +15,7 @@ use crate::iface::{Iface, or_by_keeper};
 use crate::netlink::Netlink;
 use crate::netns::Netns;
 
-/// The pair. Dropping it removes both ends.
+/// A hidden veth pair. Dropping it removes both ends.
 #[derive(Debug)]
 pub(super) struct HostVethPair {
     pub(super) kernel_index: u32,
@@ -42,9 +42,11 @@ impl HostVethPair {
     fn try_create(iface: &Iface, [to_host, from_host]: [u32; 2]) -> io::Result<Self> {
         let netlink = Netlink::open()?;
         let [kernel, user] = names(std::process::id(), iface.index);
-        // Bound before the link exists, so that no other process takes the link for a stale one.
+        // Bound before the link exists, so that no other process thinks that the link is a stale
+        // one.
         let mark = bind_owner_mark(&kernel)?;
-        // Without the privilege, or beyond the user's limit, both ends are in this namespace.
+        // `None` if a privilege is missing or the user has too many namespaces; then both ends are
+        // in this namespace.
         let user_netns = Netns::new().ok();
         let peer_netns = user_netns.as_ref().map(AsFd::as_fd);
         // The kernel selects a queue for each frame of the host by its flow's hash.
@@ -57,8 +59,8 @@ impl HostVethPair {
         Ok(pair)
     }
 
-    /// The namespace of the kernel's end, which is the calling thread's; `None` if both ends are in
-    /// it.
+    /// Returns the namespace of the kernel's end, which is the calling thread's; `None` if both
+    /// ends are in it.
     pub(super) fn netns(&self) -> Result<Option<Netns>, OpenCause> {
         let current = self.user_netns.as_ref().map(|_| Netns::current());
         let failed = |source| OpenCause::System { what: "name the network namespace", source };
@@ -103,15 +105,17 @@ impl Drop for HostVethPair {
     }
 }
 
-/// Returns the names of both ends of the pair that a process makes for an interface.
+/// Returns the names of the two ends of the pair that process `process` creates for interface
+/// `ifindex`.
 fn names(process: u32, ifindex: u32) -> [String; 2] {
     ["k", "u"].map(|end| format!("sr{process}h{ifindex}{end}"))
 }
 
-/// Removes the hidden pair that a process made for an interface, if the pair exists.
+/// Removes the hidden pair that process `process` has created for interface `ifindex`, if the pair
+/// exists.
 ///
 /// # Errors
-/// The kernel's error.
+/// The kernel's error, if it cannot list or remove links.
 pub fn remove_of(process: u32, ifindex: u32) -> io::Result<()> {
     let (netlink, [kernel, _]) = (Netlink::open()?, names(process, ifindex));
     let links = netlink.links()?;
@@ -119,9 +123,9 @@ pub fn remove_of(process: u32, ifindex: u32) -> io::Result<()> {
     pair.map_or(Ok(()), |link| netlink.delete(link.index))
 }
 
-/// Removes hidden pairs whose process was killed, in this network namespace: the pairs of processes
-/// that could not create a namespace, and pairs that a program still holds because a daemon lent it
-/// their queues.
+/// Removes the hidden pairs of killed processes in this network namespace. The kernel has not
+/// removed these pairs, because the process could not create a namespace for them, or because a
+/// program to which a daemon lent the queues still holds them.
 ///
 /// # Errors
 /// The kernel's error, usually because CAP_NET_ADMIN is missing.
@@ -130,7 +134,7 @@ pub fn remove_stale() -> io::Result<()> {
     for link in netlink.links()? {
         if link.kind == "veth" && owner(&link.name).is_some() && is_unused(&link.name) {
             match netlink.delete(link.index) {
-                // The kernel has removed the link meanwhile.
+                // The kernel has removed the link since it was listed.
                 Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {}
                 deleted => deleted?,
             }
@@ -139,22 +143,23 @@ pub fn remove_stale() -> io::Result<()> {
     Ok(())
 }
 
-/// The id of the process that created the kernel's end of a hidden pair with this name.
+/// Returns the ID of the process that has created the pair whose kernel's end has this name; `None`
+/// for other links.
 fn owner(name: &str) -> Option<u32> {
     let (pid, index) = name.strip_prefix("sr")?.strip_suffix('k')?.split_once('h')?;
     index.parse::<u32>().ok()?;
     pid.parse().ok()
 }
 
-/// Binds a socket that marks the pair of this name as in use until it is closed.
+/// Binds a socket whose name is that of the pair. Until it is closed, it marks the pair as in use.
 fn bind_owner_mark(kernel: &str) -> Result<OwnedFd, Errno> {
     let mark = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     bind(&mark, &SocketAddrUnix::new_abstract_name(format!("slipring/{kernel}").as_bytes())?)?;
     Ok(mark)
 }
 
-/// Whether the name is free to bind, so the pair is unused; if the attempt fails, the pair counts
-/// as used.
+/// Returns whether no process has marked the pair as in use. If this cannot be found out, the pair
+/// counts as in use.
 fn is_unused(kernel: &str) -> bool {
     bind_owner_mark(kernel).is_ok()
 }

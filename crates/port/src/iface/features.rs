@@ -7,25 +7,25 @@ use super::{or_by_keeper, sys};
 /// An offload that can be read and switched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Feature {
-    /// Receive checksumming.
+    /// The device checks the checksums of received frames.
     RxChecksum,
-    /// Transmit checksumming.
+    /// The device fills in the checksums of sent frames.
     TxChecksum,
-    /// TCP segmentation.
+    /// The device cuts TCP super-frames into segments (TSO).
     Tso,
-    /// Generic segmentation.
+    /// The kernel itself cuts super-frames into segments, just before the driver (GSO).
     Gso,
-    /// Generic receive coalescing.
+    /// The kernel joins received segments into super-frames (GRO).
     Gro,
-    /// Large receive coalescing in hardware.
+    /// The device joins received segments into super-frames (LRO). They cannot be separated again.
     Lro,
-    /// The device takes tags out of received frames.
+    /// The device takes the VLAN tags out of received frames.
     RxVlan,
-    /// The device inserts the tags of sent frames.
+    /// The device inserts the VLAN tags of sent frames.
     TxVlan,
 }
 
-/// How the ioctl addresses a feature.
+/// How the ethtool ioctl addresses a feature.
 enum FeatureIoctl {
     /// The commands that read the feature and set it.
     Commands(u32, u32),
@@ -65,7 +65,7 @@ fn set_feature(ifname: &str, feature: Feature, on: bool) -> io::Result<()> {
 /// Switches an offload of the interface with this index.
 ///
 /// # Errors
-/// The kernel's error.
+/// The kernel's error, if the interface does not exist or the offload cannot be switched.
 pub fn set_feature_by_index(ifindex: u32, feature: Feature, on: bool) -> io::Result<()> {
     let name = rustix::net::netdevice::index_to_name(sys::control_socket()?, ifindex)?;
     set_feature(&name, feature, on)
@@ -78,10 +78,10 @@ fn command(ifname: &str, command: u32, data: u32) -> io::Result<u32> {
 }
 
 impl super::Iface {
-    /// Whether an offload is on.
+    /// Returns whether an offload is on.
     ///
     /// # Errors
-    /// The kernel's error, usually EOPNOTSUPP.
+    /// The kernel's error, usually EOPNOTSUPP, because the device does not have the offload.
     pub fn feature(&self, feature: Feature) -> io::Result<bool> {
         Ok(match feature.ioctl() {
             FeatureIoctl::Commands(get, _) => command(&self.name, get, 0)? != 0,
@@ -89,9 +89,9 @@ impl super::Iface {
         })
     }
 
-    /// Switches offloads until the guard is dropped. Offloads that already have the wanted state or
-    /// cannot be switched are left alone; [`FeatureGuard::refused`] lists the offloads that could
-    /// not be switched. If the process is killed, the offloads are not restored.
+    /// Switches offloads until the guard is dropped. Offloads that already have the wanted state
+    /// are left alone, and so are those that cannot be switched; [`FeatureGuard::refused`] lists
+    /// the latter. If the process is killed, the offloads are not restored.
     #[must_use]
     pub fn with_features(&self, wanted: &[(Feature, bool)]) -> FeatureGuard {
         let mut guard =
@@ -102,7 +102,7 @@ impl super::Iface {
                 Ok(is) if set_feature(&self.name, feature, on).is_ok() => {
                     guard.changed.push((feature, is));
                 }
-                // A feature that does not exist is off.
+                // The device does not have this offload, so it is off, as wanted.
                 Err(_) if !on => {}
                 _ => guard.refused.push(feature),
             }
@@ -120,7 +120,7 @@ pub struct FeatureGuard {
 }
 
 impl FeatureGuard {
-    /// Offloads that could not be switched.
+    /// Returns the offloads that could not be switched.
     #[must_use]
     pub fn refused(&self) -> &[Feature] {
         &self.refused

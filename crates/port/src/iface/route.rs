@@ -1,14 +1,14 @@
 //! Which interfaces carry a default route, from the routing tables of this thread's namespace.
 
-/// Whether an IPv4 or IPv6 default route leads out of `ifname`.
+/// Returns whether an IPv4 or IPv6 default route uses `ifname`.
 pub(super) fn has_default(ifname: &str) -> bool {
-    // Not `/proc/net`, which is the main thread's namespace.
+    // `/proc/net` would show the network namespace of the main thread, not of this one.
     let read = |file| std::fs::read_to_string(format!("/proc/thread-self/net/{file}"));
     let v4 = read("route").is_ok_and(|table| default_v4(&table, ifname));
     v4 || read("ipv6_route").is_ok_and(|table| default_v6(&table, ifname))
 }
 
-/// Columns: Iface Destination Gateway Flags RefCnt Use Metric Mask …
+/// Searches the IPv4 routes. Columns: Iface Destination Gateway Flags RefCnt Use Metric Mask …
 fn default_v4(table: &str, ifname: &str) -> bool {
     table.lines().skip(1).map(|line| line.split_ascii_whitespace().collect::<Vec<_>>()).any(
         |columns| {
@@ -18,8 +18,8 @@ fn default_v4(table: &str, ifname: &str) -> bool {
     )
 }
 
-/// Columns: destination, its prefix length, source, its prefix length, gateway, metric,
-/// references, uses, flags, interface.
+/// Searches the IPv6 routes. Columns: destination, its prefix length, source, its prefix length,
+/// gateway, metric, references, uses, flags, interface.
 fn default_v6(table: &str, ifname: &str) -> bool {
     let zeros = "0".repeat(32);
     table.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>()).any(|columns| {

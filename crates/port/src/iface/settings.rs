@@ -6,31 +6,30 @@ use std::sync::OnceLock;
 
 use super::Feature;
 
-/// A process, or a part of this one, that may still change settings of interfaces.
+/// The keeper: a process, or a part of this one, that may still change settings of interfaces.
 pub trait SettingsRestorer: Debug + Send + Sync {
     /// Switches an offload.
     ///
     /// # Errors
-    /// The kernel's error, or the keeper's: EPERM for an interface that was not announced to the
-    /// keeper.
+    /// The kernel's error. EPERM if the interface was not announced to the keeper.
     fn set_feature(&self, ifindex: u32, feature: Feature, on: bool) -> io::Result<()>;
 
     /// Removes the hidden link of the interface's host rings.
     ///
     /// # Errors
-    /// Same as [`Self::set_feature`].
+    /// The kernel's error. EPERM if the interface was not announced to the keeper.
     fn remove_hidden_link(&self, ifindex: u32) -> io::Result<()>;
 }
 
 static KEEPER: OnceLock<Box<dyn SettingsRestorer>> = OnceLock::new();
 
-/// From now on, `keeper` restores settings that this process may not restore itself. Only the first
-/// call in a process has an effect; returns whether this was the first.
+/// Sets the keeper, which from now on restores the settings that this process may not restore
+/// itself. Only the first call in a process has an effect; returns whether this was the first.
 pub fn set_settings_keeper(keeper: Box<dyn SettingsRestorer>) -> bool {
     KEEPER.set(keeper).is_ok()
 }
 
-/// Lets the keeper repeat an operation that the kernel refused this process.
+/// If the kernel has refused an operation to this process, lets the keeper do it.
 pub(crate) fn or_by_keeper(
     done: io::Result<()>,
     instead: impl FnOnce(&dyn SettingsRestorer) -> io::Result<()>,

@@ -26,7 +26,7 @@ pub(super) fn control_socket() -> io::Result<OwnedFd> {
     Ok(socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?)
 }
 
-/// A name that [`super::Iface::find`] has checked, padded with zeros.
+/// Returns a name, which [`super::Iface::find`] has checked, padded with zeros.
 fn padded(name: &str) -> [u8; libc::IFNAMSIZ] {
     let mut bytes = [0; libc::IFNAMSIZ];
     for (to, from) in bytes[..libc::IFNAMSIZ - 1].iter_mut().zip(name.bytes()) {
@@ -84,14 +84,14 @@ pub(super) fn hardware_address(socket: &OwnedFd, name: &str) -> io::Result<(u16,
 /// reads and writes for every command that is put into it.
 pub(super) unsafe trait EthtoolCommand {}
 
-/// `struct ethtool_value`.
+/// `struct ethtool_value`: a command and its 32-bit argument or result.
 #[repr(C)]
 pub(super) struct EthtoolValue {
     pub(super) command: u32,
     pub(super) data: u32,
 }
 
-/// `struct ethtool_channels`.
+/// `struct ethtool_channels`: the maximum and current numbers of queues.
 #[repr(C)]
 #[derive(Default)]
 struct Channels {
@@ -103,7 +103,7 @@ struct Channels {
     combined: u32,
 }
 
-/// `struct ethtool_drvinfo`.
+/// `struct ethtool_drvinfo`: the name of the driver, and further texts.
 #[repr(C)]
 struct DriverInfo {
     command: u32,
@@ -125,14 +125,14 @@ struct Coalesce {
 const _: () = assert!(size_of::<Channels>() == 36 && size_of::<DriverInfo>() == 196);
 const _: () = assert!(size_of::<Coalesce>() == 92);
 
-// SAFETY: `repr(C)`, plain integers, used for the GET/SET commands of `ethtool_value` only.
+// SAFETY: `repr(C)`, plain integers; used only for commands that read or write an `ethtool_value`.
 unsafe impl EthtoolCommand for EthtoolValue {}
-// SAFETY: `repr(C)`, plain integers, 36 bytes as in the kernel, used for ETHTOOL_GCHANNELS only.
+// SAFETY: `repr(C)`, plain integers, 36 bytes as in the kernel; used only for ETHTOOL_GCHANNELS.
 unsafe impl EthtoolCommand for Channels {}
-// SAFETY: `repr(C)`, plain bytes, 196 bytes as in the kernel, used for ETHTOOL_GDRVINFO only.
+// SAFETY: `repr(C)`, plain bytes, 196 bytes as in the kernel; used only for ETHTOOL_GDRVINFO.
 unsafe impl EthtoolCommand for DriverInfo {}
 
-// SAFETY: `repr(C)`, plain integers, 92 bytes as in the kernel, used for ETHTOOL_GCOALESCE only.
+// SAFETY: `repr(C)`, plain integers, 92 bytes as in the kernel; used only for ETHTOOL_GCOALESCE.
 unsafe impl EthtoolCommand for Coalesce {}
 
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
@@ -154,7 +154,7 @@ pub(super) fn ethtool<T: EthtoolCommand>(
     if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Numbers of queues that receive and that send.
+/// Returns the numbers of queues that receive, and of queues that send.
 pub(super) fn channels(socket: &OwnedFd, name: &str) -> io::Result<(u32, u32)> {
     let mut channels = Channels { command: ETHTOOL_GCHANNELS, ..Channels::default() };
     ethtool(socket, name, &mut channels)?;
@@ -162,8 +162,8 @@ pub(super) fn channels(socket: &OwnedFd, name: &str) -> io::Result<(u32, u32)> {
     Ok((rx.saturating_add(combined), tx.saturating_add(combined)))
 }
 
-/// Interrupt coalescing of received frames: the maximum delay in us, the maximum number of frames,
-/// and whether the hardware adapts them by itself.
+/// Returns how the interrupts for received frames are delayed: the maximum delay in us, the maximum
+/// number of frames, and whether the hardware adapts these two by itself.
 pub(super) fn coalescing(socket: &OwnedFd, name: &str) -> io::Result<(u32, u32, bool)> {
     let mut coalesce = Coalesce {
         command: ETHTOOL_GCOALESCE,
@@ -184,14 +184,14 @@ pub(super) fn driver(socket: &OwnedFd, name: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&info.driver[..end]).into_owned())
 }
 
-/// A packet socket that receives nothing and makes the interface promiscuous.
+/// Creates a packet socket that receives nothing. While it is open, the interface is promiscuous.
 pub(super) fn promiscuous_socket(index: u32) -> io::Result<OwnedFd> {
-    // SAFETY: no pointers.
+    // SAFETY: the call takes no pointers.
     let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: a descriptor just made, with no other owner.
+    // SAFETY: the descriptor was just created and has no other owner.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     let request = libc::packet_mreq {
         mr_ifindex: index as c_int,

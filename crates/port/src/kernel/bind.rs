@@ -18,7 +18,7 @@ use crate::error::OpenCause;
 /// Maximum number of rings per direction that is accepted from a device.
 const MAX_RINGS: u32 = 256;
 
-/// A bound descriptor.
+/// A descriptor of the device that is bound to rings of a port.
 pub(super) struct KernelBinding {
     file: File,
     granted: NmreqRegister,
@@ -33,7 +33,7 @@ pub(super) struct KernelRingLayout {
     pub(super) buf_size: u32,
 }
 
-/// The rings of one pair.
+/// The tx ring and the rx ring of one pair; `None` for a ring that is not bound.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct BoundRings {
     pub(super) tx: Option<KernelRingLayout>,
@@ -46,8 +46,8 @@ impl BoundRings {
         self.tx.as_ref().or(self.rx.as_ref())
     }
 
-    /// The rings that are not among `others`: if a port has fewer rings in one direction, netmap
-    /// binds the first of them again.
+    /// Returns those of these rings that are not among `others`. If a port has fewer rings in one
+    /// direction, netmap binds the first of them again for further pairs.
     pub(super) fn without(self, others: &[Self]) -> Self {
         let is_new = |ring: &KernelRingLayout, of: fn(&Self) -> Option<KernelRingLayout>| {
             others.iter().filter_map(of).all(|other| other.offset != ring.offset)
@@ -65,7 +65,7 @@ impl KernelBinding {
         let file = open_node(device)?;
         let header = name.to_header().ok_or_else(|| protocol_error("a port without a name"))?;
         let mut wanted = name.to_register();
-        // A poll for frames need not send as well: this program calls tx sync after it has queued
+        // A poll for frames need not send, because this program calls tx sync after it has queued
         // frames.
         wanted.nr_flags |= NR_NO_TX_POLL;
         let granted = sys::register(file.as_fd(), &header, &wanted);
@@ -83,15 +83,16 @@ impl KernelBinding {
         self.file
     }
 
-    /// Number of bytes to map.
+    /// Returns the number of bytes to map.
     pub(super) fn memory_bytes(&self) -> u64 {
         self.granted.nr_memsize
     }
 
-    /// The single ring pairs that `rings` selects.
+    /// Returns the single ring pairs that `rings` selects.
     pub(super) fn ring_pairs(&self, rings: RingSelection) -> Vec<RingSelection> {
         let granted = &self.granted;
-        // Each ring is opened separately, so an exaggerated number is capped.
+        // The number is limited, because the device may report an impossible one, and each ring is
+        // opened separately.
         let most = MAX_RINGS as u16;
         let nic = 0..granted.nr_tx_rings.max(granted.nr_rx_rings).min(most);
         let host = 0..granted.nr_host_tx_rings.max(granted.nr_host_rx_rings).min(most);
@@ -105,7 +106,7 @@ impl KernelBinding {
         }
     }
 
-    /// The layout of the rings of this bind: its first pair.
+    /// Returns the layout of the first ring pair of this bind.
     pub(super) fn layout(&self, mapping: &DeviceMapping) -> Result<BoundRings, OpenCause> {
         let start = self.granted.nr_offset;
         let head: NetmapIf = read(mapping, start)?;
@@ -156,7 +157,8 @@ fn open_node(device: &Path) -> Result<File, OpenCause> {
     file.map_err(|error| no_device(device, error))
 }
 
-/// The first of the rings that this opener bound; offset 0 means that a ring is not bound.
+/// Returns the first of the rings that are bound. In the interface record, offset 0 means that a
+/// ring is not bound.
 fn first_ring(
     mapping: &DeviceMapping,
     start: u64,

@@ -23,35 +23,35 @@ pub(super) struct KernelQueue {
     tx: TxRing,
     rx: RxRing,
     ledger: KernelInFlight,
-    /// The slot after the last frame that was counted.
+    /// The slot after the last received frame that was counted.
     rx_seen: SlotIdx,
-    /// A view of the rx ring, which holds the number of frames that a monitor lost.
+    /// A view of the rx ring. The ring's header has the number of frames that a monitor lost.
     rx_view: RingView,
-    /// How many of the frames that a monitor lost were already counted.
+    /// How many of the frames that a monitor lost are in this queue's counters.
     lost_seen: u32,
-    /// Whether the port is a monitor; whether the watched port has ended.
+    /// Whether the port is a monitor. `ended` is whether the port that it watches has ended.
     watches: bool,
     ended: bool,
-    /// The interface, if the port is that of an interface.
+    /// The name of the interface; `None` if the port is not that of an interface.
     interface: Option<String>,
     counters: Arc<QueueCounters>,
 }
 
-/// Queued frames that the device has not returned. Lengths are stored here, as the device may write
-/// to its slots meanwhile.
+/// Queued frames that the device has not returned. Their lengths are stored here, because the
+/// device may write to its slots.
 struct KernelInFlight {
     /// For each slot: its length in bytes, and whether a packet ends there.
     slots: Vec<(u32, bool)>,
-    /// The first slot that has not been returned, and the first that was not queued.
+    /// The first slot that the device has not returned, and the first slot that was not queued.
     done: SlotIdx,
     queued: SlotIdx,
-    /// Number of packets in these slots.
+    /// Number of packets in the slots between these two.
     in_flight: u64,
 }
 
 impl KernelQueue {
-    /// Takes over the rings, which are in `region`; a missing direction gets a ring of one slot in
-    /// `none`.
+    /// Takes over the rings, which are in `region`. A direction without a ring gets a ring of one
+    /// slot in the region `none`.
     pub(super) fn new(
         name: &str,
         file: File,
@@ -116,7 +116,7 @@ impl KernelQueue {
         let sync = || sys::rx_sync(self.file.as_fd());
         match sync() {
             // A device that no longer exists may return this error once, but then returns another
-            // one.
+            // one. So the sync is repeated.
             Err(error) if self.watches && is_gone(&error) => match sync() {
                 Err(again) if !is_gone(&again) => Err(again),
                 _ => {
@@ -132,14 +132,14 @@ impl KernelQueue {
         if !is_gone(&error) {
             return RunError::system(&self.name, what, error);
         }
-        // The device returns the same error for an interface that went down.
+        // The device returns the same error if the interface has only gone down.
         let is_there = self.interface.as_ref().is_some_and(|name| Iface::find(name).is_ok());
         let cause = if is_there { RunCause::WentDown } else { RunCause::Vanished };
         RunError::new(&self.name, cause)
     }
 }
 
-/// Whether the error of a sync means that the port no longer exists.
+/// Returns whether the error of a sync means that the port no longer exists.
 fn is_gone(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENXIO | libc::EIO | libc::ENODEV))
 }
@@ -168,7 +168,8 @@ impl KernelInFlight {
         self.queued = to;
     }
 
-    /// Completes the returned slots: up to the one after `tail`, as one slot of a ring stays empty.
+    /// Completes the slots that the device has returned. These go up to the slot after `tail`,
+    /// because one slot of a ring always stays empty.
     fn complete_to(&mut self, tail: SlotIdx) -> TrafficCounts {
         let slots = self.slots.len() as u32;
         let end = if tail + 1 >= slots { 0 } else { tail + 1 };
@@ -192,7 +193,7 @@ impl Queue for KernelQueue {
 
     fn tx_sync(&mut self) -> Result<(), RunError> {
         self.ledger.record_queued(&mut self.tx);
-        // With nothing queued and nothing in flight there is nothing to do.
+        // If nothing is queued and nothing is in flight, the system call is not needed.
         if self.ledger.is_empty() {
             return Ok(());
         }

@@ -8,8 +8,8 @@ use slipring_abi::{
     NETMAP_REQ_MAXSIZE, NIOCCTRL, NIOCRXSYNC, NIOCTXSYNC, NmreqHeader, NmreqRegister, PlainData,
 };
 
-/// Performs a request of a netmap device: `header`, without options, and the request's body, if
-/// any. The device's answer replaces the body. Returns the resulting header.
+/// Performs a request of a netmap device. `header` has no options; if the request has a body,
+/// `with_body` is true, and the device's answer replaces the body. Returns the resulting header.
 ///
 /// # Errors
 /// The device's error.
@@ -43,13 +43,13 @@ pub(super) fn register(
     granted.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Sends queued frames; takes back the slots of sent ones.
+/// Syncs the tx rings: sends queued frames, and takes back the slots of sent ones.
 pub(super) fn tx_sync(device: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: the request has no argument.
     unsafe { ioctl(device, NIOCTXSYNC, std::ptr::null_mut()) }
 }
 
-/// Returns the slots that were read; takes over frames that have arrived.
+/// Syncs the rx rings: returns the slots that were read, and takes over frames that have arrived.
 pub(super) fn rx_sync(device: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: the request has no argument.
     unsafe { ioctl(device, NIOCRXSYNC, std::ptr::null_mut()) }
@@ -58,7 +58,7 @@ pub(super) fn rx_sync(device: BorrowedFd<'_>) -> io::Result<()> {
 /// # Safety
 /// `argument` points to the memory that `request` reads and writes, or is null if there is none.
 unsafe fn ioctl(device: BorrowedFd<'_>, request: u32, argument: *mut c_void) -> io::Result<()> {
-    // SAFETY: by the caller.
+    // SAFETY: the caller guarantees it.
     let rc: c_int = unsafe { libc::ioctl(device.as_raw_fd(), request as _, argument) };
     if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

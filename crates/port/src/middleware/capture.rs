@@ -1,5 +1,5 @@
-//! Writes the frames of a queue to a capture file, in both directions; pcapng also records the
-//! direction.
+//! Writes the frames of a queue to a capture file, in both directions. pcapng also records the
+//! direction of each frame.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,18 +8,18 @@ use crate::capture::{FileWriter, wall_clock};
 use crate::clock::{Nanos, now};
 use crate::error::RunError;
 
-/// An observer that writes frames to a file; its clones, for other queues, write to the same file.
+/// An observer that writes frames to a file. Its clones, for other queues, write to the same file.
 #[derive(Debug, Clone)]
 pub struct CaptureObserver {
     file: Arc<Mutex<FileWriter>>,
-    /// Wall clock minus monotonic clock.
+    /// Difference between the wall clock and the monotonic clock, in ns.
     epoch: u64,
-    /// The index of the file's interface that the frames belong to.
+    /// Number of the file's interface to which the frames belong.
     interface: usize,
-    /// Bytes before each frame that are not part of it.
+    /// Bytes of the virtio-net header before each frame, which are not written.
     header: usize,
     packet: Vec<u8>,
-    /// Packets that could not be written.
+    /// Number of packets that could not be written.
     lost: u64,
 }
 

@@ -4,8 +4,8 @@
 //!   program  <- front rx <- faults, delay line <- inner rx  <- driver
 //!            -> front tx -> faults, delay line -> inner tx  ->
 //! ```
-//! Frames keep their buffers: the buffers are exchanged between front and inner rings, and a
-//! delayed frame waits in a spare buffer.
+//! Frames keep their buffers. The buffers are exchanged between the rings that the program sees
+//! (the front rings) and those of the inner queue. A delayed frame waits in a spare buffer.
 
 use std::sync::Arc;
 
@@ -19,16 +19,16 @@ use crate::error::{OpenError, RunError};
 use crate::queue::{Interest, Queue, QueueRings, WaitFds};
 use crate::stats::{DropCause, QueueCounters};
 
-/// The injected faults, in each direction independently.
+/// The faults to inject. They are drawn separately for each direction.
 #[derive(Debug, Clone, Copy)]
 pub struct FaultSpec {
     /// Probability that a packet is lost.
     pub loss: Chance,
     /// Probability that one bit of a packet is flipped.
     pub corruption: Chance,
-    /// Delay of every packet.
+    /// Delay of every packet, in ns.
     pub delay: Nanos,
-    /// The seed of all decisions.
+    /// Seed of all random decisions.
     pub seed: u64,
 }
 
@@ -40,14 +40,14 @@ impl FaultSpec {
     }
 }
 
-/// The [`crate::OpenOptions::reserve_factor`] for a port with fault injection, which needs front
-/// rings, and spare buffers for two rings' worth of delayed frames each way.
+/// The [`crate::OpenOptions::reserve_factor`] for a port with fault injection. Such a port needs
+/// front rings, and in each direction spare buffers for two rings' worth of delayed frames.
 pub const FAULT_LAYERS: u32 = 3;
 
 /// Wraps queue number `index` of port `name` and injects `faults` into its frames.
 ///
 /// # Errors
-/// [`OpenError`] when the region does not have enough memory for the front rings and, with a delay,
+/// [`OpenError`] if the region does not have enough memory for the front rings and, with a delay,
 /// for two rings' worth of spare buffers.
 pub fn inject(
     name: &str,
@@ -75,7 +75,7 @@ pub fn inject(
     }))
 }
 
-/// The content of a slot whose frame waits in the delay line.
+/// What a slot gets back when its frame leaves the delay line.
 #[derive(Debug)]
 struct DelayedSlot {
     buf: OwnedBuf,
@@ -83,7 +83,7 @@ struct DelayedSlot {
     flags: SlotFlags,
 }
 
-/// One direction: its random decisions, and the delayed frames.
+/// One direction: its random decisions and its delayed frames.
 struct FaultDirection {
     loss: Chance,
     corruption: Chance,
@@ -121,12 +121,13 @@ impl FaultDirection {
         })
     }
 
-    /// Decides whether a packet is lost.
+    /// Draws whether a packet is lost.
     fn should_drop(&mut self) -> bool {
         self.losses.chance(self.loss)
     }
 
-    /// Decides whether to flip a bit in `len` bytes; returns the index of the byte and the bit.
+    /// Draws whether to flip a bit in `len` bytes. Returns the index of the byte, and the bit as a
+    /// mask; `None` if nothing is flipped.
     fn corruption(&mut self, len: usize) -> Option<(usize, u8)> {
         if !self.corruptions.chance(self.corruption) || len == 0 {
             return None;
@@ -254,13 +255,14 @@ impl FaultQueue {
     }
 }
 
-/// The slot after the packet that begins at `at`; `head` if the packet is incomplete.
+/// Returns the slot after the packet that begins at `at`; `head` if the packet is incomplete.
 fn packet_end(ring: &KernRing, at: u32, head: u32) -> u32 {
     let last = ring.slots(at, head).find(|(_, slot)| !slot.flags.has(SlotFlags::MOREFRAG));
     last.map_or(head, |(i, _)| ring.next(i))
 }
 
-/// Number of slots of the first packet among `waiting` slots, which hold whole packets only.
+/// Returns the number of slots of the first packet among `waiting` slots, which hold whole packets
+/// only.
 fn packet_slots(ring: &RxRing, waiting: u32) -> Option<u32> {
     let last = (0..waiting)
         .find(|&i| ring.slot(i).is_some_and(|slot| !slot.flags.has(SlotFlags::MOREFRAG)));
@@ -273,7 +275,8 @@ fn kept(flags: SlotFlags) -> SlotFlags {
 }
 
 impl FaultDirection {
-    /// Puts a slot's frame into the delay line; `replace` puts the slot's new buffer in its place.
+    /// Puts the frame of a slot into the delay line. `replace` gives the slot a spare buffer
+    /// instead.
     fn hold(
         &mut self,
         slot: Slot,

@@ -9,22 +9,22 @@ use crate::error::RunError;
 use crate::queue::{Interest, Queue, QueueRings, WaitFds};
 use crate::stats::QueueCounters;
 
-/// Direction of a frame, from the program's side.
+/// Direction of a frame, as the program sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameDirection {
-    /// Received frames.
+    /// The program receives the frame.
     Rx,
-    /// Sent frames.
+    /// The program sends the frame.
     Tx,
 }
 
 /// Observes the frames of a queue.
 pub trait Observer: Send {
-    /// Called with one slot's part of a frame, just received or about to be sent; `more` if the
-    /// packet continues in the next call.
+    /// Called with the part of a frame that is in one slot, just received or about to be sent.
+    /// `more` is true if the packet continues in the next call.
     ///
     /// # Errors
-    /// Ends the sync with this error; the frames are not lost.
+    /// The error ends the sync; the frames are not lost.
     fn frame(
         &mut self,
         time: Nanos,
@@ -33,15 +33,16 @@ pub trait Observer: Send {
         more: bool,
     ) -> Result<(), RunError>;
 
-    /// Packets of this queue that were shown, but could not be stored.
+    /// Returns the number of packets of this queue that were shown, but could not be stored.
     fn lost(&self) -> u64 {
         0
     }
 
-    /// Called when a sync had no frames to show, so there is time to flush.
+    /// Called when a sync had no frames to show, so that the observer can write out what it has
+    /// buffered.
     ///
     /// # Errors
-    /// Ends the sync with this error.
+    /// The error ends the sync.
     fn idle(&mut self) -> Result<(), RunError> {
         Ok(())
     }
@@ -58,9 +59,9 @@ pub fn observe(mut inner: Box<dyn Queue>, observer: Box<dyn Observer>) -> Box<dy
 struct ObservedQueue {
     inner: Box<dyn Queue>,
     observer: Box<dyn Observer>,
-    /// Frames queued before this slot were shown.
+    /// The slot after the last queued frame that was shown.
     tx_seen: SlotIdx,
-    /// Frames received before this slot were shown.
+    /// The slot after the last received frame that was shown.
     rx_seen: SlotIdx,
 }
 
@@ -143,7 +144,7 @@ impl Queue for ObservedQueue {
     }
 }
 
-/// Shows one sync's frames, all with the same time, up to the first error.
+/// Shows the frames of one sync, up to the first error. All of them get the same time.
 struct SyncObservation<'o> {
     observer: &'o mut dyn Observer,
     direction: FrameDirection,

@@ -15,27 +15,27 @@ use slipring_ring::{
 
 use crate::error::RunCause;
 
-/// Number of idle syncs after which a system call checks whether the daemon still exists. A
-/// sleeping end is woken when the daemon ends.
+/// Number of idle syncs after which a system call checks whether the daemon still exists. An end
+/// that sleeps is woken when the daemon ends.
 const PROBE_AFTER_IDLE_SYNCS: u32 = 64;
 
 /// One end of a pipe whose other end may be in any process. `tx` and `rx` belong to the end and
 /// must not be exchanged for other rings.
 #[derive(Debug)]
 pub struct NativeEnd {
-    /// Frames to send.
+    /// The ring on which the end sends.
     pub tx: TxRing,
-    /// Frames received.
+    /// The ring on which the end receives.
     pub rx: RxRing,
     tx_half: Option<NativeHalf<HostedTx>>,
     rx_half: Option<NativeHalf<HostedRx>>,
     kick: Doorbell,
-    /// Readable when a doorbell rings, and when the daemon has ended.
+    /// A descriptor that is readable when a doorbell rings, or when the daemon has ended.
     wakes: OwnedFd,
-    /// The ring whose timestamp each rx sync sets.
+    /// The ring whose timestamp each rx sync sets; `None` if the user's rings get no timestamps.
     timestamped: Option<RingView>,
     idle_syncs: u32,
-    /// Dropped last, since this returns everything to the daemon.
+    /// Must be dropped last, since closing the connection returns everything to the daemon.
     client: NativeClient,
 }
 
@@ -48,8 +48,8 @@ struct NativeHalf<T> {
 }
 
 impl NativeEnd {
-    /// Takes over the first ring of each direction, in a mapping of the user's memory; a missing
-    /// direction gets a ring of one slot in the region `none`.
+    /// Takes over the first ring of each direction, in a mapping of the user's memory. A direction
+    /// without a ring gets a ring of one slot in the region `none`.
     pub(super) fn new(
         client: NativeClient,
         [region, none]: [&Arc<Region>; 2],
@@ -95,17 +95,17 @@ impl NativeEnd {
         })
     }
 
-    /// Sends the whole packets that the program queued and takes back the slots that the peer is
-    /// done with.
+    /// Sends the whole packets that the program queued, and takes back the slots that the peer has
+    /// released.
     ///
     /// # Errors
-    /// [`RunCause`]: indices or words are impossible, or the daemon has ended.
+    /// [`RunCause`] if indices or words are impossible, or the daemon has ended.
     #[inline]
     pub fn tx_sync(&mut self) -> Result<(), RunCause> {
         self.tx_sync_observed(|_, _, _| {})
     }
 
-    /// Like [`Self::tx_sync`], but shows the slots to a callback.
+    /// Like [`Self::tx_sync`], but calls `see` with the slots of the sent frames.
     ///
     /// # Errors
     /// Same as [`Self::tx_sync`].
@@ -130,7 +130,7 @@ impl NativeEnd {
         }
     }
 
-    /// Returns the slots that the program is done with to the peer and takes over new frames.
+    /// Returns the slots that the program has released to the peer, and takes over new frames.
     ///
     /// # Errors
     /// Same as [`Self::tx_sync`].
@@ -139,7 +139,7 @@ impl NativeEnd {
         self.rx_sync_observed(|_, _, _| {})
     }
 
-    /// Like [`Self::rx_sync`], but shows the new frames' slots to a callback.
+    /// Like [`Self::rx_sync`], but calls `see` with the slots of the new frames.
     ///
     /// # Errors
     /// Same as [`Self::tx_sync`].
@@ -193,14 +193,15 @@ impl NativeEnd {
     #[cold]
     fn handle_sync_error(&mut self, why: HostedSyncError) -> Result<(), RunCause> {
         match why {
-            // The party that is syncing will move all pending slots.
+            // Another party is syncing the half, and it will move all pending slots.
             HostedSyncError::Busy => self.handle_report(SyncReport::default()),
             HostedSyncError::Reinit(reinit) => Err(SyncFault::from(reinit).into()),
             HostedSyncError::HostOnly | HostedSyncError::Corrupt => Err(corrupt_error(why)),
         }
     }
 
-    /// Readable when a sync is worthwhile after [`Self::announce_sleep`], or the daemon has ended.
+    /// Returns a descriptor to sleep on after [`Self::announce_sleep`]. It is readable when a sync
+    /// is worthwhile, or when the daemon has ended.
     #[must_use]
     pub fn wake_fd(&self) -> BorrowedFd<'_> {
         self.wakes.as_fd()
@@ -227,7 +228,8 @@ impl NativeEnd {
             tx.half.signs().clear_guest_sleep();
             tx.doorbell.clear();
         }
-        // The next idle sync checks the daemon, whose end may have been the reason for the wakeup.
+        // The daemon's end may have been the reason for the wakeup, so the next idle sync checks
+        // whether it still exists.
         self.idle_syncs = PROBE_AFTER_IDLE_SYNCS - 1;
     }
 }

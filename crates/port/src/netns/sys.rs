@@ -4,7 +4,7 @@ use std::io;
 
 use rustix::thread::UnshareFlags;
 
-/// Moves the calling thread (for a user namespace: the process) into new namespaces.
+/// Moves the calling thread into new namespaces. A new user namespace applies to the whole process.
 pub(super) fn unshare(namespaces: UnshareFlags) -> io::Result<()> {
     assert!(!namespaces.contains(UnshareFlags::FILES), "descriptors stay shared");
     // SAFETY: without `FILES`, checked above, the thread keeps the process's descriptor table,

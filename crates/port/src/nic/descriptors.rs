@@ -7,27 +7,27 @@ use super::ownership::CorruptWords;
 /// A receive descriptor that the device has filled.
 #[derive(Debug, Clone, Copy)]
 pub struct RxDescriptor {
-    /// The buffer.
+    /// The buffer that the device has filled.
     pub buf: BufIdx,
     /// Where the frame begins, in bytes from the device's first writable byte.
     pub offset: u32,
-    /// Bytes in this buffer.
+    /// Number of bytes of the packet in this buffer.
     pub len: u32,
     /// Whether the packet continues in the next descriptor.
     pub more: bool,
 }
 
-/// The descriptors of one receive queue: free buffers go to the device, filled ones return in any
-/// order. The caller checks all values from the device.
+/// The descriptors of one receive queue. Free buffers go to the device; filled ones return in any
+/// order. The caller checks all values that come from the device.
 pub trait RxDescriptorRings {
     /// Maximum number of bytes of a packet in one buffer.
     fn max_part(&self) -> u32;
 
-    /// Whether one more buffer can be posted.
+    /// Returns whether one more buffer can be posted.
     fn has_room(&mut self) -> bool;
 
-    /// Posts a buffer to the device; there must be space. The device sees it after
-    /// [`Self::publish`].
+    /// Posts a buffer to the device. The caller has checked [`Self::has_room`]. The device sees the
+    /// buffer after [`Self::publish`].
     fn post(&mut self, buf: BufIdx);
 
     /// Makes posted buffers visible to the device.
@@ -46,7 +46,8 @@ pub trait RxDescriptorRings {
     fn release(&mut self, count: u32);
 }
 
-/// Receive descriptors that a program to which the queue was lent may have used meanwhile.
+/// Receive descriptors of a queue that is lent to a program. The program may have used them between
+/// two uses by this process.
 pub(crate) trait ResumableRxRings: RxDescriptorRings {
     /// Skips the buffers that a program has posted; returns their number.
     fn resume_posted(&mut self) -> Result<u32, CorruptWords>;
@@ -54,8 +55,8 @@ pub(crate) trait ResumableRxRings: RxDescriptorRings {
     /// Skips the filled descriptors that a program has read; returns their number.
     fn resume_read(&mut self) -> Result<u32, CorruptWords>;
 
-    /// Free-running positions: of the next buffer to be posted, and of the next descriptor to be
-    /// read.
+    /// Returns two positions, which count on beyond the ring's size: of the next buffer to be
+    /// posted, and of the next descriptor to be read.
     fn positions(&self) -> [u32; 2];
 }
 
@@ -64,14 +65,16 @@ pub trait TxDescriptorRings {
     /// Maximum number of bytes of a buffer per descriptor.
     fn max_part(&self) -> u32;
 
-    /// Whether a second descriptor can cover the bytes beyond [`Self::max_part`] of this buffer.
+    /// Returns whether a second descriptor can cover the bytes of this buffer beyond
+    /// [`Self::max_part`].
     fn has_tail(&self, buf: BufIdx) -> bool;
 
-    /// Whether `count` more descriptors fit.
+    /// Returns whether `count` more descriptors fit.
     fn has_room(&mut self, count: u32) -> bool;
 
-    /// Queues `len` bytes of a buffer from byte `at`; with `more`, the packet continues. There must
-    /// be space. The device sees it after [`Self::publish`].
+    /// Queues `len` bytes of a buffer from byte `at`. `more` is true if the packet continues. The
+    /// caller has checked [`Self::has_room`]. The device sees the descriptor after
+    /// [`Self::publish`].
     fn push(&mut self, buf: BufIdx, at: u32, len: u32, more: bool);
 
     /// Queues the `len` bytes beyond [`Self::max_part`].
@@ -80,17 +83,18 @@ pub trait TxDescriptorRings {
     /// Makes queued descriptors visible to the device.
     fn publish(&mut self);
 
-    /// Returns how many completions can be read. A buffer with a tail has two.
+    /// Returns how many completions can be read. A buffer whose tail was queued too has two.
     fn refresh_completed(&mut self) -> u32;
 
-    /// The buffer of the `i`-th completion.
+    /// Returns the buffer of the `i`-th completion.
     fn peek_completed(&self, i: u32) -> BufIdx;
 
     /// Releases the first `count` completions.
     fn release_completed(&mut self, count: u32);
 }
 
-/// Transmit descriptors that a program to which the queue was lent may have used meanwhile.
+/// Transmit descriptors of a queue that is lent to a program. The program may have used them
+/// between two uses by this process.
 pub(crate) trait ResumableTxRings: TxDescriptorRings {
     /// Skips the descriptors that a program has queued; returns their number.
     fn resume_queued(&mut self) -> Result<u32, CorruptWords>;
@@ -98,6 +102,7 @@ pub(crate) trait ResumableTxRings: TxDescriptorRings {
     /// Skips the completions that a program has read; returns their number.
     fn resume_completed(&mut self) -> Result<u32, CorruptWords>;
 
-    /// Free-running positions: of the next descriptor to be queued, and of the next completion.
+    /// Returns two positions, which count on beyond the ring's size: of the next descriptor to be
+    /// queued, and of the next completion to be read.
     fn positions(&self) -> [u32; 2];
 }

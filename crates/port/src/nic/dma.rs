@@ -6,9 +6,10 @@
 //!   memory of this process:                  |descriptor rings| ------> device     no client maps it
 //! ```
 //! # Invariants
-//! 1. The device can access only one part of a client's memory, the buffer area of the port's own
-//!    region: mapping the whole file would pin all of it.
-//! 2. No client can write to the rings of descriptors: the device writes to the addresses in them.
+//! 1. Of a client's memory, the device can access only the buffer area of the port's own region.
+//!    Mapping the whole file would lock all of it in memory.
+//! 2. No client can write to the rings of descriptors, because the device writes to the addresses
+//!    in them.
 //! 3. Mapped memory stays mapped until the device is stopped; the mapping is dropped after that.
 
 use std::io;
@@ -26,35 +27,35 @@ pub trait DmaMemory {
     /// Gives the device access to the buffers of `region`, which contains the port.
     ///
     /// # Errors
-    /// The system's error: a limit of locked memory, no IOMMU, an area that the device cannot
+    /// The system's error: a limit of locked memory, no IOMMU, or an area that the device cannot
     /// address.
     fn map_buffers(&mut self, region: &Region) -> io::Result<()>;
 
-    /// Revokes all access; the device must have been stopped before.
+    /// Revokes all access of the device. The device must have been stopped before.
     ///
     /// # Errors
-    /// The system's error.
+    /// The system's error, if memory cannot be unmapped.
     fn unmap(self) -> io::Result<()>;
 
-    /// The address by which the device accesses byte 0 of a buffer's chunk; `None` if it is not
-    /// mapped.
+    /// Returns the address by which the device accesses byte 0 of a buffer's chunk; `None` if the
+    /// buffer is not mapped.
     fn address_of(&self, buf: BufIdx) -> Option<DeviceAddress>;
 
     /// Allocates descriptor rings for queues of `slots` slots, in memory that no client maps.
     ///
     /// # Errors
-    /// The system's error.
+    /// The system's error, if there is no memory.
     fn make_rings(&mut self, slots: u32) -> io::Result<Self::DescriptorRings>;
 }
 
 /// The buffer area of a region, as bytes of this process, to be mapped for a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BufferArea {
-    /// Address of the first buffer's chunk.
+    /// Address of the first buffer's chunk in this process.
     pub start: u64,
-    /// Bytes of all buffers.
+    /// Number of bytes of all buffers together.
     pub len: u64,
-    /// Bytes of a buffer's chunk.
+    /// Number of bytes of a buffer's chunk.
     pub buf_size: u32,
     /// Number of buffers.
     pub bufs: u32,
@@ -72,7 +73,8 @@ impl BufferArea {
         }
     }
 
-    /// Bytes from the first chunk to that of `buf`; `None` where there is no such buffer.
+    /// Returns the number of bytes from the first chunk to that of `buf`; `None` if the area has no
+    /// such buffer.
     #[must_use]
     pub fn offset_of(&self, BufIdx(buf): BufIdx) -> Option<u64> {
         (buf < self.bufs).then(|| u64::from(buf) * u64::from(self.buf_size))
@@ -85,7 +87,7 @@ pub(crate) mod fake {
 
     use super::*;
 
-    /// Where the fake device sees the first buffer.
+    /// The address at which the fake device sees the first buffer.
     pub(crate) const BASE: DeviceAddress = 0x10_0000;
 
     /// Memory of a fake device.

@@ -1,4 +1,5 @@
-//! Tracks which buffers the kernel has: by index, as it returns them in any order.
+//! Tracks which buffers the kernel has. The state is kept by buffer index, because the kernel
+//! returns buffers in any order.
 
 use slipring_ring::BufIdx;
 
@@ -12,8 +13,8 @@ impl SendState {
     const REFUSED_BIT: u16 = 1 << 14;
     const SPLIT_BIT: u16 = 1 << 15;
 
-    /// The state of a slot of `len` bytes, 1 to 8191, sent in one descriptor or split in two;
-    /// `last` if it is the last slot of its packet.
+    /// Creates the state of a slot of `len` bytes, 1 to 8191. `last` is true if it is the last slot
+    /// of its packet, `split` if it is sent in two descriptors.
     #[inline(always)]
     pub(crate) fn new(len: u16, last: bool, split: bool) -> Self {
         let last = if last { Self::LAST_BIT } else { 0 };
@@ -27,13 +28,13 @@ impl SendState {
         self.0 & Self::LEN_MASK
     }
 
-    /// Whether the slot is the last of its packet.
+    /// Returns whether the slot is the last of its packet.
     #[inline(always)]
     pub(crate) fn is_last(self) -> bool {
         self.0 & Self::LAST_BIT != 0
     }
 
-    /// Whether the kernel reported that it dropped the packet.
+    /// Returns whether the kernel reported that it dropped the packet.
     #[inline(always)]
     pub(crate) fn is_refused(self) -> bool {
         self.0 & Self::REFUSED_BIT != 0
@@ -43,7 +44,7 @@ impl SendState {
 /// Buffers that are being sent.
 #[derive(Debug)]
 pub(crate) struct InFlight {
-    /// By buffer index; 0 for buffers that are not in flight.
+    /// The state of each buffer, by buffer index; 0 for buffers that are not in flight.
     entries: Box<[u16]>,
 }
 
@@ -52,7 +53,7 @@ impl InFlight {
         Self { entries: vec![0; num_bufs as usize].into() }
     }
 
-    /// Adds a buffer; false if it is in flight already, or does not exist.
+    /// Adds a buffer. Returns false if it is in flight already, or does not exist.
     #[inline(always)]
     pub(crate) fn start(&mut self, BufIdx(buf): BufIdx, sending: SendState) -> bool {
         match self.entries.get_mut(buf as usize) {
@@ -64,13 +65,13 @@ impl InFlight {
         }
     }
 
-    /// Whether a buffer is in flight.
+    /// Returns whether a buffer is in flight.
     pub(crate) fn has(&self, BufIdx(buf): BufIdx) -> bool {
         self.entries.get(buf as usize).is_some_and(|&entry| entry != 0)
     }
 
-    /// Records one completed part; returns the buffer's state once all its parts are complete.
-    /// `Err` for a buffer that is not in flight.
+    /// Records that the kernel has completed one part of a buffer. Returns the buffer's state once
+    /// all its parts are complete, `None` before. An error means that the buffer was not in flight.
     #[inline(always)]
     pub(crate) fn complete(
         &mut self,
@@ -100,7 +101,8 @@ impl InFlight {
     }
 }
 
-/// An unexpected completion: late, repeated, or of a buffer that is not the port's.
+/// The kernel has completed a buffer that was not in flight: a late or repeated completion, or a
+/// buffer that is not the port's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StrayCompletion;
 
@@ -120,7 +122,7 @@ impl PostedBufs {
         Some((self.bits.get_mut((buf / 64) as usize)?, 1 << (buf % 64)))
     }
 
-    /// Adds a buffer; false if it is posted already, or does not exist.
+    /// Adds a buffer. Returns false if it is posted already, or does not exist.
     #[inline(always)]
     pub(crate) fn add(&mut self, buf: BufIdx) -> bool {
         self.bit(buf).is_some_and(|(word, bit)| {
@@ -130,7 +132,7 @@ impl PostedBufs {
         })
     }
 
-    /// Removes a buffer; false if it was not posted.
+    /// Removes a buffer. Returns false if it was not posted.
     #[inline(always)]
     pub(crate) fn remove(&mut self, buf: BufIdx) -> bool {
         self.bit(buf).is_some_and(|(word, bit)| {
@@ -186,7 +188,7 @@ mod tests {
             let mut model = BTreeSet::new();
             for (add, buf) in steps {
                 let expected = match add {
-                    // The bitmap is rounded up to whole words.
+                    // The bitmap is rounded up to whole words, so it has bits for 192 buffers.
                     true => buf < 192 && model.insert(buf),
                     false => model.remove(&buf),
                 };

@@ -6,9 +6,9 @@
 //! module does. Frames of real devices are not changed.
 //!
 //! # What cannot be finished
-//! A UDP super-frame (USO) does not say how long its datagrams are: it is dropped and counted. A
-//! super-frame that fits the MTU as a whole looks like an ordinary frame and is passed on as one
-//! datagram.
+//! A UDP super-frame (USO) does not say how long its datagrams are, so it is dropped and counted.
+//! If a super-frame as a whole fits the MTU, it looks like an ordinary frame, and is passed on as
+//! one datagram.
 
 use slipring_ring::SharedBuf;
 use slipring_wire::Headers;
@@ -25,21 +25,22 @@ const HEAD: usize = 96;
 #[derive(Debug, Default)]
 pub struct OffloadFixup {
     checksums: bool,
-    /// Longer frames are super-frames; `u32::MAX` if there are none.
+    /// Frames longer than this number of bytes are super-frames; `u32::MAX` if there are none.
     max_slot_len: u32,
     mtu: u32,
     scratch: Vec<u8>,
 }
 
 impl OffloadFixup {
-    /// For a device whose frames come from a wire and are therefore complete.
+    /// Creates a fixup that changes nothing: for a device whose frames come from a wire, and are
+    /// therefore complete.
     #[must_use]
     pub fn none() -> Self {
         Self::new(false, false, 0)
     }
 
-    /// Creates a fixup. `software`: frames come from the kernel itself. `generic`: they may be
-    /// super-frames, which are longer than `mtu` allows.
+    /// Creates a fixup. `software` is true if frames come from the kernel itself. `generic` is true
+    /// if some of them may be super-frames, which are longer than `mtu` allows.
     #[must_use]
     pub fn new(software: bool, generic: bool, mtu: u32) -> Self {
         let segments = software && generic;
@@ -49,7 +50,7 @@ impl OffloadFixup {
         Self { checksums: software, max_slot_len, mtu, scratch }
     }
 
-    /// Whether a packet of this length has to be segmented.
+    /// Returns whether a packet of this length has to be segmented.
     #[inline(always)]
     pub(crate) fn is_super_frame(&self, len: u32) -> bool {
         len > self.max_slot_len
@@ -63,7 +64,7 @@ impl OffloadFixup {
         }
     }
 
-    /// Checks a copy of the headers, and reads the frame itself only if its checksum is incomplete.
+    /// Checks a copy of the headers. Only if the checksum is incomplete, reads the frame itself.
     #[inline(always)]
     fn judge(&mut self, frame: SharedBuf<'_>) {
         let mut head = [0; HEAD];
@@ -73,8 +74,8 @@ impl OffloadFixup {
         }
     }
 
-    /// Completes a copy of the frame and writes the copy back: even if another process writes to
-    /// the frame meanwhile, the result is one consistent frame.
+    /// Completes a copy of the frame and writes the copy back. So the result is one consistent
+    /// frame, even if another process writes to the frame at the same time.
     #[cold]
     fn complete(&mut self, frame: SharedBuf<'_>) {
         self.scratch.clear();
@@ -84,8 +85,8 @@ impl OffloadFixup {
         }
     }
 
-    /// Whether packets in several buffers must be gathered, because they may need to be completed
-    /// or segmented.
+    /// Returns whether packets in several buffers must be gathered, because they may have to be
+    /// completed or segmented.
     pub(crate) fn wants_chains(&self) -> bool {
         self.checksums
     }
@@ -95,7 +96,8 @@ impl OffloadFixup {
         self.scratch.clear();
     }
 
-    /// Adds a buffer to the packet. The longest one fits without allocation.
+    /// Adds a buffer's bytes to the gathered packet. The memory is large enough for the longest
+    /// packet.
     pub(crate) fn gather(&mut self, bytes: SharedBuf<'_>) {
         bytes.append_to(&mut self.scratch);
     }
@@ -107,8 +109,8 @@ impl OffloadFixup {
         }
     }
 
-    /// Number of slots of `part` bytes that the gathered super-frame's segments take; `None` if it
-    /// cannot be segmented.
+    /// Returns the number of slots of `part` bytes that the segments of the gathered super-frame
+    /// take; `None` if it cannot be segmented.
     pub(crate) fn slots_of_segments(&self, part: u32) -> Option<u32> {
         let gso = self.gso()?;
         let segments = Segmenter::new(&self.scratch, gso).ok()?.remaining() as u32;
@@ -116,7 +118,8 @@ impl OffloadFixup {
         Some(segments * frame.div_ceil(part))
     }
 
-    /// Segments the gathered super-frame; false if it cannot be segmented.
+    /// Segments the gathered super-frame and passes header and payload of each segment to `emit`.
+    /// Returns false if it cannot be segmented.
     pub(crate) fn segments(&mut self, mut emit: impl FnMut(&[u8], &[u8])) -> bool {
         let Some(mut segmenter) =
             self.gso().and_then(|gso| Segmenter::new(&self.scratch, gso).ok())
@@ -129,8 +132,8 @@ impl OffloadFixup {
         true
     }
 
-    /// How to segment the gathered super-frame so that each segment fits the MTU. The sender's own
-    /// segment size is not known, but TCP accepts any.
+    /// Returns how to segment the gathered super-frame so that each segment fits the MTU. The
+    /// sender's own segment size is not known, but TCP accepts any size.
     fn gso(&self) -> Option<Gso> {
         let headers = Headers::parse(&self.scratch).ok()?;
         let ip = headers.ip.filter(|ip| ip.proto == IpProto::TCP)?;
@@ -156,7 +159,8 @@ mod tests {
 
     const LEN: usize = 300;
 
-    /// A frame of UDP over IPv4 or IPv6 whose checksum is that of the pseudo header only.
+    /// Returns a UDP frame over IPv4 or IPv6 whose checksum field has only the sum of the pseudo
+    /// header.
     fn unfinished(v6: bool, fill: u8) -> Vec<u8> {
         let mut frame = vec![fill; LEN];
         let (l4, addresses) = if v6 { (54, 22..54) } else { (34, 26..34) };

@@ -7,13 +7,13 @@
 //!   The words of rx follow 128 bytes later.
 //! ```
 //!
-//! The position in a ring needs no word: each slot that goes to the kernel is an entry of the fill
+//! The position in a ring needs no word. Each slot that goes to the kernel is an entry of the fill
 //! or TX ring, and each slot that returns is an entry of the RX or completion ring. So the kernel's
-//! own indices are valid at any instant, even for a program that was killed, and words 2 and 3 only
-//! say which slot corresponds to index 0. Nothing else is stored: the driver's slots refer to the
-//! buffers that the kernel has.
+//! own indices are valid at any time, even if a program was killed in the middle of a sync. Words 2
+//! and 3 only say which slot corresponds to index 0. Nothing else is stored: the driver's slots
+//! name the buffers that the kernel has.
 //!
-//! The host's side is here; the program's in `xdp/delegated.rs`.
+//! This module has the host's side; `xdp/delegated.rs` has the program's.
 
 #[cfg(test)]
 mod models;
@@ -29,32 +29,34 @@ pub(crate) use words::{
 };
 use words::{HOST_OWNER, claim_for_host, release_by_host, set_by_host};
 
-/// Counts of a borrowing program since the last query.
+/// What a borrowing program has counted since the last query.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ClientCounts {
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
-    /// Packets that were dropped: refused by the device, or too long to be received.
+    /// Number of packets that were dropped: refused by the device, or too long to be received.
     pub(crate) refused: u64,
 }
 
-/// The shared words, and the last values read.
+/// The shared words, and the values that were last read from them.
 #[derive(Debug)]
 pub(crate) struct SyncOwnership {
     words: PersistentWords<2>,
     last_counts: [ClientCounts; 2],
     /// Whether only this process may sync.
     host_only: bool,
-    /// Whether the interface is down or gone; this process then returns an error at every sync.
+    /// Whether the interface is down or no longer exists; then every sync of this process returns
+    /// an error.
     down: bool,
 }
 
-/// Memory that a program can write has impossible values.
+/// An error: memory that a program can write has impossible values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CorruptWords;
 
 impl SyncOwnership {
-    /// Creates words that admit no program yet; `None` if the region has no space for them.
+    /// Creates the words. At first they admit no program. `None` if the region has no space for
+    /// them.
     pub(crate) fn new(region: &Arc<Region>) -> Option<Self> {
         let cell = PersistentWords::new(region).ok()?;
         let mut turns =
@@ -67,16 +69,17 @@ impl SyncOwnership {
         self.words.offset()
     }
 
-    /// Sets the program that the queue is lent to; 0 for none. A program that closed its port
-    /// without calling its library detects by this word that the queue is no longer lent to it.
+    /// Sets the number of the program to which the queue is lent; 0 for none. A program that closed
+    /// its port without calling its library detects by this word that the queue is no longer lent
+    /// to it.
     pub(crate) fn set_holder(&self, client_id: u32) {
         for direction in [SyncDirection::Tx, SyncDirection::Rx] {
             self.words.cell(direction, OwnershipWord::Holder).release(client_id.into());
         }
     }
 
-    /// Sets whether only this process may sync. If false, a program may sync a direction once this
-    /// process has released it.
+    /// Sets whether only this process may sync. After it was set to false, a program may sync a
+    /// direction once this process has released it.
     pub(crate) fn set_host_only(&mut self, keep: bool) {
         self.host_only = keep;
         if keep {
@@ -85,8 +88,8 @@ impl SyncOwnership {
         }
     }
 
-    /// While the interface is down, makes programs leave each sync to the host. Once the interface
-    /// is up again, they may sync each direction after it was released.
+    /// While `down` is true, programs must leave each sync to the host. After that they may sync
+    /// each direction again once it was released.
     pub(crate) fn set_down(&mut self, down: bool) {
         self.down = down;
         if down {
@@ -99,29 +102,29 @@ impl SyncOwnership {
         set_by_host(&self.words, direction, self.host_only || self.down || special);
     }
 
-    /// Acquires a direction; false while a program is syncing it.
+    /// Acquires a direction. Returns false while a program is syncing it.
     pub(crate) fn try_acquire(&self, direction: SyncDirection) -> bool {
         claim_for_host(&self.words, direction)
     }
 
-    /// Releases a direction to the next owner. `special`: the direction has slots that programs
-    /// cannot handle.
+    /// Releases a direction to the next owner. `special` is true if the direction has slots that
+    /// programs cannot handle.
     pub(crate) fn release(&self, direction: SyncDirection, anchors: [u32; 2], special: bool) {
         release_by_host(&self.words, direction, anchors, self.host_only || self.down || special);
     }
 
-    /// Whether neither direction is being synced.
+    /// Returns whether neither direction is being synced.
     pub(crate) fn is_free(&self) -> bool {
         let free = |direction| self.words.cell(direction, OwnershipWord::Owner).acquire() == 0;
         free(SyncDirection::Tx) && free(SyncDirection::Rx)
     }
 
-    /// Whether the program with number `client_id` is syncing the direction.
+    /// Returns whether the program with number `client_id` is syncing the direction.
     pub(crate) fn is_held_by(&self, direction: SyncDirection, client_id: u32) -> bool {
         self.words.cell(direction, OwnershipWord::Owner).acquire() == u64::from(client_id)
     }
 
-    /// Takes a direction from a program that ended in mid-sync.
+    /// Takes a direction from a program that ended in the middle of a sync.
     pub(crate) fn force_acquire(&self, direction: SyncDirection) {
         self.words.cell(direction, OwnershipWord::Owner).release(HOST_OWNER);
     }
@@ -143,20 +146,20 @@ impl SyncOwnership {
     }
 }
 
-/// Returns the slot that corresponds to index 0 of a kernel's ring, given that index `at`
-/// corresponds to `slot`.
+/// Returns the slot that corresponds to index 0 of a kernel's ring, if index `at` corresponds to
+/// `slot`.
 pub(crate) fn ring_anchor(slot: SlotIdx, at: u32, num_slots: u32) -> u32 {
     slot.wrapping_sub(at) & (num_slots - 1)
 }
 
-/// Returns the slot `moved` entries after `slot`.
+/// Returns the slot that is `moved` entries after `slot`.
 pub(crate) fn advance_slot(slot: SlotIdx, moved: u32, num_slots: u32) -> SlotIdx {
     slot.wrapping_add(moved) & (num_slots - 1)
 }
 
-/// Calls `enter` for each of the `count` slots of the driver from `from` on. If two slots have the
-/// same buffer, the process died while it exchanged the buffers of two slots: the second slot then
-/// gets the buffer that is in no slot, which is one of the buffers of `coming` that the kernel has
+/// Calls `enter` for each of the driver's `count` slots from `from` on. If two slots have the same
+/// buffer, the process was killed while it exchanged the buffers of two slots. Then the second slot
+/// gets the buffer that is in no slot: one of the buffers of `coming`, which the kernel has
 /// returned.
 pub(crate) fn recover_buffers(
     ring: &mut KernRing,
@@ -253,7 +256,7 @@ mod tests {
         }
     }
 
-    /// Of an exchange `slot[k] = old; slot[at] = new` only the first half was done.
+    /// The exchange `slot[k] = old; slot[at] = new` was interrupted after its first half.
     #[test]
     fn a_buffer_that_was_being_exchanged_is_found_again() {
         let region = region();

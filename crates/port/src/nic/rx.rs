@@ -1,8 +1,9 @@
 //! The receiving half of a queue.
 //!
-//! [`PostedBufs`] tracks which buffers the kernel may fill, and a frame's buffer goes into the next
-//! slot. The kernel's slots (`tail..head`) refer, in any order, to exactly the buffers that it has
-//! and those in reserve: after a kill the successor learns the buffers from them.
+//! [`PostedBufs`] tracks which buffers the kernel may fill. A received frame's buffer goes into the
+//! next slot. The kernel's slots (`tail..head`) name exactly the buffers that it has and those in
+//! reserve, in any order. After a kill, the successor learns from them which buffers the kernel
+//! has.
 
 mod delegated;
 
@@ -25,10 +26,11 @@ pub struct RxSide {
     /// Spare buffers, for super-frames whose segments need more buffers than the super-frame had.
     reserve: Vec<BufIdx>,
     reserve_size: usize,
-    /// Distance from the tail to the slot in which the last out-of-order buffer was found.
+    /// Distance from the tail to the slot in which a buffer that arrived out of order was last
+    /// found. The next search starts there.
     ahead: u32,
     fixup: OffloadFixup,
-    /// The new tail of the ring: during a sync, ahead of the tail that the application sees.
+    /// The new tail of the ring. During a sync, it is ahead of the tail that the application sees.
     tail: SlotIdx,
     free_slots: u32,
     received: TrafficCounts,
@@ -49,7 +51,8 @@ impl RxSide {
         let mut side = Self {
             posted: PostedBufs::new(ring.region().num_bufs()),
             reserve_size,
-            // Capacity for the buffers of a super-frame, so that no allocation happens later.
+            // The capacity is enough for the buffers of a super-frame, so that no allocation
+            // happens later.
             reserve: Vec::with_capacity(2 * reserve_size),
             ahead: reserve,
             fixup: finisher,
@@ -69,8 +72,8 @@ impl RxSide {
         side
     }
 
-    /// Returns the buffers of read slots to the kernel and takes over arrived frames; returns
-    /// whether any frame had arrived.
+    /// Gives the buffers of slots that the program has released to the kernel, and takes over
+    /// arrived frames. Returns whether any frame had arrived.
     #[inline(always)]
     pub fn sync(&mut self, ends: &mut impl RxDescriptorRings) -> Result<bool, RunCause> {
         let head = self.ring.released().map_err(SyncFault::from)?;
@@ -85,7 +88,7 @@ impl RxSide {
         Ok(true)
     }
 
-    /// Whether a program can sync this half in its own process.
+    /// Returns whether a program can sync this half in its own process.
     pub(crate) fn is_lendable(&self) -> bool {
         let slots = self.ring.num_slots();
         slots.is_power_of_two() && self.reserve_size == 0 && self.ring.offsets().is_none()
@@ -146,8 +149,9 @@ impl RxSide {
         ends.publish();
     }
 
-    /// Posts a buffer to the kernel. If the buffer is invalid, or the kernel already has it, the
-    /// program has corrupted its slot: the queue continues with one buffer less.
+    /// Posts a buffer to the kernel. An invalid buffer, or one that the kernel already has, means
+    /// that the program has corrupted its slot. Then the buffer is not posted, and the queue
+    /// continues with one buffer less.
     #[inline(always)]
     fn post(&mut self, ends: &mut impl RxDescriptorRings, buf: BufIdx) {
         if !self.ring.region().is_usable(buf) {
@@ -189,7 +193,8 @@ impl RxSide {
         self.received.packets += 1;
     }
 
-    /// The slot value for a received buffer; the kernel no longer has it.
+    /// Returns the slot value for a received buffer, and records that the kernel no longer has the
+    /// buffer.
     #[inline(always)]
     fn slot_of(
         &mut self,
@@ -219,8 +224,8 @@ impl RxSide {
         self.received.bytes += u64::from(slot.len);
     }
 
-    /// Moves a payload to the offset of the next slot. Offsets are limited so that the longest
-    /// payload still fits its buffer.
+    /// Moves a payload to the offset of the next slot. Offsets are limited, so the longest payload
+    /// still fits its buffer.
     #[cold]
     fn move_payload(&mut self, slot: Slot) {
         let (at, len) = (self.ring.payload_offset(self.tail), usize::from(slot.len));
@@ -231,7 +236,7 @@ impl RxSide {
         }
     }
 
-    /// Puts `slot`, whose buffer is that of a later slot, at the tail; the later slot gets the
+    /// Puts `slot` at the tail, although a later slot has its buffer. The later slot gets the
     /// buffer that was at the tail.
     fn put_out_of_turn(&mut self, slot: Slot) {
         let names = |ahead: u32| self.ring.slot(self.ring.add(self.tail, ahead)).buf == slot.buf;
@@ -243,13 +248,13 @@ impl RxSide {
             let other = self.ring.slot(at);
             self.ring.exchange((self.tail, slot.len, slot.flags), (at, other.len, other.flags));
         } else {
-            // A peer has overwritten the slot that had the buffer.
+            // No slot has the buffer, so a peer has overwritten the slot that had it.
             self.ring.rename(self.tail, slot);
         }
     }
 
     /// Takes over a packet that has several buffers or must be segmented. Returns the number of its
-    /// descriptors; `None` while the packet is incomplete, or the ring has no space for it.
+    /// descriptors. Returns `None` if the packet is incomplete, or if the ring has no space for it.
     #[cold]
     fn take_chain(
         &mut self,
@@ -297,12 +302,12 @@ impl RxSide {
             self.fixup.gather(self.ring.payload(at));
             at = self.ring.next(at);
         }
-        // A checksum is in the headers, so in the first buffer.
+        // The checksum is in the headers, and so in the first buffer.
         self.fixup.finish_gathered(self.ring.payload(start));
     }
 
-    /// Segments a packet of `parts` descriptors into frames that fit the MTU. False when the ring
-    /// has no space for them.
+    /// Segments a packet of `parts` descriptors into frames that fit the MTU. Returns false if the
+    /// ring has no space for them.
     fn take_super_frame(
         &mut self,
         ends: &mut impl RxDescriptorRings,
@@ -322,8 +327,8 @@ impl RxSide {
             self.discard(ends, first, parts, DropCause::RxTooLong);
             return true;
         }
-        // The packet waits if the reserve is too small: buffers of slots that the program has read
-        // refill the reserve first.
+        // The packet waits if the reserve is too small. Buffers of slots that the program has
+        // released refill the reserve before that.
         if slots > self.free_slots || slots > self.reserve.len() as u32 + parts {
             return false;
         }
@@ -358,8 +363,8 @@ impl RxSide {
         self.fixup = finisher;
     }
 
-    /// Writes the bytes `range` of the concatenated header and payload into a buffer of the
-    /// reserve.
+    /// Writes a part of a segment into a buffer of the reserve: the bytes `range` of header and
+    /// payload together.
     fn put_segment_part(
         &mut self,
         header: &[u8],
@@ -380,7 +385,7 @@ impl RxSide {
         to.skip(from_header.len()).copy_in(&payload[skip..skip + rest]);
     }
 
-    /// Drops a packet: its buffers return to the kernel.
+    /// Drops a packet and gives its buffers back to the kernel.
     fn discard(
         &mut self,
         ends: &mut impl RxDescriptorRings,
@@ -399,7 +404,7 @@ impl RxSide {
 }
 
 impl Drop for RxSide {
-    /// Puts the buffers that the kernel had into slots, so that dropping the ring frees each buffer
+    /// Puts the buffers that the kernel had into slots. So dropping the ring frees each buffer
     /// once. The socket is already closed.
     fn drop(&mut self) {
         if self.ring.is_foreign() {
@@ -412,7 +417,7 @@ impl Drop for RxSide {
             let slot = self.ring.slot(at);
             let buf = buffers.pop().unwrap_or(BufIdx(0));
             if !self.ring.rename(at, Slot { buf, ..slot }) {
-                // The slots were not overwritten, so they are already correct.
+                // No slot was overwritten, so the slots already name these buffers.
                 return;
             }
             at = self.ring.next(at);

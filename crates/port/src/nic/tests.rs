@@ -39,7 +39,7 @@ impl FakeDevice {
         BufIdx(((address - BASE) / u64::from(BUF_SIZE)) as u32)
     }
 
-    /// The device processes the descriptors at these indices of its list.
+    /// Makes the device process the descriptors at these indices of its list.
     fn work(&mut self, at: impl IntoIterator<Item = usize>, len: u32) {
         let taken: Vec<_> = at.into_iter().map(|i| self.queued[i]).collect();
         self.queued.retain(|address| !taken.contains(address));
@@ -139,8 +139,8 @@ fn frames_arrive_in_the_device_s_order_and_every_buffer_stays_with_one_owner() {
         assert!((0..3).all(|i| u32::from(app.slot(i).unwrap().len) == 60 + round as u32));
         app.advance(3);
         assert!(!side.sync(&mut device).unwrap(), "nothing has come since");
-        // The ring's slots are 63: one is never released. The buffers that were read are posted
-        // again.
+        // A ring of 64 slots has 63 for frames: one is never released. The buffers of slots that
+        // were read are posted again.
         assert!(device.queued.iter().all(|address| all.contains(address)));
     }
     assert_eq!(counters.snapshot().rx.packets, 9);

@@ -34,12 +34,12 @@ pub struct TxSide {
     ring: KernRing,
     flight: InFlight,
     limits: TxLimits,
-    /// The new tail of the ring: during a sync, ahead of the tail that the application sees.
+    /// The new tail of the ring. During a sync, it is ahead of the tail that the application sees.
     tail: SlotIdx,
-    /// Packets that the kernel has not completed.
+    /// Number of packets that the kernel has not completed.
     packets_out: u64,
-    /// Whether some packets in flight have several descriptors, so that buffers do not correspond
-    /// to slots one by one.
+    /// Whether some packets in flight have several descriptors. Then slots and descriptors do not
+    /// correspond one to one.
     has_chains: bool,
     sent: TrafficCounts,
     counters: Arc<QueueCounters>,
@@ -56,7 +56,7 @@ pub struct TxLimits {
     pub enabled: bool,
 }
 
-/// A packet in the ring: slots `from..to`.
+/// A packet in the ring. It takes the slots `from..to`.
 #[derive(Debug, Clone, Copy)]
 struct TxChain {
     from: SlotIdx,
@@ -74,9 +74,9 @@ impl TxSide {
         Self { ring, flight, limits, tail, packets_out, has_chains, sent, counters }
     }
 
-    /// Sends the frames that the application released; frees the slots of completed frames. `kick`
-    /// makes the device process its descriptors; it may also call [`Self::complete`] for frames
-    /// that complete meanwhile.
+    /// Sends the frames that the application released, and frees the slots of completed frames.
+    /// `kick` makes the device process its descriptors. Frames may complete during `kick`; it may
+    /// call [`Self::complete`] for these.
     pub fn sync<E: TxDescriptorRings>(
         &mut self,
         ends: &mut E,
@@ -118,7 +118,7 @@ impl TxSide {
         Ok(())
     }
 
-    /// Whether a program can sync this half in its own process.
+    /// Returns whether a program can sync this half in its own process.
     pub(crate) fn is_lendable(&self) -> bool {
         let slots = self.ring.num_slots();
         slots.is_power_of_two() && self.limits.enabled && self.ring.offsets().is_none()
@@ -149,7 +149,7 @@ impl TxSide {
 
     /// Rebuilds the set of buffers in flight from the slots that the kernel has.
     pub(crate) fn rebuild_in_flight(&mut self, ends: &mut impl TxDescriptorRings) {
-        // Draining visits every buffer of the region, so an empty set is not drained.
+        // Draining visits every buffer of the region, so it is skipped if nothing is in flight.
         if self.packets_out > 0 {
             self.flight.drain().for_each(drop);
         }
@@ -176,13 +176,13 @@ impl TxSide {
         ]
     }
 
-    /// Whether packets with several descriptors may be in flight; a program that syncs the queue
-    /// itself cannot take back their buffers.
+    /// Returns whether packets with several descriptors may be in flight. A program that syncs the
+    /// queue itself cannot take back the buffers of such packets.
     pub(crate) fn is_special(&self) -> bool {
         self.has_chains && self.packets_out > 0
     }
 
-    /// Packets that the kernel has not completed.
+    /// Returns the number of packets that the kernel has not completed.
     pub fn packets_out(&self) -> u64 {
         self.packets_out
     }
@@ -197,12 +197,12 @@ impl TxSide {
         self.counters.set_in_flight(self.packets_out);
     }
 
-    /// Hands the packets in `hwcur..head` to the kernel; returns the first slot that it did not
-    /// hand over: `head`, or an earlier one if the TX ring is full.
+    /// Hands the packets in `hwcur..head` to the kernel. Returns the first slot that was not handed
+    /// over: `head`, or an earlier one if the TX ring is full.
     #[inline(always)]
     fn submit(&mut self, ends: &mut impl TxDescriptorRings, head: SlotIdx) -> SlotIdx {
         let mut at = self.ring.hwcur();
-        // Payloads with an offset take the slow path.
+        // Packets whose payload has an offset are handled one by one below.
         let longest = match self.ring.offsets() {
             None => ends.max_part().min(self.limits.packet) as u16,
             Some(_) => 0,
@@ -239,7 +239,7 @@ impl TxSide {
     }
 
     /// Sends or drops the packet that begins at `at`, which may have several slots. Returns the
-    /// slot after it, or `None` when the TX ring has no space for it.
+    /// slot after it, or `None` if the TX ring has no space for it.
     #[cold]
     fn submit_chain(
         &mut self,
@@ -297,7 +297,7 @@ impl TxSide {
         Ok(parts)
     }
 
-    /// Whether a slot whose payload ends at byte `end` of its buffer can be sent.
+    /// Returns whether a slot can be sent, if its payload ends at byte `end` of its buffer.
     fn is_sendable(&self, slot: Slot, end: u32) -> bool {
         let region = self.ring.region();
         slot.len > 0
@@ -317,8 +317,8 @@ impl TxSide {
         self.packets_out += 1;
     }
 
-    /// Hands a slot's payload, which begins at byte `at` of its buffer, to the kernel: in two
-    /// descriptors if it extends beyond the bytes that one descriptor can cover (`max_part`).
+    /// Hands a slot's payload to the kernel; it begins at byte `at` of its buffer. If it extends
+    /// beyond the bytes that one descriptor can cover (`max_part`), it takes two descriptors.
     fn push_slot(&mut self, ends: &mut impl TxDescriptorRings, slot: Slot, at: u32) {
         let more = slot.flags.has(SlotFlags::MOREFRAG);
         let rest = (at + u32::from(slot.len)).saturating_sub(ends.max_part());
@@ -334,7 +334,7 @@ impl TxSide {
     fn drop_chain(&mut self, chain: TxChain, cause: DropCause) {
         let mut at = chain.from;
         while at != chain.to {
-            // `free` writes to slots up to this one, so the slot is read first.
+            // The slot is read before `free`, which may write to it.
             let buf = self.ring.slot(at).buf;
             self.free(buf, chain.to);
             at = self.ring.next(at);
@@ -354,7 +354,7 @@ impl TxSide {
         self.tail = at;
     }
 
-    /// Puts `buf` into slot `at`, and the slot's old buffer into the later slot before `end` that
+    /// Puts `buf` into slot `at`. The slot's old buffer goes into the later slot before `end` that
     /// had `buf`. The slots exchange their lengths too.
     #[cold]
     fn replace_buf(&mut self, at: SlotIdx, end: SlotIdx, buf: BufIdx, slot: Slot) {
@@ -362,7 +362,7 @@ impl TxSide {
         if let Some((i, other)) = self.ring.slots(from, end).find(|(_, other)| other.buf == buf) {
             self.ring.exchange((at, other.len, flags), (i, slot.len, other.flags));
         } else {
-            // A peer has overwritten the slot that had the buffer.
+            // No slot has the buffer, so a peer has overwritten the slot that had it.
             self.ring.rename(at, Slot { buf, len: slot.len, flags });
         }
     }
@@ -406,7 +406,7 @@ impl TxSide {
 }
 
 impl Drop for TxSide {
-    /// Puts the buffers that the kernel had into slots, so that dropping the ring frees each buffer
+    /// Puts the buffers that the kernel had into slots. So dropping the ring frees each buffer
     /// once. The socket is already closed.
     fn drop(&mut self) {
         if self.ring.is_foreign() {
@@ -419,7 +419,7 @@ impl Drop for TxSide {
             let buf = buffers.next().unwrap_or(BufIdx(0));
             let slot = self.ring.slot(at);
             if !self.ring.rename(at, Slot { buf, ..slot }) {
-                // The slots were not overwritten, so they are already correct.
+                // No slot was overwritten, so the slots already name these buffers.
                 return;
             }
             at = self.ring.next(at);

@@ -17,11 +17,12 @@ use crate::options::OpenOptions;
 use crate::queue::{Queue, QueueRings, TxWait, WaitFds};
 use crate::stats::{DropCause, QueueCounters};
 
-/// The longest super-frame of the kernel, with its offload header.
+/// Length of the longest super-frame of the kernel, with its offload header, in bytes.
 const COPY_BUFFER_LEN: usize = VNET_LEN + (64 << 10) + 256;
-/// Idle syncs between two checks of the socket's error.
+/// Number of idle syncs between two checks of the socket's error.
 const PROBE_AFTER_IDLE_SYNCS: u32 = 1024;
-/// No limit of this driver: the kernel refuses frames that are too long.
+/// Maximum frame length in bytes. This driver has no limit; the kernel refuses frames that are too
+/// long.
 const MAX_FRAME_LEN: u32 = u32::MAX;
 
 /// The sockets of a queue.
@@ -39,18 +40,18 @@ pub(super) struct PacketQueue {
     rx_kern: KernRing,
     counters: Arc<QueueCounters>,
     receiver: RxSocket,
-    /// A frame that was too long for the socket's ring.
+    /// Memory for a frame that was too long for the socket's ring.
     copy_buffer: Vec<u8>,
-    /// Consecutive idle syncs.
+    /// Number of consecutive syncs in which nothing moved.
     idle_syncs: u32,
     /// The receiver's error that was not reported yet, or 0.
     error: i32,
-    /// Frames that the kernel has dropped so far.
+    /// Number of frames that the kernel has dropped so far.
     kernel_drops: u64,
     sender: OwnedFd,
     link: LinkWatch,
     gather: GatherList,
-    /// Keeps the interface detached from the host while any queue of the port lives.
+    /// Keeps the interface detached from the host as long as any queue of the port exists.
     _host: Option<Arc<HostDetached>>,
 }
 
@@ -84,7 +85,7 @@ impl PacketQueue {
         })
     }
 
-    /// Adds a value that must live as long as the queue.
+    /// Keeps the interface detached from the host as long as the queue exists.
     pub(super) fn with_host_detached(self, host: Option<Arc<HostDetached>>) -> Self {
         Self { _host: host, ..self }
     }
@@ -154,12 +155,12 @@ fn accept(inlet: &mut RxFiller<'_>, frame: RxFrame<'_>, slots: u32) {
     } else if bytes.len() == len as usize {
         inlet.deliver(RawPacket { bytes, vnet: &vnet, tag });
     } else if !queued {
-        // Too long for the ring, and the socket's queue was full.
+        // The frame was too long for the ring, and the socket's queue was full.
         inlet.drop_one(DropCause::RxNoBuffer);
     }
 }
 
-/// Delivers a frame of the socket's queue; the ring holds only the beginning of it.
+/// Delivers a frame that waits in the socket's queue; the ring has only the beginning of it.
 #[cold]
 fn accept_queued(inlet: &mut RxFiller<'_>, socket: BorrowedFd<'_>, stash: &mut [u8], slots: u32) {
     let received = sys::receive(socket, stash);
@@ -179,7 +180,7 @@ fn accept_queued(inlet: &mut RxFiller<'_>, socket: BorrowedFd<'_>, stash: &mut [
     }
 }
 
-/// Sends as many frames of a run as the kernel takes; returns how many frames are finished.
+/// Sends as many frames of a run as the kernel takes. Returns how many frames are finished.
 #[inline]
 fn send(
     socket: BorrowedFd<'_>,
@@ -214,7 +215,7 @@ fn send(
 /// Why the kernel refused a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SendRefusal {
-    /// There is no space now.
+    /// The kernel has no space for the frame at this time.
     Retry,
     /// The interface is down: the frame can be sent once the interface is up.
     LinkDown,
@@ -226,7 +227,8 @@ enum SendRefusal {
 fn refusal(socket: BorrowedFd<'_>, error: io::Error) -> Result<SendRefusal, RunCause> {
     Ok(match error.raw_os_error() {
         Some(libc::EAGAIN | libc::EINTR | libc::ENOMEM) => SendRefusal::Retry,
-        // The device's queue is full. Without a carrier it would stay full forever.
+        // The device's queue is full. Without a carrier it would stay full for ever, so then the
+        // frame is dropped.
         Some(libc::ENOBUFS) if sys::has_carrier(socket) => SendRefusal::Retry,
         Some(libc::ENOBUFS | libc::EINVAL) => SendRefusal::Drop(DropCause::TxRefused),
         Some(libc::EMSGSIZE) => SendRefusal::Drop(DropCause::TxTooLong),
@@ -284,8 +286,8 @@ impl Queue for PacketQueue {
 
     fn after_sleep(&mut self) {
         self.link.read_events();
-        // A socket error ends every sleep at once, even if the caller does not wait for errors. So
-        // the error is cleared here, and the next idle sync checks the interface.
+        // A socket error would end every sleep at once, even if the caller waits only for frames.
+        // So the error is cleared here and kept for the next idle sync, which checks the interface.
         self.take_error();
         self.idle_syncs = PROBE_AFTER_IDLE_SYNCS;
     }

@@ -1,21 +1,22 @@
-//! Writes received frames into an rx ring: whole, with their tags, in as many slots as needed.
+//! Writes received frames into an rx ring: complete, with their VLAN tags, and in as many slots as
+//! needed.
 
 use slipring_ring::{KernRing, SlotFlags, SlotIdx};
 use slipring_wire::offload::{Gso, Segmenter, VnetForm, VnetHeader, complete_at};
 
 use crate::stats::{DropCause, QueueCounters, TrafficCounts};
 
-/// Bytes of the two addresses, which precede a tag.
+/// Bytes of the two addresses, after which a VLAN tag is inserted.
 const MAC_ADDRESSES_LEN: usize = 12;
-/// Bytes of a tag.
+/// Bytes of a VLAN tag.
 const VLAN_TAG_LEN: u32 = 4;
-/// Maximum number of bytes of headers in a segment.
+/// Maximum number of header bytes of a segment.
 const MAX_HEADERS_LEN: u32 = 192;
 
-/// An unfinished frame, as the kernel delivers it.
+/// A frame as the kernel delivers it, possibly with an unfinished checksum, or not segmented.
 #[derive(Debug)]
 pub(super) struct RawPacket<'f> {
-    /// The frame without `tag`.
+    /// The frame, without the VLAN tag.
     pub(super) bytes: &'f mut [u8],
     /// What the kernel left to hardware, as a virtio-net header of 10 bytes.
     pub(super) vnet: &'f [u8],
@@ -23,9 +24,9 @@ pub(super) struct RawPacket<'f> {
     pub(super) tag: Option<[u8; 4]>,
 }
 
-/// The slots that a driver may fill during one sync.
+/// Fills the slots that a driver may fill during one sync.
 ///
-/// Frames become visible all at once, at [`Self::publish`].
+/// The frames become visible to the program all at once, when [`Self::publish`] is called.
 #[derive(Debug)]
 pub(super) struct RxFiller<'q> {
     ring: &'q mut KernRing,
@@ -36,13 +37,14 @@ pub(super) struct RxFiller<'q> {
 }
 
 impl<'q> RxFiller<'q> {
-    /// Uses all free slots of `ring`.
+    /// Starts to fill the free slots of `ring`.
     pub(super) fn new(ring: &'q mut KernRing, counters: &'q QueueCounters) -> Self {
         let (at, free_slots) = (ring.hwtail(), ring.free_slots());
         Self { ring, counters, at, free_slots, sum: TrafficCounts::default() }
     }
 
-    /// Maximum number of slots that a frame of `len` bytes can take once it is complete.
+    /// Returns the maximum number of slots that a frame of `len` bytes can take once it is
+    /// complete.
     #[inline(always)]
     pub(super) fn slots_for(&self, len: u32, vnet: &[u8]) -> u32 {
         let offset = self.ring.offsets().map_or(0, |offsets| offsets.max);
@@ -57,13 +59,13 @@ impl<'q> RxFiller<'q> {
         }
     }
 
-    /// Number of free slots.
+    /// Returns the number of slots that are still free.
     #[inline(always)]
     pub(super) fn room(&self) -> u32 {
         self.free_slots
     }
 
-    /// Maximum number of slots that can be free at once.
+    /// Returns the maximum number of slots that can be free at once.
     pub(super) fn capacity(&self) -> u32 {
         self.ring.num_slots() - 1
     }
@@ -148,14 +150,14 @@ impl<'q> RxFiller<'q> {
         Ok((total + filled) as u64)
     }
 
-    /// Copies as many bytes as fit after the first `filled` bytes of the slot; returns their
-    /// number.
+    /// Copies bytes into the slot, after the `filled` bytes that it already has, as many as fit.
+    /// Returns their number.
     #[inline(always)]
     fn append(&mut self, filled: usize, rest: &mut &[u8]) -> Result<usize, DropCause> {
         if self.free_slots == 0 {
             return Err(DropCause::RxRingFull);
         }
-        // A slot that the program returned with a wrong buffer number has no space.
+        // If the program returned the slot with an invalid buffer number, the slot has no space.
         let len = self.ring.buffer(self.at).skip(filled).copy_in(rest);
         if len == 0 {
             return Err(DropCause::RxNoBuffer);

@@ -1,4 +1,5 @@
-//! System calls of AF_PACKET sockets. The ring they share with us is in [`ring`].
+//! System calls of AF_PACKET sockets. [`ring`] has the receive ring that the kernel shares with
+//! this process.
 
 pub(super) mod ring;
 
@@ -23,12 +24,12 @@ pub(super) fn socket() -> io::Result<OwnedFd> {
     Ok(socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?)
 }
 
-/// The use of a bound socket.
+/// What a bound socket is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SocketUse {
-    /// Frames of all protocols.
+    /// To receive the frames of all protocols.
     Receive,
-    /// Sends only: a socket without protocol costs nothing when frames arrive.
+    /// To send only. Such a socket has no protocol, so that arriving frames cost it nothing.
     Send,
 }
 
@@ -54,7 +55,8 @@ pub(super) fn bind(socket: BorrowedFd<'_>, index: u32, use_for: SocketUse) -> io
     check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), ADDRESS_LEN) })
 }
 
-/// The interface a socket is bound to; `None` once the interface no longer exists.
+/// Returns the index of the interface that a socket is bound to; `None` if the interface no longer
+/// exists.
 pub(super) fn bound_index(socket: BorrowedFd<'_>) -> Option<u32> {
     let mut address = link_address(0, 0);
     let mut len = ADDRESS_LEN;
@@ -199,23 +201,23 @@ fn fanout(group: u32) -> u32 {
     group | kind << 16
 }
 
-/// Returns the frames lost for lack of space since the last call.
+/// Returns how many frames were lost since the last call because there was no space.
 pub(super) fn take_drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
     let statistics: PacketStatistics = get(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS)?;
     Ok(statistics.drops)
 }
 
-/// Which frames a socket takes.
+/// Which received frames a socket gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SocketFilter {
     Nothing,
-    /// All frames from the wire.
+    /// All frames that come from the wire.
     Everything,
-    /// Frames of one receive queue of the device: the same frames as [`fanout_join`] would select.
+    /// Frames of one receive queue of the device. [`fanout_join`] would select the same frames.
     Queue {
-        /// Number of the queue.
+        /// Number of the queue, counted from 0.
         queue: u32,
-        /// Number of queues of the device.
+        /// Total number of queues of the device.
         of: u32,
     },
 }
@@ -228,7 +230,8 @@ pub(super) fn filter(socket: BorrowedFd<'_>, filter: SocketFilter) -> io::Result
     const JUMP_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
     let op = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
     let (all, none) = (op(RETURN, 0, 0, u32::MAX), op(RETURN, 0, 0, 0));
-    // Frames that a port injects towards the host are not from the wire.
+    // A frame that a port injects towards the host has a mark. It does not come from the wire, so
+    // it is left out.
     let from_wire = [
         op(LOAD, 0, 0, (libc::SKF_AD_OFF + libc::SKF_AD_MARK) as u32),
         op(JUMP_EQUAL, 0, 1, TO_HOST_MARK),
@@ -262,13 +265,13 @@ pub(super) fn take_error(socket: BorrowedFd<'_>) -> c_int {
     get(socket, libc::SOL_SOCKET, libc::SO_ERROR).unwrap_or(0)
 }
 
-/// Whether the device of an interface has a carrier.
+/// Returns whether the device of an interface has a carrier.
 pub(super) fn has_carrier(socket: BorrowedFd<'_>) -> bool {
     let index = bound_index(socket);
     index.and_then(|index| flags(socket, index)).is_some_and(|flags| flags & libc::IFF_RUNNING != 0)
 }
 
-/// `IFF_*` of an interface in the socket's network namespace.
+/// Returns the `IFF_*` flags of an interface in the socket's network namespace.
 fn flags(socket: BorrowedFd<'_>, index: u32) -> Option<c_int> {
     let name = rustix::net::netdevice::index_to_name(socket, index).ok()?;
     let mut request = libc::ifreq {
@@ -286,8 +289,8 @@ fn flags(socket: BorrowedFd<'_>, index: u32) -> Option<c_int> {
 }
 
 /// Sends at most [`MAX_BATCH`] frames of `run`, from frame number `first` on; returns how many were
-/// sent. If the kernel refuses a later frame, the frames before it are still sent; an error is
-/// returned only if the kernel refuses frame `first`.
+/// sent. If the kernel refuses a later frame, the frames before it are still sent. So an error
+/// means that the kernel refused frame `first`.
 pub(super) fn send(socket: BorrowedFd<'_>, run: &GatherList, first: usize) -> io::Result<usize> {
     let count = (run.len() - first).min(MAX_BATCH);
     // SAFETY: zeros are valid for numbers and raw pointers.
@@ -310,13 +313,13 @@ pub(super) fn send(socket: BorrowedFd<'_>, run: &GatherList, first: usize) -> io
 /// A frame from the socket's queue.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReceivedFrame {
-    /// Bytes received, the offload header included.
+    /// Number of bytes received, including the offload header.
     pub(super) len: usize,
-    /// The VLAN tag that the kernel removed from the frame.
+    /// The VLAN tag that the kernel removed from the frame, if any.
     pub(super) tag: Option<[u8; 4]>,
 }
 
-/// A control message of one `tpacket_auxdata`, with the alignment of its header.
+/// A control message with one `tpacket_auxdata`, aligned as its header requires.
 #[repr(C)]
 struct AuxMessage {
     header: libc::cmsghdr,
@@ -325,8 +328,8 @@ struct AuxMessage {
 
 const _: () = assert!(offset_of!(AuxMessage, data) == size_of::<libc::cmsghdr>());
 
-/// Receives a frame that was too long for the ring, with its offload header. EMSGSIZE when it is
-/// too long for `buffer` too.
+/// Receives a frame that was too long for the ring, with its offload header. Returns EMSGSIZE if it
+/// is too long for `buffer` too.
 pub(super) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<ReceivedFrame> {
     // SAFETY: both are made of numbers, for which zeros are valid.
     let mut aux: AuxMessage = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -353,7 +356,8 @@ pub(super) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<R
     Ok(ReceivedFrame { len, tag })
 }
 
-/// The VLAN tag that the kernel removed from a frame, in the form in which it is reinserted.
+/// Returns the VLAN tag that the kernel removed from a frame, as the four bytes to be inserted
+/// again; `None` if there was none.
 #[inline(always)]
 fn tag(status: u32, tci: u16, tpid: u16) -> Option<[u8; 4]> {
     if status & libc::TP_STATUS_VLAN_VALID == 0 {

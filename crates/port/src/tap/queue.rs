@@ -31,13 +31,13 @@ pub(super) struct TapQueue {
     limits: TapLimits,
     /// The part of a frame that did not fit its first buffer.
     overflow: Vec<u8>,
-    /// The device's own drop counter, on its first queue.
+    /// Reads the device's own drop counter; only for the first queue of the device.
     host_drops: Option<HostDrops>,
     link: LinkWatch,
     tun: OwnedFd,
 }
 
-/// Maximum frame lengths, virtio-net headers included.
+/// Maximum frame lengths in bytes, including virtio-net headers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TapLimits {
     /// Maximum length of a frame to send, in bytes.
@@ -90,7 +90,7 @@ impl TapQueue {
         self.host_drops = Some(drops);
     }
 
-    /// Whether one system call writes many frames.
+    /// Returns whether one system call can write many frames.
     pub(super) fn is_batched(&self) -> bool {
         matches!(self.writer, TapWriter::Batched(_))
     }
@@ -99,21 +99,22 @@ impl TapQueue {
         RunError::new(&self.name, cause)
     }
 
-    /// Sends frames that waited for the device to come up. The device may have been moved to
-    /// another namespace, so the write itself detects its state. The kernel is queried only if a
-    /// link that is down ends the port.
+    /// Sends frames that waited until the device is up. A write finds out whether the device is up;
+    /// this works even after the device was moved to another namespace. The kernel is asked only if
+    /// an interface that is down ends the port.
     #[cold]
     fn check_link(&mut self) -> Result<(), RunError> {
         let asked = if self.link.ends_when_down() { self.link.query() } else { Ok(false) };
         match asked {
-            // A device that cannot be found may still exist; a sync fails if it does not.
+            // A device that is not found here may exist in another namespace. If it does not exist,
+            // the sync fails.
             Ok(_) | Err(RunCause::Vanished) => {}
             Err(cause) => return Err(self.fail(cause)),
         }
         if self.link.is_down() { self.tx_sync() } else { Ok(()) }
     }
 
-    /// Reads frames into free slots while a frame of any length fits.
+    /// Reads frames into free slots, as long as there is space for a frame of any length.
     fn receive(&mut self) -> Result<(), RunCause> {
         let ring = &mut self.rx_kern;
         let buf_size = ring.region().buf_size();
@@ -145,8 +146,8 @@ impl TapQueue {
     }
 }
 
-/// Makes a packet of a frame of `len` bytes whose first part is in slot `at` already; returns the
-/// number of slots.
+/// Completes a frame of `len` bytes whose first part is already in slot `at`: copies the rest to
+/// further slots, and sets lengths and flags. Returns the number of slots.
 #[inline(always)]
 fn copy_into_slots(
     ring: &mut KernRing,
@@ -157,7 +158,7 @@ fn copy_into_slots(
 ) -> Result<u32, DropCause> {
     let first = ring.buffer(at).len();
     if first == 0 {
-        // The program returned the slot with a wrong buffer number.
+        // The program returned the slot with an invalid buffer number.
         return Err(DropCause::RxNoBuffer);
     }
     if len <= first {
@@ -167,7 +168,7 @@ fn copy_into_slots(
     copy_rest(ring, at, room, overflow.get(..len - first).ok_or(DropCause::RxTooLong)?)
 }
 
-/// Copies the rest of a frame to the slots after `at`, which is full.
+/// Copies the rest of a frame to the slots after `at`, which is already full.
 fn copy_rest(
     ring: &mut KernRing,
     first: SlotIdx,
@@ -193,8 +194,8 @@ fn copy_rest(
 }
 
 impl TapWriter {
-    /// Writes a run and counts the result of each frame; returns the number of finished frames: all
-    /// of them, unless the device is down.
+    /// Writes a run and counts the result of each frame. Returns the number of finished frames,
+    /// which is all of them unless the device is down.
     fn write(
         &mut self,
         tun: BorrowedFd<'_>,
@@ -213,8 +214,8 @@ impl TapWriter {
                     1
                 }
             };
-            // Frames that were refused because the device is down wait if no frame after them was
-            // written. Otherwise they are dropped: sent later, they would be out of order.
+            // The device is down. Frames that it refused wait, if no frame after them was written.
+            // Other refused frames are dropped, because they would be sent out of order.
             let late = results[..count].iter().rev().take_while(|&&result| is_down(result)).count();
             for (i, &result) in results[..count - late].iter().enumerate() {
                 match refusal(result)? {
@@ -237,7 +238,7 @@ impl TapWriter {
     }
 }
 
-/// Whether the host has set the device down.
+/// Returns whether this result of a write means that the host has set the device down.
 #[inline(always)]
 fn is_down(result: i32) -> bool {
     result == -libc::EIO
@@ -247,7 +248,8 @@ fn failed(source: io::Error) -> RunCause {
     RunCause::System { what: "send", source }
 }
 
-/// Why a frame was not written, from the kernel's result; `None` if it was.
+/// Returns why a frame was not written, from the kernel's result of the write; `None` if it was
+/// written.
 #[inline(always)]
 fn refusal(result: i32) -> Result<Option<DropCause>, RunCause> {
     if result >= 0 {
@@ -255,7 +257,7 @@ fn refusal(result: i32) -> Result<Option<DropCause>, RunCause> {
     }
     match Errno::from_raw_os_error(-result) {
         Errno::MSGSIZE => Ok(Some(DropCause::TxTooLong)),
-        // EIO: the host has set the device down, and up again in the middle of a run.
+        // EIO: the host has set the device down and up again in the middle of a run.
         Errno::IO | Errno::INVAL | Errno::AGAIN | Errno::NOMEM | Errno::NOBUFS => {
             Ok(Some(DropCause::TxRefused))
         }
@@ -265,7 +267,7 @@ fn refusal(result: i32) -> Result<Option<DropCause>, RunCause> {
 
 fn lost(what: &'static str, error: Errno) -> RunCause {
     match error {
-        // The descriptor is no longer the queue of a device.
+        // The descriptor no longer belongs to a device.
         Errno::BADFD => RunCause::Vanished,
         error => RunCause::System { what, source: error.into() },
     }

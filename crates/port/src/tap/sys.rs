@@ -24,9 +24,9 @@ pub(super) fn open() -> io::Result<OwnedFd> {
 /// How a queue is attached to a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TapAttach {
-    /// Other descriptors may be queues of the device too.
+    /// Whether the device may have other descriptors as further queues.
     pub(super) multi_queue: bool,
-    /// Each frame is preceded by a virtio-net header.
+    /// Whether each frame begins with a virtio-net header.
     pub(super) vnet_header: bool,
 }
 
@@ -46,8 +46,8 @@ fn name_of(request: &libc::ifreq) -> String {
     String::from_utf8_lossy(&bytes.collect::<Vec<_>>()).into_owned()
 }
 
-/// Makes the descriptor a queue of the device `name`, which is created if there is none; an empty
-/// name, or one with `%d`, lets the kernel choose. Returns the name.
+/// Makes the descriptor a queue of the device `name`; if no device has this name, creates it. If
+/// the name is empty or contains `%d`, the kernel chooses a name. Returns the device's name.
 pub(super) fn attach(tun: BorrowedFd<'_>, name: &str, attach: TapAttach) -> io::Result<String> {
     let mut request = request(name);
     let multi_queue = if attach.multi_queue { libc::IFF_MULTI_QUEUE } else { 0 };
@@ -78,7 +78,7 @@ fn interface(fd: BorrowedFd<'_>, number: libc::Ioctl, request: &mut libc::ifreq)
     check(unsafe { libc::ioctl(fd.as_raw_fd(), number, std::ptr::from_mut(request)) })
 }
 
-/// Sets which offloads may be unfinished in frames that we read (`TUN_F_*`).
+/// Sets which offloads may be left undone in frames that this process reads (`TUN_F_*`).
 pub(super) fn set_offload(tun: BorrowedFd<'_>, offload: c_uint) -> io::Result<()> {
     // SAFETY: this request takes its argument by value.
     check(unsafe {
@@ -93,7 +93,7 @@ pub(super) fn set_vnet_len(tun: BorrowedFd<'_>, len: u32) -> io::Result<()> {
     check(unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETVNETHDRSZ, &raw const len) })
 }
 
-/// The network namespace that the device is in.
+/// Returns the network namespace in which the device is.
 pub(super) fn namespace(tun: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     /// `_IO('T', 227)` of linux/if_tun.h.
     const TUNGETDEVNETNS: libc::Ioctl = 0x54e3;
@@ -110,7 +110,8 @@ fn check(rc: c_int) -> io::Result<()> {
     if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Reads one frame into `first` and the rest into `overflow`; returns its length.
+/// Reads one frame: as much as fits into `first`, and the rest into `overflow`. Returns the length
+/// of the frame.
 #[inline]
 pub(super) fn read(
     tun: BorrowedFd<'_>,
@@ -134,8 +135,8 @@ pub(super) fn read(
     })
 }
 
-/// Writes one frame, given in parts of a gather that is borrowed meanwhile; returns the kernel's
-/// result, a negative number being an error.
+/// Writes one frame. Its parts belong to a gather, which stays borrowed. Returns the kernel's
+/// result; a negative number is an error.
 pub(super) fn write(tun: BorrowedFd<'_>, parts: &[IoVec]) -> i32 {
     let (at, count) = (parts.as_ptr().cast(), parts.len() as c_int);
     // SAFETY:

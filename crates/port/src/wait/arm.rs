@@ -1,4 +1,4 @@
-//! Waiting in a loop of the caller's own, with the waiter's descriptor among others.
+//! Lets the caller sleep by itself, on the waiter's descriptor and others.
 
 use super::{WaitSet, Waiter, poll_queues};
 use crate::clock::Nanos;
@@ -7,19 +7,20 @@ use crate::error::RunError;
 /// The result of [`Waiter::arm`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArmResult {
-    /// A queue satisfies its interest, or has just ended: do not sleep.
+    /// A queue has what the caller waits for, or has just ended: do not sleep.
     Ready,
-    /// Nothing is ready: sleep, but no longer than until this time of [`crate::now`].
+    /// Nothing is ready: sleep, but not longer than until this time ([`crate::now`]), if there is
+    /// one.
     Until(Option<Nanos>),
 }
 
 impl Waiter {
-    /// Syncs, and prepares for a sleep by the caller until this waiter's descriptor becomes
-    /// readable. [`Self::disarm`] must follow, whatever this returns. `queues` are those of
-    /// [`Self::new`].
+    /// Syncs, and prepares for a sleep of the caller until this waiter's descriptor becomes
+    /// readable. The caller must call [`Self::disarm`] next, whatever this returns. `queues` are
+    /// those of [`Self::new`].
     ///
     /// # Errors
-    /// [`RunError`] of a queue's sync.
+    /// The [`RunError`] of a queue's sync.
     pub fn arm(&mut self, queues: &mut (impl WaitSet + ?Sized)) -> Result<ArmResult, RunError> {
         self.register(queues)?;
         queues.each(&mut |queue, interest| {
@@ -32,11 +33,11 @@ impl Waiter {
         Ok(ArmResult::Until(self.sleeps_until(queues, None)))
     }
 
-    /// Ends the sleep that [`Self::arm`] prepared, and syncs. Returns whether a queue satisfies its
-    /// interest.
+    /// Ends the sleep that [`Self::arm`] prepared, and syncs. Returns whether a queue has what the
+    /// caller waits for.
     ///
     /// # Errors
-    /// Same as [`Self::arm`].
+    /// Same as for [`Self::arm`].
     pub fn disarm(&mut self, queues: &mut (impl WaitSet + ?Sized)) -> Result<bool, RunError> {
         queues.each(&mut |queue, _| {
             queue.after_sleep();

@@ -8,7 +8,7 @@ use std::io;
 const MAGIC: u16 = 0xeb9f;
 const KIND_FUNC: u32 = 12;
 
-/// The BTF id of a kernel function.
+/// Returns the BTF id of a kernel function.
 pub(super) fn kernel_function(name: &str) -> io::Result<i32> {
     let btf = std::fs::read("/sys/kernel/btf/vmlinux")?;
     function_id(&btf, name).ok_or(io::ErrorKind::NotFound.into())
@@ -42,18 +42,18 @@ fn function_id(btf: &[u8], name: &str) -> Option<i32> {
     None
 }
 
-/// Bytes that follow a type's three common words.
+/// Returns the number of bytes that follow a type's three common words.
 fn trailing_bytes(kind: u32, count: usize) -> Option<usize> {
     Some(match kind {
-        // INT, VAR, DECL_TAG
+        // BTF kinds INT, VAR, DECL_TAG
         1 | 14 | 17 => 4,
-        // ARRAY
+        // BTF kind ARRAY
         3 => 12,
-        // STRUCT, UNION, DATASEC, ENUM64
+        // BTF kinds STRUCT, UNION, DATASEC, ENUM64
         4 | 5 | 15 | 19 => 12 * count,
-        // ENUM, FUNC_PROTO
+        // BTF kinds ENUM, FUNC_PROTO
         6 | 13 => 8 * count,
-        // PTR, FWD, TYPEDEF, VOLATILE, CONST, RESTRICT, FUNC, FLOAT, TYPE_TAG
+        // BTF kinds PTR, FWD, TYPEDEF, VOLATILE, CONST, RESTRICT, FUNC, FLOAT, TYPE_TAG
         2 | 7..=12 | 16 | 18 => 0,
         _ => return None,
     })
@@ -63,7 +63,7 @@ fn trailing_bytes(kind: u32, count: usize) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// A BTF blob of an int, a structure and two functions.
+    /// Returns BTF data that describes an int, a structure and two functions.
     fn blob() -> Vec<u8> {
         let names = b"\0int\0pair\0first\0second\0";
         let words: [u32; 3 + 1 + 3 + 6 + 3 + 3] = [

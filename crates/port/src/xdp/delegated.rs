@@ -1,5 +1,5 @@
-//! A queue of an interface that this process syncs, lent by a daemon: the program's side of
-//! [`crate::nic::ownership`].
+//! A queue of an interface that a daemon has lent to this process, which syncs it. This is the
+//! program's side of [`crate::nic::ownership`].
 //!
 //! ```text
 //!   claim the direction --> host only, or busy: no sync
@@ -14,8 +14,9 @@
 //! The directions are separate, so that each can be synced by a separate thread.
 //!
 //! # Invariants
-//! 1. Between two syncs, a direction keeps only state that the kernel's indices and the slots
-//!    contain too: the daemon can continue at any instant, even after a kill.
+//! 1. All state that a direction keeps between two syncs is also in the kernel's indices and in the
+//!    slots. So the daemon can continue at any time, even if the program was killed in the middle of
+//!    a sync.
 //! 2. A sync leaves slots that a program cannot handle as they are.
 
 use std::io;
@@ -40,9 +41,9 @@ use crate::stats::{DropCause, QueueCounters, QueueSnapshot};
 /// The result of a program's sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientSync {
-    /// The sync is done, or another client is syncing the direction.
+    /// The sync is done, or another party is syncing the direction and will do the rest.
     Done,
-    /// The daemon has to do the sync.
+    /// Only the daemon can do this sync; the program must ask it.
     ByHost,
 }
 
@@ -65,7 +66,7 @@ impl DelegatedXdpQueue {
     /// socket, and its rings and shared words in `region`.
     ///
     /// # Errors
-    /// If the offsets are impossible, or the socket's rings cannot be mapped.
+    /// The system's error, if the offsets are impossible, or the socket's rings cannot be mapped.
     pub fn attach(
         region: &Arc<Region>,
         socket: OwnedFd,
@@ -163,8 +164,8 @@ impl<S, E> DelegatedDirection<S, E> {
         holder.acquire() == u64::from(self.client.client_id)
     }
 
-    /// Owns the direction for one sync. `sync` gets the anchors, and whether it is the first sync;
-    /// it returns whether it handled all slots.
+    /// Claims the direction for one sync. `sync` gets the anchors, and whether it is the first
+    /// sync; it returns whether it handled all slots.
     #[inline(always)]
     fn sync_by(&mut self, sync: impl FnOnce(&mut Self, [u32; 2], bool) -> bool) -> ClientSync {
         match claim_for_client(&*self.client.words, self.direction, self.client.client_id) {
@@ -191,7 +192,7 @@ impl<S, E> DelegatedDirection<S, E> {
             SyncDirection::Tx => (now.tx, last.tx, new(DropCause::TxRefused)),
             SyncDirection::Rx => (now.rx, last.rx, new(DropCause::RxTooLong)),
         };
-        // Refused frames were handed to the kernel too, so they count as sent packets as well.
+        // A frame that was refused had also been handed to the kernel, so it is in both counts.
         let also = if self.direction == SyncDirection::Tx { refused } else { 0 };
         let counts = [
             (OwnershipWord::Packets, now.packets - last.packets + also),
@@ -210,7 +211,7 @@ impl<S, E> DelegatedDirection<S, E> {
 pub struct DelegatedTx(DelegatedDirection<TxSide, TxEnds>);
 
 impl DelegatedTx {
-    /// Sends queued frames; frees the slots of sent ones.
+    /// Sends queued frames, and frees the slots of sent ones.
     #[inline]
     pub fn sync(&mut self) -> ClientSync {
         self.0.sync_by(|this, anchors, first| {
@@ -221,13 +222,13 @@ impl DelegatedTx {
         })
     }
 
-    /// Whether the queue is still lent to this program.
+    /// Returns whether the queue is still lent to this program.
     #[must_use]
     pub fn is_lent(&self) -> bool {
         self.0.is_lent()
     }
 
-    /// The ring of this direction.
+    /// Returns the tx ring.
     #[must_use]
     pub fn ring(&self) -> &RingView {
         &self.0.ring
@@ -239,7 +240,7 @@ impl DelegatedTx {
 pub struct DelegatedRx(DelegatedDirection<RxSide, RxEnds>);
 
 impl DelegatedRx {
-    /// Returns the slots that were read; takes over frames that have arrived.
+    /// Gives the slots that were read back to the kernel, and takes over frames that have arrived.
     #[inline]
     pub fn sync(&mut self) -> ClientSync {
         self.0.sync_by(|this, anchors, first| {
@@ -250,20 +251,21 @@ impl DelegatedRx {
         })
     }
 
-    /// Whether the queue is still lent to this program.
+    /// Returns whether the queue is still lent to this program.
     #[must_use]
     pub fn is_lent(&self) -> bool {
         self.0.is_lent()
     }
 
-    /// The ring of this direction.
+    /// Returns the rx ring.
     #[must_use]
     pub fn ring(&self) -> &RingView {
         &self.0.ring
     }
 }
 
-/// Makes the kernel take posted buffers, if its ring requires a call; false on a lasting error.
+/// Makes the kernel take posted buffers, if its ring requires a system call. Returns false after an
+/// error that will not go away.
 #[inline]
 fn wake_kernel(ends: &RxEnds, socket: &OwnedFd) -> bool {
     let lasting = |error| fault("receive", error);

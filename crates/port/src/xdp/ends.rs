@@ -18,8 +18,8 @@ use crate::nic::{
 /// Descriptor option: the packet continues in the next one.
 const CONTINUED: u64 = libc::XDP_PKT_CONTD as u64;
 
-/// The receive rings, separate from the transmit rings so that each direction can be lent on its
-/// own.
+/// The receive rings. They are separate from the transmit rings, so that each direction can be lent
+/// without the other.
 #[derive(Debug)]
 pub(super) struct RxEnds {
     pub(super) layout: UmemLayout,
@@ -156,8 +156,8 @@ impl ResumableTxRings for TxEnds {
     }
 }
 
-/// Makes the kernel send as many frames as it can now. It sends the remaining frames later by
-/// itself (zero-copy), or at the next sync or poll.
+/// Makes the kernel send as many frames as it can now. It sends the remaining frames later: by
+/// itself in zero-copy mode, otherwise at the next sync or poll.
 #[inline(always)]
 pub(super) fn kick(
     side: &mut TxSide,
@@ -166,7 +166,8 @@ pub(super) fn kick(
     zero_copy: bool,
 ) -> Result<(), RunCause> {
     let mut waiting = ends.tx.unconsumed();
-    // Each call takes at least one frame, if the kernel's index was not corrupted.
+    // The loop is limited, because a program may have corrupted the kernel's index. Otherwise each
+    // call takes at least one frame.
     for _ in 0..ends.tx.size() {
         if waiting == 0 {
             break;
@@ -191,7 +192,7 @@ pub(super) fn kick(
     Ok(())
 }
 
-/// Marks the frame that the kernel took last as dropped.
+/// Marks the frame that the kernel took last as dropped by the kernel.
 #[cold]
 fn refuse_last(side: &mut TxSide, ends: &TxEnds) {
     for back in 1..=MAX_PACKET_DESCRIPTORS {
@@ -203,7 +204,7 @@ fn refuse_last(side: &mut TxSide, ends: &TxEnds) {
     }
 }
 
-/// The second word of a descriptor: length and options.
+/// Returns the second word of a descriptor, which has length and options.
 #[inline(always)]
 fn descriptor(len: u32, more: bool) -> u64 {
     u64::from(len) | if more { CONTINUED << 32 } else { 0 }

@@ -1,4 +1,4 @@
-//! Buffers as the kernel addresses them: bytes from the start of the buffer area.
+//! Addresses of buffers, as the kernel uses them: bytes from the start of the buffer area.
 //!
 //! ```text
 //!   chunk k           chunk k+1
@@ -7,8 +7,8 @@
 //!           first part          tail part of a slot longer than chunk - 256
 //! ```
 //!
-//! With aligned chunks the kernel accepts no descriptor that crosses chunks, so a long slot is sent
-//! as two.
+//! If chunks are aligned, the kernel accepts no descriptor that crosses a chunk's end. So a long
+//! slot is sent as two descriptors.
 
 use slipring_ring::{BufIdx, Region};
 
@@ -19,7 +19,7 @@ pub(super) const HEADROOM: u32 = 256;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct UmemLayout {
     size: u32,
-    /// `Some` if the size is a power of two.
+    /// Binary logarithm of the buffer size, if the size is a power of two.
     shift: Option<u32>,
     num_bufs: u32,
 }
@@ -28,7 +28,8 @@ pub(super) struct UmemLayout {
 /// posted address.
 const ADDRESS_BITS: u32 = 48;
 
-/// Whether no chunk of this size crosses a page: otherwise zero-copy is impossible.
+/// Returns whether no chunk of this size crosses a page boundary. Otherwise zero-copy is
+/// impossible.
 pub(super) fn is_aligned(region: &Region) -> bool {
     region.buf_size().is_power_of_two()
 }
@@ -45,7 +46,7 @@ impl UmemLayout {
         Self { size, shift, num_bufs: region.num_bufs() }
     }
 
-    /// Bytes of a chunk that one descriptor can cover.
+    /// Returns the number of bytes of a chunk that one descriptor can cover.
     #[inline(always)]
     pub(super) fn part(self) -> u32 {
         part(self.size)

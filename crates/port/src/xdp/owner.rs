@@ -1,13 +1,14 @@
-//! Finds the owner of an interface, for an error message: an attached program is held by a
-//! descriptor, and `/proc` describes each descriptor.
+//! Finds the process that uses an interface, for an error message. A descriptor keeps the program
+//! attached, and `/proc` describes each process's descriptors.
 
 use std::fs;
 use std::path::Path;
 
-/// The process that holds the XDP program of an interface, as `name (pid)`; `None` when it cannot
-/// be found, because privileges are missing or nothing holds it.
+/// Returns the process that holds the XDP program of an interface, as `name (pid)`. `None` if it
+/// cannot be found, because privileges are missing or no process holds it.
 pub(super) fn program_owner(ifindex: u32) -> Option<String> {
-    // A child process that is being started briefly has a copy of our descriptors.
+    // A child process that is just being started has a copy of this process's descriptors. So this
+    // process is checked before all others.
     if holds_link_to(std::process::id(), ifindex) {
         return Some("this process".into());
     }
@@ -17,8 +18,9 @@ pub(super) fn program_owner(ifindex: u32) -> Option<String> {
     process_label(pid)
 }
 
-/// Another process of this network namespace that has AF_XDP rings: mappings that remain from a
-/// loan keep the queue busy. `None` if there is none, or several.
+/// Returns another process of this network namespace that has mapped AF_XDP rings. Such a mapping
+/// may remain from a loan, and it keeps the queue busy. `None` if no other process has any, or
+/// several have.
 pub(super) fn socket_owner() -> Option<String> {
     let processes = fs::read_dir("/proc").ok()?.flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -32,8 +34,8 @@ pub(super) fn socket_owner() -> Option<String> {
     another.is_none().then(|| process_label(pid)).flatten()
 }
 
-/// Whether a line of `/proc/PID/maps` is the mapping of a fill ring. Columns: addresses, rights,
-/// offset, device, inode, name.
+/// Returns whether a line of `/proc/PID/maps` is the mapping of a fill ring. Columns: addresses,
+/// rights, offset, device, inode, name.
 fn is_fill_ring(mapping: &str) -> bool {
     let mut words = mapping.split_ascii_whitespace();
     let offset = words.nth(2).and_then(|offset| u64::from_str_radix(offset, 16).ok());
@@ -47,7 +49,8 @@ fn process_label(pid: u32) -> Option<String> {
     Some(format!("{} ({pid})", name.trim_end()))
 }
 
-/// Whether a process is in this thread's network namespace: interface numbers differ in others.
+/// Returns whether a process is in this thread's network namespace. In other namespaces the same
+/// index belongs to another interface.
 fn is_in_our_netns(pid: u32) -> bool {
     let namespace = |of: &str| fs::read_link(format!("/proc/{of}/ns/net")).ok();
     namespace("thread-self").is_some_and(|here| namespace(&pid.to_string()) == Some(here))
@@ -62,7 +65,7 @@ fn is_link_to(fdinfo: &Path, ifindex: u32) -> bool {
     fs::read_to_string(fdinfo).is_ok_and(|info| describes_link_to(&info, ifindex))
 }
 
-/// Whether a descriptor's description has `link_type: xdp` and `ifindex: N`.
+/// Returns whether the description of a descriptor contains `link_type: xdp` and `ifindex: N`.
 fn describes_link_to(info: &str, ifindex: u32) -> bool {
     let value = |key: &str| info.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
     value("link_type:") == Some("xdp")

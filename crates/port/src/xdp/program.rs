@@ -36,9 +36,9 @@ pub(super) enum XdpAttachMode {
 /// What the program does with VLAN tags in addition to redirecting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum VlanHandling {
-    /// Only redirects: a tag that the device keeps outside the frame is lost.
+    /// Nothing. A tag that the device keeps outside the frame is lost.
     InBand,
-    /// Tags that the device delivers outside the frame are reinserted into it.
+    /// Tags that the device delivers outside the frame are inserted into the frame again.
     Reinsert,
 }
 
@@ -52,7 +52,8 @@ pub(super) struct XdpHook {
     pub(super) frags: bool,
 }
 
-/// Programs of this process by device. An index is only unique within a network namespace.
+/// The programs that this process has attached, by device. A key also has the network namespace,
+/// because an index is only unique within one.
 static HOOKS: Mutex<Vec<(DeviceKey, Weak<XdpHook>)>> = Mutex::new(Vec::new());
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +69,7 @@ impl DeviceKey {
     }
 }
 
-/// How a program is to be attached.
+/// What kind of program is to be attached, and how.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HookRequest {
     pub(super) attach_mode: XdpAttachMode,
@@ -76,12 +77,12 @@ pub(super) struct HookRequest {
     pub(super) frags: bool,
 }
 
-/// Why no program could be attached.
+/// Why a program could not be attached.
 #[derive(Debug)]
 pub(super) enum HookError {
-    /// This mode failed, but another may work.
+    /// The kernel refused this mode, but another one may work.
     Refused(io::Error),
-    /// No mode can work.
+    /// No mode can work, for this reason.
     Fatal(OpenCause),
 }
 
@@ -129,9 +130,9 @@ impl XdpHook {
     }
 }
 
-/// Attaches a program, and retries while the device is busy: a previous program stays attached as
-/// long as any copy of its descriptor is open, and a child process that is being started has a copy
-/// for a moment.
+/// Attaches a program, and retries while the device is busy. A program that another port has closed
+/// stays attached as long as any copy of its descriptor is open, and a child process that is just
+/// being started has a copy for a moment.
 fn attach_with_retry(
     program: &BpfProgram,
     ifindex: u32,
@@ -140,7 +141,7 @@ fn attach_with_retry(
     retry_while_busy(|| program.attach(ifindex, BpfAttachType::Xdp, flags))
 }
 
-/// The name of the map of sockets in the programs.
+/// The name by which programs refer to the map of sockets.
 const SOCKETS: &str = "sockets";
 
 fn load_plain(map: &BpfMap, frags: bool) -> Result<BpfProgram, BpfError> {
@@ -181,7 +182,8 @@ fn redirect_to_socket(program: &mut Assembler) {
         .put_all([mov_imm(BpfReg::R3, XDP_PASS), call(BpfHelper::RedirectMap), exit()]);
 }
 
-/// Moves both addresses forward by 4 bytes and writes the tag after them, then redirects.
+/// Moves the start of the frame and the two addresses 4 bytes to the front, and writes the tag
+/// after the addresses. Then redirects the frame.
 ///
 /// ```text
 ///   before       | destination | source | type ...
@@ -209,7 +211,7 @@ fn reinsert_tag_program(kernel_function: i32) -> BpfCode {
 const PROTO_STACK_OFFSET: i16 = -8;
 const TCI_STACK_OFFSET: i16 = -4;
 
-/// Writes the frame's VLAN tag to the BPF stack; `R0` is 0 if the frame has one.
+/// Writes the frame's VLAN tag to the BPF stack. Sets `R0` to 0 if the frame has one.
 fn read_tag(program: &mut Assembler, kernel_function: i32) {
     program.put_all([
         mov(BpfReg::R1, BpfReg::R6),
@@ -225,7 +227,7 @@ fn read_tag(program: &mut Assembler, kernel_function: i32) {
     ]);
 }
 
-/// Moves the twelve bytes of addresses at `R2 + 4` down by four, and writes the tag after them.
+/// Moves the twelve bytes of addresses from `R2 + 4` down by four, and writes the tag after them.
 fn write_tag(program: &mut Assembler) {
     for offset in [0, 4, 8] {
         program.put(load(AccessWidth::Word, BpfReg::R5, BpfReg::R2, offset + 4));

@@ -1,4 +1,4 @@
-//! One queue: a socket between two pairs of rings.
+//! One queue of an `xdp:` port: an AF_XDP socket, its rings, and the ring pair of the program.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -24,7 +24,7 @@ use crate::stats::{DropCause, QueueCounters};
 /// Number of idle syncs between two checks that the interface still exists.
 const PROBE_AFTER_IDLE_SYNCS: u32 = 1024;
 
-/// State shared by the queues of a port; dropped with the last queue.
+/// State that the queues of a port share. It is dropped with the last queue.
 #[derive(Debug)]
 pub(super) struct XdpDevice {
     pub(super) detached: Option<HostDetached>,
@@ -35,25 +35,25 @@ pub(super) struct XdpDevice {
     pub(super) _kept: Option<KeepAlive>,
 }
 
-/// The parts of a queue, besides its socket.
+/// What a queue is made of, besides its socket.
 pub(super) struct XdpQueueParts {
     pub(super) tx: RingHalves<Tx>,
     pub(super) rx: RingHalves<Rx>,
-    /// Buffers that the rx side keeps in reserve.
+    /// Number of buffers that the rx side keeps in reserve.
     pub(super) reserve: u32,
     pub(super) fixup: OffloadFixup,
     pub(super) limits: TxLimits,
-    /// Whether frames come from the kernel itself.
+    /// Whether frames come from the kernel itself, not from hardware.
     pub(super) software: bool,
     pub(super) link: LinkWatch,
-    /// Whether `link` watches another interface, to which the frames are redirected: the kernel
-    /// would accept and lose frames while that interface is down.
+    /// Whether `link` watches another interface, to which the frames are redirected. While that
+    /// interface is down, the kernel would accept frames and lose them.
     pub(super) gated: bool,
     pub(super) device: Arc<XdpDevice>,
 }
 
-/// A queue. Its fields are dropped in order: the socket first, so that the kernel releases the
-/// buffers, then the two halves, which put the buffers into slots, then the slots.
+/// A queue. Its fields are dropped in order: first the socket, so that the kernel releases the
+/// buffers; then the two halves, which put the buffers into slots; then the slots.
 #[derive(Debug)]
 pub(super) struct XdpQueue {
     socket: XdpSocket,
@@ -63,7 +63,7 @@ pub(super) struct XdpQueue {
     rx: RxRing,
     name: String,
     idle_syncs: u32,
-    /// Whether a wakeup may have had another reason than a frame.
+    /// Whether the queue may have been woken for another reason than a frame.
     needs_probe: bool,
     busy_poll: bool,
     chains: bool,
@@ -71,7 +71,7 @@ pub(super) struct XdpQueue {
     link: LinkWatch,
     gated: bool,
     max_slot_len: u32,
-    /// `Some` once the queue has been lent.
+    /// The state of a queue that can be lent; `None` before the first loan.
     ownership: Option<SyncOwnership>,
     counters: Arc<QueueCounters>,
     device: Arc<XdpDevice>,
@@ -79,7 +79,7 @@ pub(super) struct XdpQueue {
 
 impl XdpQueue {
     /// Posts the rx buffers to the kernel, and only then redirects the frames of device queue
-    /// `number` here, so that none arrives too early.
+    /// `number` to this socket. So no frame arrives before there is a buffer for it.
     pub(super) fn start(
         name: &str,
         number: u32,
@@ -145,16 +145,16 @@ impl XdpQueue {
         self.check(after == 0 || after != before)
     }
 
-    /// Whether the interface that the kernel would redirect the frames to is down. Checked before
-    /// each batch, since the kernel does not report it afterwards.
+    /// Returns whether the interface to which the kernel would redirect the frames is down. Checked
+    /// before each batch, since the kernel does not report that it lost them.
     fn is_gated_down(&mut self) -> Result<bool, RunCause> {
         self.link.read_events();
         self.refresh_link()?;
         Ok(self.link.is_down())
     }
 
-    /// Checks the interface after a wakeup, and now and then while nothing moves: a socket of an
-    /// interface that is gone reports no error.
+    /// Checks whether the interface still exists: after a wakeup, and now and then while nothing
+    /// moves. If it is gone, the socket reports no error.
     #[inline(always)]
     fn check(&mut self, moved: bool) -> Result<(), RunCause> {
         if moved {
@@ -168,7 +168,8 @@ impl XdpQueue {
         Ok(())
     }
 
-    /// Queries the kernel, and reports the result to a borrower of the queue.
+    /// Asks the kernel for the state of the interface, and tells the borrower of the queue, if it
+    /// is lent.
     #[cold]
     fn probe(&mut self) -> Result<(), RunCause> {
         self.idle_syncs = 0;
@@ -179,8 +180,8 @@ impl XdpQueue {
         if health? { self.resume() } else { Ok(()) }
     }
 
-    /// Returns whether the interface has come up. The socket only reports the state of its own
-    /// interface.
+    /// Returns whether the interface has come up. The socket itself only reports the state of its
+    /// own interface.
     fn refresh_link(&mut self) -> Result<bool, RunCause> {
         let news = self.link.take_changed();
         match self.gated {
@@ -190,8 +191,8 @@ impl XdpQueue {
         }
     }
 
-    /// Sends frames that waited for the interface to come up. If the queue is lent, its current
-    /// owner does that.
+    /// Sends frames that waited until the interface is up. If the queue is lent, the program that
+    /// syncs it does that.
     #[cold]
     fn resume(&mut self) -> Result<(), RunCause> {
         if self.ownership.is_some() {
@@ -223,9 +224,9 @@ impl XdpQueue {
         }
     }
 
-    /// Handles a failed sync: ignores the failure if the interface is down and the port waits for
-    /// it. The next sync of either direction checks again: while one direction finds the interface
-    /// down, the other direction does not assume that the interface is up.
+    /// Handles a failed sync. If the interface is down and the port waits for it, the failure is
+    /// ignored, and the next sync of either direction checks again: one direction must not assume
+    /// that the interface is up while the other one has found it down.
     #[cold]
     fn handle_failure(&mut self, cause: RunCause) -> Result<(), RunError> {
         self.needs_probe = true;
@@ -240,14 +241,15 @@ impl XdpQueue {
     }
 }
 
-/// Whether a program that syncs the queue itself would not notice the error.
+/// Returns whether the error means that the interface is down or gone. A program that syncs the
+/// queue itself would not notice this.
 fn is_down(cause: &RunCause) -> bool {
     matches!(cause, RunCause::Vanished | RunCause::WentDown)
 }
 
-/// Taking turns with a program that the queue is lent to.
+/// Syncing in turn with a program to which the queue is lent.
 impl XdpQueue {
-    /// Syncs unless a program is syncing.
+    /// Syncs a direction, unless a program is syncing it.
     #[inline(always)]
     fn with_ownership(
         &mut self,
@@ -324,9 +326,9 @@ impl QueueLender for XdpQueue {
                 continue;
             };
             turns.force_acquire(direction);
-            // The program may have ended at any instruction of a sync. Whatever it had not
-            // published counts as not done. If the words are impossible, nothing is adopted, and
-            // the next sync reports that.
+            // The program may have ended in the middle of a sync. Whatever it had not published
+            // counts as not done. If the words are impossible, nothing is adopted, and the next
+            // sync reports that.
             if self.resync(direction).is_ok() {
                 match direction {
                     SyncDirection::Tx => self.tx_side.rebuild_in_flight(&mut self.socket.tx),
@@ -341,7 +343,7 @@ impl QueueLender for XdpQueue {
         if let Some(turns) = &mut self.ownership {
             turns.set_host_only(keep);
         }
-        // Publishes the ring positions, and whether the program may continue.
+        // Publishes the ring positions, and whether the program may continue from them.
         self.catch_up();
         self.ownership.as_ref().is_none_or(SyncOwnership::is_free)
     }
@@ -383,10 +385,11 @@ impl Queue for XdpQueue {
     fn after_sleep(&mut self) {
         self.socket.after_sleep();
         self.needs_probe = true;
-        // A program that syncs in its own process would not check the link.
+        // A program that syncs in its own process does not watch the interface, so this process
+        // does it.
         if self.link.read_events() && self.ownership.is_some() {
             let was_down = self.link.is_down();
-            // If the probe fails, the next sync reports the error again.
+            // An error is ignored, because the next sync reports it again.
             let _ = self.probe();
             if was_down && !self.link.is_down() {
                 let _ = self.with_ownership(SyncDirection::Tx, Self::kick_pending);
@@ -402,8 +405,8 @@ impl Queue for XdpQueue {
         Some(self)
     }
 
-    /// Adopts what a borrower has done in both directions. Errors are ignored here: the next sync
-    /// reports an unrecoverable error.
+    /// Adopts what a borrower has done in both directions. Errors are ignored, because the next
+    /// sync reports an error that cannot be recovered from.
     fn catch_up(&mut self) {
         for direction in [SyncDirection::Tx, SyncDirection::Rx] {
             let _ = self.with_ownership(direction, |_| Ok(()));
@@ -413,8 +416,9 @@ impl Queue for XdpQueue {
     fn update_stats(&mut self) {
         self.catch_up();
         let Ok(kernel) = sys::statistics(self.socket.fd()) else { return };
-        // One counter has two causes: no buffer, and too long. The latter is impossible with
-        // chains; otherwise the number of failed buffer lookups is an upper bound of the former.
+        // The kernel counts two causes in one counter: no buffer, and a frame that is too long.
+        // With chains, no frame is too long. Without them, the number of failed buffer lookups is
+        // an upper bound of the frames that found no buffer.
         let looks = if self.chains { u64::MAX } else { kernel.rx_fill_ring_empty_descs };
         let no_buffer = looks.min(kernel.rx_dropped);
         self.counters.set_dropped(DropCause::RxNoBuffer, no_buffer);

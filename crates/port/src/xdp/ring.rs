@@ -1,15 +1,16 @@
-//! This process's ends of the four rings: free-running indices, published per batch.
+//! This process's ends of the four rings. Their indices count on beyond the size of the ring, and
+//! are published once per batch.
 
 use std::sync::atomic::Ordering;
 
 use super::sys::SharedRing;
 use crate::nic::ownership::CorruptWords;
 
-/// A ring that we write and the kernel reads: fill and TX.
+/// A ring that this process writes and the kernel reads: fill ring or TX ring.
 #[derive(Debug)]
 pub(super) struct Producer<const W: usize> {
     ring: SharedRing<W>,
-    /// Index of the next entry; published by [`Self::publish`].
+    /// Index of the next entry to be written; published by [`Self::publish`].
     next: u32,
     published: u32,
     /// The kernel's index when it was last read.
@@ -23,7 +24,7 @@ impl<const W: usize> Producer<W> {
         Self { ring, next, published: next, consumed }
     }
 
-    /// Whether `count` more entries fit.
+    /// Returns whether `count` more entries fit.
     #[inline(always)]
     pub(super) fn has_room(&mut self, count: u32) -> bool {
         if self.room() >= count {
@@ -33,13 +34,14 @@ impl<const W: usize> Producer<W> {
         self.room() >= count
     }
 
-    /// Number of entries that fit. A program that borrowed the ring may have written the index.
+    /// Returns the number of entries that fit. The index is not trusted, because a program that
+    /// borrowed the ring may have written it.
     #[inline(always)]
     fn room(&self) -> u32 {
         self.ring.size().saturating_sub(self.next.wrapping_sub(self.consumed))
     }
 
-    /// Writes an entry; there must be space.
+    /// Writes an entry. The caller has checked that there is space.
     #[inline(always)]
     pub(super) fn push(&mut self, words: [u64; W]) {
         self.ring.put(self.next, words);
@@ -69,7 +71,7 @@ impl<const W: usize> Producer<W> {
         self.published.wrapping_sub(self.consumed)
     }
 
-    /// Whether published entries wait for the kernel, including those of a borrower.
+    /// Returns whether published entries wait for the kernel, including those of a borrower.
     pub(super) fn is_stuck(&self) -> bool {
         self.ring.producer().load(Ordering::Relaxed) != self.ring.consumer().load(Ordering::Acquire)
     }
@@ -96,7 +98,8 @@ impl<const W: usize> Producer<W> {
         self.ring.size()
     }
 
-    /// The `back`-th entry before the one that the kernel takes next, as we wrote it.
+    /// Returns the `back`-th entry before the one that the kernel takes next, as this process wrote
+    /// it.
     #[inline]
     pub(super) fn consumed_cell(&self, back: u32) -> [u64; W] {
         self.ring.get(self.consumed.wrapping_sub(back))
@@ -108,7 +111,7 @@ impl<const W: usize> Producer<W> {
     }
 }
 
-/// A ring that the kernel writes and we read: completion and RX.
+/// A ring that the kernel writes and this process reads: completion ring or RX ring.
 #[derive(Debug)]
 pub(super) struct Consumer<const W: usize> {
     ring: SharedRing<W>,
@@ -128,7 +131,8 @@ impl<const W: usize> Consumer<W> {
     pub(super) fn refresh(&mut self) -> u32 {
         // Acquire: pairs with the kernel's release after it wrote the cells.
         self.produced = self.ring.producer().load(Ordering::Acquire);
-        // A program that borrowed the ring may have written any value.
+        // The number is limited, because a program that borrowed the ring may have written any
+        // index.
         self.produced.wrapping_sub(self.next).min(self.ring.size())
     }
 
@@ -149,7 +153,7 @@ impl<const W: usize> Consumer<W> {
         self.next
     }
 
-    /// The `i`-th of the entries that [`Self::refresh`] counted.
+    /// Returns the `i`-th of the entries that [`Self::refresh`] counted.
     #[inline(always)]
     pub(super) fn peek(&self, i: u32) -> [u64; W] {
         self.ring.get(self.next.wrapping_add(i))
@@ -160,7 +164,7 @@ impl<const W: usize> Consumer<W> {
     pub(super) fn release(&mut self, count: u32) {
         if count > 0 {
             self.next = self.next.wrapping_add(count);
-            // Release: we have read the cells before the kernel may overwrite them.
+            // Release: the entries were read before the kernel may overwrite them.
             self.ring.consumer().store(self.next, Ordering::Release);
         }
     }

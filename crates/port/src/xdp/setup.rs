@@ -15,9 +15,9 @@ use crate::error::OpenCause;
 use crate::iface::Iface;
 use crate::options::{OpenOptions, XdpMode};
 
-/// Minimum ring size.
+/// Minimum number of entries of a kernel ring.
 const MIN_RING_SIZE: u32 = 64;
-/// Bytes that the kernel counts for one frame in flight, rounded up.
+/// Number of bytes, rounded up, that the kernel counts for one frame in flight.
 const SEND_BUFFER_BYTES_PER_FRAME: u32 = 4096;
 
 /// How sockets are bound.
@@ -29,7 +29,7 @@ pub(super) struct SocketMode {
     pub(super) chains: bool,
 }
 
-/// Bound sockets, and the program that feeds them.
+/// The bound sockets, and the XDP program that redirects frames to them.
 pub(super) struct BoundSockets {
     pub(super) sockets: Vec<XdpSocket>,
     pub(super) hook: Arc<XdpHook>,
@@ -45,7 +45,7 @@ pub(super) fn open_queues(
 ) -> Result<BoundSockets, OpenCause> {
     let attempt = SetupAttempt { iface, queues, region, options };
     let mut hook = XdpHook::existing(iface.index);
-    // Reported if no mode is left to try.
+    // This error is reported if no mode is left to try.
     let mut last = io::Error::other(format!(
         "buffers of {} bytes cannot be read without a copy; those of 2048 or 4096 can",
         region.buf_size()
@@ -57,8 +57,8 @@ pub(super) fn open_queues(
             Err(SetupFailure::Refused(error, kept)) => (last, hook) = (error, kept),
         }
     }
-    // Some drivers provide their queues only while the interface is up. Other modes may need fewer
-    // queues, so all modes were tried before this error.
+    // Some drivers have queues only while the interface is up. All modes are tried before this
+    // error is returned, because another mode may need fewer queues.
     if last.raw_os_error() == Some(libc::ENETDOWN) {
         return Err(OpenCause::Down { ifname: iface.name.clone() });
     }
@@ -71,10 +71,10 @@ pub(super) fn open_queues(
     Err(OpenCause::ModeRefused { ifname: iface.name.clone(), wanted, source: last })
 }
 
-/// Modes to try, best first; zero-copy only if chunks are aligned.
+/// Returns the modes to try, best first. Zero-copy is among them only if chunks are aligned.
 fn modes(iface: &Iface, wanted: XdpMode, aligned: bool) -> Vec<SocketMode> {
-    // Registering a region takes long, so a mode that is known to fail is not tried. Of the
-    // software devices, only virtio has hardware rings.
+    // Zero-copy fails on software devices, except virtio, which has hardware rings. It is not tried
+    // there, because registering a region takes long.
     let hopeless = iface.is_software() && iface.driver != "virtio_net";
     let native = |zero_copy| (XdpAttachMode::Native, zero_copy);
     let attempts: &[(XdpAttachMode, bool)] = match wanted {
@@ -93,7 +93,8 @@ fn modes(iface: &Iface, wanted: XdpMode, aligned: bool) -> Vec<SocketMode> {
 
 /// Why an attempt to bind the queues in one mode failed.
 enum SetupFailure {
-    /// Another mode may work, and the existing program may fit it.
+    /// Another mode may work. The second value is the program that is still attached, and may fit
+    /// that mode.
     Refused(io::Error, Option<Arc<XdpHook>>),
     Fatal(OpenCause),
 }
@@ -120,7 +121,7 @@ impl SetupAttempt<'_> {
     ) -> Result<BoundSockets, SetupFailure> {
         let hook = match hook {
             Some(hook) if hook.attach_mode == mode.attach_mode && hook.frags >= mode.chains => hook,
-            // Another port of this process uses the program, so it stays as it is.
+            // Another port of this process uses the program too, so it must stay as it is.
             Some(hook) if Arc::strong_count(&hook) > 1 => {
                 let error = io::Error::other("another port of this program has it in another mode");
                 return Err(SetupFailure::Refused(error, Some(hook)));
@@ -140,8 +141,8 @@ impl SetupAttempt<'_> {
     fn hook(&self, mode: SocketMode) -> Result<Arc<XdpHook>, SetupFailure> {
         let queues = self.iface.rx_queues.max(self.iface.tx_queues);
         let native = mode.attach_mode == XdpAttachMode::Native;
-        // Before a zero-copy bind the device is configured to leave tags in frames, so there only
-        // the copying native mode has to reinsert them.
+        // Before a zero-copy bind, the device is configured to leave tags in frames. So only the
+        // native mode with a copy has to insert them again.
         let put_back = native && !mode.zero_copy;
         let attempts: &[VlanHandling] = if put_back {
             &[VlanHandling::Reinsert, VlanHandling::InBand]
@@ -168,8 +169,8 @@ impl SetupAttempt<'_> {
         }
     }
 
-    /// Binds a socket to each queue. The first socket registers the region; the others share its
-    /// registration.
+    /// Binds a socket to each queue. The first socket registers the region, and the others share
+    /// its memory.
     fn bind_all(&self, mode: SocketMode) -> Result<Vec<XdpSocket>, SetupFailure> {
         let mut sockets: Vec<XdpSocket> = Vec::with_capacity(self.queues.len());
         for &queue in self.queues {
@@ -202,8 +203,8 @@ impl SetupAttempt<'_> {
         Ok(socket)
     }
 
-    /// Returns the size of each kernel ring: it holds the buffers of all slots, so it cannot
-    /// overflow.
+    /// Returns the number of entries of each kernel ring. It is enough for the buffers of all
+    /// slots, so no ring can overflow.
     fn ring_size(&self) -> u32 {
         self.options.slots.max(MIN_RING_SIZE).next_power_of_two()
     }

@@ -1,4 +1,4 @@
-//! A bound AF_XDP socket and our ends of its rings.
+//! A bound AF_XDP socket, and this process's ends of its rings.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,8 +16,8 @@ use crate::clock::now;
 use crate::error::RunCause;
 use crate::nic::dma::DmaMemory;
 
-/// How long to retry a bind to a busy queue: the kernel releases the queue of a closed socket some
-/// tens of milliseconds later.
+/// How long to retry a bind to a busy queue. The kernel needs some tens of milliseconds to release
+/// the queue of a closed socket.
 const BUSY_RETRY_TIMEOUT: Duration = Duration::from_secs(1);
 const BUSY_RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -29,8 +29,8 @@ pub(super) struct UnboundSocket {
 }
 
 impl UnboundSocket {
-    /// Creates a socket for a port in `region`. It registers the region unless it `shares` the
-    /// memory of another socket.
+    /// Creates a socket for a port in `region`. It registers the region as its memory, unless
+    /// `shares` says that it will share the memory of another socket.
     pub(super) fn new(region: &Region, shares: bool, slots: u32) -> io::Result<Self> {
         let mut umem = Umem::new(sys::socket()?);
         if !shares {
@@ -40,7 +40,8 @@ impl UnboundSocket {
         Ok(Self { fd: umem.into_socket(), layout: UmemLayout::new(region), rings })
     }
 
-    /// Binds the socket, waiting until a previous owner of the queue is cleaned up.
+    /// Binds the socket to a queue. Waits for a moment if the queue's previous owner was just
+    /// closed.
     pub(super) fn bind(
         self,
         ifindex: u32,
@@ -53,8 +54,7 @@ impl UnboundSocket {
     }
 }
 
-/// Retries while the resource is busy, for about as long as the kernel may take to clean up after
-/// the last user.
+/// Retries while the resource is busy, for about as long as the kernel may take to release it.
 pub(super) fn retry_while_busy<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let deadline = now() + BUSY_RETRY_TIMEOUT.as_nanos() as u64;
     loop {
@@ -67,8 +67,8 @@ pub(super) fn retry_while_busy<T>(mut attempt: impl FnMut() -> io::Result<T>) ->
     }
 }
 
-/// A bound socket. Its fields are dropped in order: the kernel frees the queue, and stops writing
-/// into buffers, when rings are unmapped and descriptors closed.
+/// A bound socket. Its fields are dropped in order: the kernel releases the queue, and stops
+/// writing into buffers, when rings are unmapped and descriptors closed.
 #[derive(Debug)]
 pub(super) struct XdpSocket {
     pub(super) rx: RxEnds,
@@ -80,13 +80,14 @@ pub(super) struct XdpSocket {
 
 /// The descriptors to sleep on.
 ///
-/// To read, the program sleeps on an epoll set that holds the socket and, while frames are stuck, a
-/// descriptor for space to send. Link changes come from [`crate::link_watch`]: the kernel notifies
-/// a socket when its interface is removed, not when it goes down. To send, the program sleeps on a
-/// second descriptor of the socket, since the two events differ in trigger.
+/// To wait for frames, the program sleeps on an epoll set that has the socket in it and, while sent
+/// frames are stuck, a descriptor for space to send. Link changes come from [`crate::link_watch`]:
+/// the kernel notifies a socket when its interface is removed, but not when it goes down. To wait
+/// for space, the program sleeps on a second descriptor of the socket, because the two events are
+/// triggered differently.
 ///
-/// The set contains the socket only during a sleep. The kernel notifies every waiter of every
-/// completed frame, at 30 ns each, so an unused set would cost a sixth of the rate.
+/// The socket is in the set only during a sleep. The kernel notifies every waiter of every
+/// completed frame, at 30 ns each, so a set that is not used would cost a sixth of the rate.
 #[derive(Debug)]
 struct PollableFds {
     readable: OwnedFd,
@@ -102,14 +103,14 @@ impl PollableFds {
         Ok(Self { readable, writable, asleep: false, stuck: false })
     }
 
-    /// Wakes readers when frames arrive.
+    /// Makes the set ready when frames arrive, if `asleep` is true.
     fn watch_frames(&mut self, socket: &OwnedFd, asleep: bool) {
         if self.asleep != asleep && watch(&self.readable, socket, EventFlags::IN, asleep) {
             self.asleep = asleep;
         }
     }
 
-    /// Also wakes a reader when there is space to send.
+    /// Makes the set ready when there is space to send, if frames are stuck.
     fn watch_room(&mut self, stuck: bool) {
         let events = EventFlags::OUT | EventFlags::ET;
         if self.stuck != stuck && watch(&self.readable, &self.writable, events, stuck) {
@@ -158,7 +159,8 @@ impl XdpSocket {
         self.wait.watch_frames(&self.fd, true);
     }
 
-    /// Stuck frames stay watched: adding the watch again would wake at once.
+    /// Space for stuck frames stays watched, because adding it again would end the next sleep at
+    /// once.
     pub(super) fn after_sleep(&mut self) {
         self.wait.watch_frames(&self.fd, false);
         if !self.tx.tx.is_stuck() {

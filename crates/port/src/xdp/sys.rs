@@ -11,19 +11,20 @@ use slipring_ring::{BufIdx, Region};
 use super::HEADROOM;
 use crate::nic::dma::BufferArea;
 
-/// `setsockopt` of the TX budget, Linux 6.18 (`XDP_MAX_TX_SKB_BUDGET`).
+/// Socket option that sets how many frames one system call sends: `XDP_MAX_TX_SKB_BUDGET`, since
+/// Linux 6.18.
 const MAX_TX_SKB_BUDGET: c_int = 9;
 const SO_PREFER_BUSY_POLL: c_int = 69;
 const SO_BUSY_POLL_BUDGET: c_int = 70;
 
 /// Creates an unbound AF_XDP socket.
 pub(super) fn socket() -> io::Result<OwnedFd> {
-    // SAFETY: no pointers.
+    // SAFETY: the call takes no pointers.
     let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: a descriptor just made, with no other owner.
+    // SAFETY: the descriptor was just created and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -47,8 +48,9 @@ unsafe fn get<T>(socket: BorrowedFd<'_>, option: c_int, mut value: T) -> io::Res
 
 /// Registers a buffer area as the memory of a socket.
 ///
-/// From now on the kernel may write into a chunk, but only while its index is in the fill ring or
-/// beyond: the protocol of this module keeps such chunks out of all slots that a program owns.
+/// From now on the kernel may write into a chunk, but only from the moment at which its index is in
+/// the fill ring until the kernel returns it. This module's protocol keeps such chunks out of all
+/// slots that a program owns.
 pub(super) fn register_umem(socket: BorrowedFd<'_>, area: BufferArea) -> io::Result<()> {
     let registration = libc::xdp_umem_reg {
         addr: area.start,
@@ -65,7 +67,7 @@ pub(super) fn register_umem(socket: BorrowedFd<'_>, area: BufferArea) -> io::Res
     set(socket, libc::SOL_XDP, libc::XDP_UMEM_REG, &registration)
 }
 
-/// Sizes of the four rings, powers of two.
+/// The sizes of the four rings, in entries; each is a power of two.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RingSizes {
     pub(super) fill: u32,
@@ -112,7 +114,7 @@ pub(super) fn map_rings(socket: BorrowedFd<'_>, sizes: RingSizes) -> io::Result<
     })
 }
 
-/// Binds a socket to a queue; with `umem`, it uses the memory of that socket.
+/// Binds a socket to a queue. If `umem` is given, the socket uses the memory of that socket.
 pub(super) fn bind(
     socket: BorrowedFd<'_>,
     ifindex: u32,
@@ -133,7 +135,7 @@ pub(super) fn bind(
     if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Whether the socket works in zero-copy mode.
+/// Returns whether the socket works in zero-copy mode.
 pub(super) fn is_zero_copy(socket: BorrowedFd<'_>) -> io::Result<bool> {
     // SAFETY: plain integers.
     let options = unsafe { get(socket, libc::XDP_OPTIONS, libc::xdp_options { flags: 0 }) }?;
@@ -149,8 +151,8 @@ pub(super) fn statistics(socket: BorrowedFd<'_>) -> io::Result<libc::xdp_statist
 }
 
 /// Raises two limits of the kernel, so that one system call sends as many frames as the TX ring
-/// holds, and as many frames can be in flight (`bytes` of send buffer). Kernels without the first
-/// option need several calls instead.
+/// holds. The second limit is the send buffer (`bytes`), which limits the frames in flight. Kernels
+/// without the first option need several calls instead.
 pub(super) fn widen_tx(socket: BorrowedFd<'_>, tx_ring: u32, bytes: i32) {
     let _ = set(socket, libc::SOL_XDP, MAX_TX_SKB_BUDGET, &tx_ring);
     if set(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes).is_err() {
@@ -207,7 +209,7 @@ pub(super) fn move_to_start(region: &Region, buf: BufIdx, offset: u32, len: u32)
     unsafe { from.copy_to(to, len as usize) };
 }
 
-/// Memory that the kernel shares with us, unmapped when dropped.
+/// Memory that the kernel shares with this process. It is unmapped when dropped.
 #[derive(Debug)]
 struct RingMapping {
     base: NonNull<u8>,
@@ -298,7 +300,7 @@ impl<const W: usize> SharedRing<W> {
         Self::word(&self.consumer)
     }
 
-    /// Whether the kernel sleeps and must be woken by a system call.
+    /// Returns whether the kernel sleeps and must be woken by a system call.
     #[inline(always)]
     pub(super) fn needs_wakeup(&self) -> bool {
         Self::word(&self.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
@@ -315,14 +317,14 @@ impl<const W: usize> SharedRing<W> {
         unsafe { cell.as_ref() }
     }
 
-    /// Reads the entry of a free-running index.
+    /// Reads the entry at an index that counts on beyond the ring's size.
     #[inline(always)]
     pub(super) fn get(&self, index: u32) -> [u64; W] {
         let cell = self.cell(index);
         std::array::from_fn(|i| cell[i].load(Ordering::Relaxed))
     }
 
-    /// Writes the entry of a free-running index.
+    /// Writes the entry at an index that counts on beyond the ring's size.
     #[inline(always)]
     pub(super) fn put(&self, index: u32, words: [u64; W]) {
         for (cell, word) in self.cell(index).iter().zip(words) {

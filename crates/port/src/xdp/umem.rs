@@ -41,7 +41,7 @@ impl DmaMemory for Umem {
         Ok(())
     }
 
-    /// Closes the socket: the kernel has no other method.
+    /// Closes the socket, because the kernel has no other way to release the memory.
     fn unmap(self) -> io::Result<()> {
         drop(self.socket);
         Ok(())

@@ -40,7 +40,7 @@ pub struct BatchFrames<'b> {
     mem: Option<PrivateMem<'b>>,
     at: SlotIdx,
     remaining: u32,
-    /// Position and remaining count of the batch, written back when the iterator is dropped.
+    /// Position and remaining count of the batch, updated when the iterator is dropped.
     done: (&'b mut SlotIdx, &'b mut u32),
 }
 
@@ -71,7 +71,7 @@ impl ExactSizeIterator for BatchFrames<'_> {}
 impl Drop for BatchFrames<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        // Without memory to lend, no frame was yielded.
+        // If there was no memory to lend, no frame was yielded, and the batch stays as it was.
         if self.mem.is_some() {
             (*self.done.0, *self.done.1) = (self.at, self.remaining);
         }

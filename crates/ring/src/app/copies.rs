@@ -10,13 +10,14 @@ use crate::index::{SlotIdx, cyclic};
 use crate::mem::{PrivateMem, RingDir, RingMem, Slot, SlotFlags};
 use crate::region::{Geometry, Region, RegionError};
 
-/// A private ring with a slot, and a buffer for a copy, for each slot of the shared ring.
+/// A ring of a private region. For each slot of the shared ring, it has a slot and a buffer for a
+/// copy of the frame.
 #[derive(Debug)]
 pub(super) struct SlotCopies {
     mem: RingMem,
     /// Bytes of a buffer of the shared ring; the buffers for copies may be a little larger.
     buf_size: u32,
-    /// Memory for a copy of the frame in any one slot.
+    /// Memory for a copy of one frame, from any slot.
     pub(super) scratch: Box<[u8]>,
 }
 

@@ -37,7 +37,8 @@ impl AppRing<Rx> {
         count
     }
 
-    /// Like [`Self::drain`], in any region: `read` can only copy the bytes.
+    /// Like [`Self::drain`], but `read` gets the ring's own buffer as a [`SharedBuf`], from which
+    /// it can only copy bytes. In a shared region no separate copies are needed.
     #[inline(always)]
     pub fn drain_by_value(
         &mut self,
@@ -57,8 +58,8 @@ impl AppRing<Rx> {
         count
     }
 
-    /// Sums the results of `weigh` over our first `max` slots, at most as many as the last
-    /// [`Self::avail`] returned.
+    /// Calls `weigh` for our first `max` slots and returns the sum of the results. Visits at most
+    /// as many slots as the last [`Self::avail`] returned.
     #[inline(always)]
     pub fn sum(&self, max: u32, weigh: impl Fn(Slot) -> u64) -> u64 {
         let end = self.index(max.min(self.owned_slots()));
@@ -67,8 +68,7 @@ impl AppRing<Rx> {
         spans.into_iter().map(sum).sum()
     }
 
-    /// Number of slots that the whole packets among our first `max` slots take. An incomplete
-    /// packet is not counted.
+    /// Number of slots that the complete packets among our first `max` slots take.
     #[inline(always)]
     pub fn whole_packets(&self, max: u32) -> u32 {
         let mut count = self.owned_slots().min(max);

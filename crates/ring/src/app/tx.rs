@@ -23,12 +23,12 @@ impl AppRing<Tx> {
         distance(start, end, self.mem.num_slots())
     }
 
-    /// Returns the buffers to fill, and the ring whose slots get the lengths: buffers and slots of
-    /// this ring itself, or the copies and their ring.
+    /// Returns the buffers to fill, and the ring whose slots get the lengths. Both are this ring's
+    /// own in a private region; in a shared region, both belong to the copies.
     ///
-    /// One loop fills both, the ring's own buffers and copies. `write` is not passed to a separate
-    /// function for copies, because its captures would then be in memory, and a counter in memory
-    /// is stored between two frames, with the effect described at [`fill_slots`].
+    /// The caller fills either kind with one loop. `write` is not passed to a separate function for
+    /// copies, because its captures would then be in memory. A counter in memory is stored between
+    /// two frames, with the effect described at [`fill_slots`].
     #[inline(always)]
     fn free_bufs(&self) -> Option<(PrivateMem<'_>, &RingMem)> {
         match self.mem.as_private() {
@@ -44,8 +44,8 @@ impl AppRing<Tx> {
         Some((copies.private()?, copies.mem()))
     }
 
-    /// If copies were lent: writes the filled copies of the slots `from..to` to the buffers of
-    /// those slots.
+    /// In a shared region, writes the copies that were filled for the slots `from..to` to the
+    /// buffers of those slots.
     #[cold]
     #[inline(never)]
     fn store_filled(&self, from: SlotIdx, to: SlotIdx) {
@@ -54,7 +54,8 @@ impl AppRing<Tx> {
         }
     }
 
-    /// Like [`Self::fill`], in any region: `write` can only copy bytes to the buffer.
+    /// Like [`Self::fill`], but `write` gets the ring's own buffer as a [`SharedBuf`], to which it
+    /// can only copy bytes. In a shared region no separate copies are needed.
     #[inline(always)]
     pub fn fill_by_value(
         &mut self,
@@ -68,8 +69,8 @@ impl AppRing<Tx> {
         distance(start, self.head, self.mem.num_slots())
     }
 
-    /// Copies `bytes` into our `i`-th slot, truncated to the size of the buffer, and sets length
-    /// and flags. Returns false if the slot is not ours.
+    /// Copies `bytes` into our `i`-th slot and sets length and flags. Bytes beyond the size of the
+    /// buffer are left out. Returns false if the slot is not ours.
     #[inline(always)]
     pub fn write(&mut self, i: u32, bytes: &[u8], flags: SlotFlags) -> bool {
         let Some(slot) = self.slot(i) else { return false };
@@ -79,9 +80,9 @@ impl AppRing<Tx> {
         true
     }
 
-    /// Copies the frame in the `j`-th slot of `from` into our `i`-th slot, truncated to the size of
-    /// the buffer, and sets length and flags. Returns false if one of the slots is not owned by its
-    /// program's half.
+    /// Copies the frame in the `j`-th slot of `from` into our `i`-th slot and sets length and
+    /// flags. Bytes beyond the size of the buffer are left out. Returns false if one of the slots
+    /// is not owned by its program's half.
     #[inline(always)]
     pub fn write_copy(&mut self, i: u32, from: &RxRing, j: u32, flags: SlotFlags) -> bool {
         let (Some(to), Some(frame)) = (self.slot(i), from.slot(j)) else { return false };
@@ -91,8 +92,8 @@ impl AppRing<Tx> {
         true
     }
 
-    /// Queues a copy of a frame, in several slots if it is longer than a buffer. Returns false if
-    /// the frame does not fit into the free slots. An empty frame takes no slot.
+    /// Queues a copy of a frame; a frame that is longer than a buffer takes several slots. Returns
+    /// false if the free slots are too few. An empty frame takes no slot.
     pub fn push(&mut self, frame: &[u8]) -> bool {
         let size = self.mem.buf_size() as usize;
         let slots = frame.len().div_ceil(size);
@@ -114,14 +115,14 @@ impl AppRing<Tx> {
     }
 }
 
-/// A run of slots whose frames have the same length.
+/// A run of consecutive slots whose frames have the same length.
 struct SlotRun {
     start: SlotIdx,
     len: u16,
 }
 
 impl SlotRun {
-    /// Writes the slots up to `end`, without flags.
+    /// Writes length and flags (none) to the slots of the run, up to `end`.
     #[inline(never)]
     fn write(&self, mem: &RingMem, end: SlotIdx) {
         for span in spans(self.start, end, mem.num_slots()) {
@@ -135,10 +136,10 @@ impl SlotRun {
 /// Calls `write` for the buffers of the slots `from..to`, until it returns 0; returns the first
 /// slot that was not filled.
 ///
-/// Slots are written per run of equal lengths. Stores commit in order: a store to a slot between
-/// the stores to two frames prevents the processor from fetching the cache lines of both frames,
-/// which are in the cache of the core that last read them, in parallel. This costs a third of a
-/// pipe's rate.
+/// Slots are written once per run of equal lengths, not after each frame, for the following reason.
+/// Stores commit in order. A store to a slot between the stores to two frames prevents the
+/// processor from fetching the cache lines of both frames in parallel; these lines are in the cache
+/// of the core that last read the frames. This would cost a third of a pipe's rate.
 #[inline(always)]
 fn fill_slots<'m, M: FreeBufs<'m>>(
     free: M,
@@ -165,7 +166,7 @@ fn fill_slots<'m, M: FreeBufs<'m>>(
     to
 }
 
-/// A source of tx buffers to fill: slices in a private region, otherwise [`SharedBuf`]s.
+/// A source of tx buffers to fill: slices for buffers that may be lent, otherwise [`SharedBuf`]s.
 trait FreeBufs<'m>: Copy {
     type Buf;
 

@@ -14,8 +14,8 @@ use crate::sync_words::HOST_OWNER;
 
 /// The layout of a direction, with which a process resumes it, or syncs it in place of the host.
 /// Ring offsets count from the start of the rings' region. The offset of the words counts from the
-/// start of the region with the words: the host's private region, or the rings' region if the
-/// direction is shared.
+/// start of the region that contains the words. That is the host's private region or, if the
+/// direction is shared, the rings' region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DirectionLayout {
     /// Offset of the words in bytes.
@@ -36,7 +36,7 @@ impl DirectionLayout {
     /// receiver's tail says how many frames its program has seen.
     ///
     /// # Errors
-    /// [`RegionError`] if no such direction can be at these offsets.
+    /// [`RegionError`] if these offsets cannot be those of a direction.
     pub fn resume(
         &self,
         region: &Arc<Region>,

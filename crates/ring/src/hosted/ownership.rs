@@ -5,8 +5,8 @@ use crate::kern::Reinit;
 use crate::protocol::SharedWord;
 use crate::sync_words::{HOST_OWNER, HalfWords};
 
-/// How many slots a sync moved, and which sleepers on the other side the caller must wake. Each
-/// announcement is reported to one syncing party only.
+/// How many slots a sync moved, and which sleepers on the other side the caller must wake. If
+/// several parties sync, only one of them is told about an announcement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SyncReport {
     /// Number of slots sent, or of slots returned to the sender.
@@ -30,10 +30,10 @@ pub enum HostedSyncError {
     /// The program's own indices are impossible.
     #[error(transparent)]
     Reinit(#[from] Reinit),
-    /// Another thread or process is syncing the half.
+    /// Another thread or process is syncing the half at this moment.
     #[error("another thread or process is syncing this ring")]
     Busy,
-    /// At the moment only the host may sync the half.
+    /// Only the host may sync the half for now.
     #[error("this ring is synced by its host")]
     HostOnly,
     /// The shared words have impossible values.
@@ -48,12 +48,12 @@ pub(crate) fn acquire<W: SharedWord>(
     by_host: &W,
     client_id: u32,
 ) -> Result<(), HostedSyncError> {
-    // The host's threads exclude each other by a lock. If the word already has the host's number, a
-    // thread of the host panicked during a sync.
+    // The host's threads exclude each other by a lock. So if the word already has the host's
+    // number, a thread of the host panicked during a sync, and the host may continue.
     if !(owner.claim(client_id) || client_id == HOST_OWNER && owner.acquire() == HOST_OWNER) {
         return Err(HostedSyncError::Busy);
     }
-    // Checked after the claim: the host may have set the word in its last sync.
+    // Checked after the claim, because the host may have set the word in its last sync.
     if client_id != HOST_OWNER && by_host.acquire() != 0 {
         release(owner);
         return Err(HostedSyncError::HostOnly);
@@ -67,14 +67,14 @@ pub(crate) fn release(owner: &impl SharedWord) {
     owner.release(0);
 }
 
-/// Returns which sleepers of the other half the party `client_id` must wake; called after it has
-/// published.
+/// Returns which sleepers of the other half the party `client_id` must wake. Called after that
+/// party has published its sync.
 #[inline(always)]
 pub(super) fn sync_report(slots: u32, other: &HalfWords, client_id: u32) -> SyncReport {
     if slots == 0 {
         return SyncReport::default();
     }
-    // The host itself knows the programs for which it syncs.
+    // The host needs no report about programs for which it syncs: it knows them.
     if client_id == HOST_OWNER {
         return SyncReport {
             slots,
@@ -86,7 +86,7 @@ pub(super) fn sync_report(slots: u32, other: &HalfWords, client_id: u32) -> Sync
     SyncReport { slots, wake_guest: guest, wake_host: host }
 }
 
-/// Like [`sync_report`], for a program that wakes all sleepers by a kick of the host.
+/// Like [`sync_report`], but for a program that wakes all sleepers by a kick of the host.
 #[inline(always)]
 pub(super) fn report_for_kick(slots: u32, other: &HalfWords) -> SyncReport {
     let wake_host = slots > 0 && doorbell::must_kick(&other.guest_sleeps, &other.host_sleeps);

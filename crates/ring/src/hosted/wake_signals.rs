@@ -6,8 +6,8 @@ use crate::mem::RingDir;
 use crate::protocol::SharedWord;
 use crate::sync_words::HOST_OWNER;
 
-/// The control words of a half, by which the parties that sync this half and the other half of the
-/// direction signal each other.
+/// The control words of one half. Through them, the parties that sync this half and the other half
+/// of the direction signal each other.
 #[derive(Debug, Clone)]
 pub struct WakeSignals {
     pub(super) direction: HostedStorage,
@@ -22,15 +22,15 @@ impl WakeSignals {
 
     /// Announces that the host wants to be woken
     /// ([`SyncReport::wake_host`](super::SyncReport::wake_host)) for one more sleeper of this half.
-    /// The caller must check for work once more. Returns whether it must wake the earlier sleepers:
-    /// programs have consumed the announcement of those sleepers, and the host has not noticed this
-    /// yet.
+    /// The caller must check for work once more. If the result is true, it must first wake the
+    /// earlier sleepers: a program has cleared their announcement, and the host had not noticed
+    /// this yet.
     pub fn announce_host_sleep(&self, announced: &mut SleepAnnouncement) -> bool {
         announced.add(&self.half_words().host_sleeps)
     }
 
-    /// Returns whether programs have consumed the host's announcement, so that its sleepers must be
-    /// woken.
+    /// Returns whether a program has cleared the host's announcement, so that the host's sleepers
+    /// must be woken.
     pub fn take_host_wakeup(&self, announced: &mut SleepAnnouncement) -> bool {
         announced.take_if_consumed(&self.half_words().host_sleeps)
     }
@@ -58,7 +58,7 @@ impl WakeSignals {
         self.half_words().by_host.release(keep.into());
     }
 
-    /// Whether a program is syncing this half.
+    /// Returns whether a program is syncing this half at this moment.
     #[must_use]
     pub fn is_held_by_guest(&self) -> bool {
         !matches!(self.half_words().owner.acquire(), 0 | HOST_OWNER)
@@ -69,7 +69,7 @@ impl WakeSignals {
         self.half_words().holder.release(client_id);
     }
 
-    /// Revokes the half from a program that has ended, possibly in the middle of a sync.
+    /// Takes the half back from a program that has ended, possibly in the middle of a sync.
     pub fn release_owner(&self, client_id: u32) {
         self.half_words().holder.release(0);
         self.half_words().release_owner(client_id);

@@ -31,11 +31,11 @@ impl KernRing {
         true
     }
 
-    /// Like [`Self::exchange`], with a slot of another ring of the same driver. Also returns false
-    /// if the two rings are in different regions.
+    /// Like [`Self::exchange`], but the second slot is in another ring of the same driver. Also
+    /// returns false if the two rings are in different regions.
     ///
     /// # Panics
-    /// Same as [`Self::exchange`].
+    /// If one of the indices is not a slot of its ring.
     #[inline]
     pub fn exchange_with(
         &mut self,
@@ -54,9 +54,9 @@ impl KernRing {
         true
     }
 
-    /// For the program's half of another ring: writes `slot`, one of that program's slots, to slot
-    /// `i` of this ring and returns the buffer that slot `i` had. `None`, with nothing done, if
-    /// slot `i` is not the driver's.
+    /// Used by the program's half of another ring: writes `slot`, one of that program's slots, to
+    /// slot `i` of this ring, and returns the buffer that slot `i` had. If slot `i` is not the
+    /// driver's, does nothing and returns `None`.
     pub(crate) fn swap_in(&mut self, i: SlotIdx, slot: Slot) -> Option<BufIdx> {
         let cell = self.mem.slot(i);
         let other_buf = cell.get().buf;
@@ -64,11 +64,12 @@ impl KernRing {
         Some(other_buf)
     }
 
-    /// Exchanges the buffer of slot `i`, one of the driver's, for `buf`, and sets length and flags;
-    /// returns the old buffer. Does nothing on an error.
+    /// Puts `buf` into slot `i`, one of the driver's, with the given length and flags; returns the
+    /// slot's old buffer. Does nothing on an error.
     ///
     /// # Errors
-    /// Returns `buf` if the slot is the application's or the buffer is of another region.
+    /// Returns `buf` itself if the slot is the application's, or if `buf` belongs to another
+    /// region.
     ///
     /// # Panics
     /// If `i` is not a slot of this ring.

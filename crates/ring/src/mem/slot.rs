@@ -14,7 +14,7 @@ pub struct SlotFlags(pub u16);
 impl SlotFlags {
     /// `NS_BUF_CHANGED`: the slot refers to another buffer than before.
     pub const BUF_CHANGED: Self = Self(slipring_abi::NS_BUF_CHANGED);
-    /// `NS_REPORT`: requests prompt completion.
+    /// `NS_REPORT`: the application asks to be told soon that the slot was sent.
     pub const REPORT: Self = Self(slipring_abi::NS_REPORT);
     /// `NS_MOREFRAG`: the packet continues in the next slot.
     pub const MOREFRAG: Self = Self(slipring_abi::NS_MOREFRAG);
@@ -41,7 +41,7 @@ pub struct Slot {
     pub buf: BufIdx,
     /// Number of bytes of the frame in this buffer.
     pub len: u16,
-    /// `NS_*` flags.
+    /// The slot's `NS_*` flags.
     pub flags: SlotFlags,
 }
 
@@ -80,12 +80,12 @@ impl SlotCell {
         self.0[0].store(slot.to_word(), Ordering::Relaxed);
     }
 
-    /// netmap's `ptr`.
+    /// Returns the slot's second word, netmap's `ptr`.
     pub(crate) fn ptr(&self) -> u64 {
         self.0[1].load(Ordering::Relaxed)
     }
 
-    /// Sets netmap's `ptr`.
+    /// Sets the slot's second word, netmap's `ptr`.
     pub(crate) fn set_ptr(&self, ptr: u64) {
         self.0[1].store(ptr, Ordering::Relaxed);
     }

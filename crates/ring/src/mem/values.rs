@@ -10,8 +10,8 @@ use crate::shared::SharedBuf;
 
 /// Addresses and sizes of the slots and buffers of a ring.
 ///
-/// The struct holds values instead of a reference to the ring, so the compiler knows that a write
-/// to a buffer does not change where buffers are, and a loop need not reload these values for each
+/// The struct holds values and not a reference to the ring. So the compiler knows that a write to a
+/// buffer does not change where buffers are, and a loop need not reload these values for each
 /// frame.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MemValues<'m> {
@@ -43,19 +43,19 @@ impl<'m> MemValues<'m> {
         self.buf_size
     }
 
-    /// Same as [`RingMem::slots`].
+    /// Returns the slots `from..to`, as [`RingMem::slots`] does.
     #[inline(always)]
     pub(crate) fn slots(self, (from, to): (SlotIdx, SlotIdx)) -> &'m [SlotCell] {
         &cells(self.slots, self.num_slots)[from as usize..to as usize]
     }
 
-    /// Same as [`RingMem::slot`].
+    /// Returns slot `i`, as [`RingMem::slot`] does.
     #[inline(always)]
     pub(crate) fn slot(self, i: SlotIdx) -> &'m SlotCell {
         &cells(self.slots, self.num_slots)[i as usize]
     }
 
-    /// Same as [`RingMem::data`].
+    /// Returns the address of a buffer's data, as [`RingMem::data`] does.
     #[inline(always)]
     pub(crate) fn data(self, buf: BufIdx) -> NonNull<u8> {
         data_of(self.bufs, self.num_bufs, self.stride, buf)

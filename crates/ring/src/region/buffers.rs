@@ -9,7 +9,7 @@ impl Region {
     /// Allocates `count` buffers: all or none.
     ///
     /// # Errors
-    /// [`RegionError::OutOfBuffers`].
+    /// [`RegionError::OutOfBuffers`] if fewer than `count` buffers are free.
     pub fn alloc_bufs(&self, count: u32) -> Result<Vec<BufIdx>, RegionError> {
         let total = self.header.bufs;
         let none = RegionError::OutOfBuffers { wanted: count, free: 0, total };
@@ -19,9 +19,9 @@ impl Region {
         Ok(taken.into_iter().map(BufIdx).collect())
     }
 
-    /// Frees buffers. Indices that are reserved, out of range or free already are ignored: the list
-    /// may come from memory that a client wrote. In a private region all indices are ignored, since
-    /// a buffer that is still in use could be allocated again: see [`Self::release_owned`].
+    /// Frees buffers. Indices that are reserved, out of range or already free are ignored, because
+    /// the list may come from memory that a client wrote. In a private region all indices are
+    /// ignored: a wrong index could free a buffer that is in use. See [`Self::release_owned`].
     pub fn release_bufs(&self, bufs: impl IntoIterator<Item = BufIdx>) {
         if !self.is_private {
             self.put_back(bufs);
@@ -31,7 +31,7 @@ impl Region {
     /// Allocates a buffer and returns its ownership.
     ///
     /// # Errors
-    /// [`RegionError::OutOfBuffers`].
+    /// [`RegionError::OutOfBuffers`] if no buffer is free.
     pub fn alloc_owned(&self) -> Result<OwnedBuf, RegionError> {
         let bufs = self.alloc_bufs(1)?;
         let total = self.header.bufs;
@@ -54,7 +54,8 @@ impl Region {
         OwnedBuf::new(self, buf)
     }
 
-    /// Like [`Self::release_bufs`], also in a private region; the caller must own the buffers.
+    /// Like [`Self::release_bufs`], but works in a private region too. The caller must own the
+    /// buffers.
     pub(crate) fn put_back(&self, bufs: impl IntoIterator<Item = BufIdx>) {
         let Some(mut free) = self.free() else { return };
         bufs.into_iter().filter(|&buf| self.is_usable(buf)).for_each(|buf| free.release(buf.0));

@@ -9,7 +9,8 @@ use crate::index::BufIdx;
 impl Region {
     /// Copies bytes from the start of a buffer to `out`, as many as both have; returns their
     /// number. `None` if the index is out of range or the region is private. Creates no reference
-    /// into the buffer. Bytes that another party writes meanwhile may arrive mixed.
+    /// into the buffer. If another party writes at the same time, the copy may mix old and new
+    /// bytes.
     #[inline]
     pub fn copy_out(&self, buf: BufIdx, out: &mut [u8]) -> Option<usize> {
         let data = self.data_by_value(buf)?;
@@ -25,7 +26,8 @@ impl Region {
         Some(len)
     }
 
-    /// Copies `bytes` to the start of a buffer; otherwise as [`Self::copy_out`].
+    /// Copies `bytes` to the start of a buffer, as many bytes as both have; returns their number.
+    /// `None` if the index is out of range or the region is private.
     #[inline]
     pub fn copy_in(&self, buf: BufIdx, bytes: &[u8]) -> Option<usize> {
         let data = self.data_by_value(buf)?;
@@ -41,7 +43,7 @@ impl Region {
         Some(len)
     }
 
-    /// Like [`Self::copy_out`], from byte `at` of the buffer on, up to its end.
+    /// Like [`Self::copy_out`], but starts at byte `at` of the buffer.
     pub fn copy_out_at(&self, buf: BufIdx, at: usize, out: &mut [u8]) -> Option<usize> {
         let data = self.data_by_value(buf)?;
         let len = out.len().min((self.header.buf_size as usize).saturating_sub(at));
@@ -51,7 +53,7 @@ impl Region {
         Some(len)
     }
 
-    /// Like [`Self::copy_in`], from byte `at` of the buffer on, up to its end.
+    /// Like [`Self::copy_in`], but starts at byte `at` of the buffer.
     pub fn copy_in_at(&self, buf: BufIdx, at: usize, bytes: &[u8]) -> Option<usize> {
         let data = self.data_by_value(buf)?;
         let len = bytes.len().min((self.header.buf_size as usize).saturating_sub(at));

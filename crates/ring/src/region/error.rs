@@ -6,10 +6,10 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegionError {
-    /// Buffers of this size cannot serve as AF_XDP chunks.
+    /// Buffers cannot have this size, because AF_XDP does not accept it as chunk size.
     #[error("buffer size {0} is no multiple of 64 from 2048 to 4096")]
     BufSize(u32),
-    /// The numbers do not describe a region.
+    /// A region cannot have these numbers of buffers and ring bytes.
     #[error("a region of {bufs} buffers and {ring_bytes} bytes of rings is out of range")]
     Geometry {
         /// Number of requested buffers.
@@ -41,7 +41,7 @@ pub enum RegionError {
     /// The file behind the descriptor is not a region, or is a region of another version.
     #[error("not a slipring region: {0}")]
     NotARegion(&'static str),
-    /// No buffers are left.
+    /// Fewer buffers are free than were requested.
     #[error("the region has {free} free buffers of {total}, {wanted} are needed")]
     OutOfBuffers {
         /// Number of requested buffers.
@@ -54,7 +54,7 @@ pub enum RegionError {
     /// A ring cannot have this number of slots.
     #[error("a ring of {0} slots is out of range (1 to {max})", max = crate::mem::MAX_SLOTS)]
     Slots(u32),
-    /// There is no space for another ring.
+    /// The ring area has no free range that is long enough.
     #[error("the region has no {wanted} contiguous bytes left for rings")]
     OutOfRingSpace {
         /// Number of requested bytes.

@@ -13,7 +13,7 @@ use super::*;
 use crate::layout::RESERVED_BUFS;
 use crate::peer_copy;
 
-/// Maximum length of a device's memory in bytes: far beyond any netmap memory, and small enough
+/// Maximum length of a device's memory in bytes. It is far beyond any netmap memory, and so small
 /// that sums of sizes do not overflow.
 const MAX_MAPPING_BYTES: u64 = 1 << 44;
 /// Buffer sizes that a slot's 16-bit length can express.
@@ -32,7 +32,7 @@ impl DeviceMapping {
     /// Maps the first `bytes` of a device's memory.
     ///
     /// # Errors
-    /// [`RegionError`] when there is nothing to map, or the device refuses.
+    /// [`RegionError`] if `bytes` is 0 or impossibly large, or if the device refuses the mapping.
     pub fn new(device: OwnedFd, bytes: u64) -> Result<Self, RegionError> {
         let mut mapping = Self::borrowing(device.as_fd(), bytes)?;
         mapping.fd = Some(device);
@@ -40,7 +40,7 @@ impl DeviceMapping {
     }
 
     /// Like [`Self::new`], but the mapping does not keep the device open: the caller keeps the
-    /// descriptor and may close it.
+    /// descriptor and may close it at any time.
     ///
     /// # Errors
     /// Same as [`Self::new`].
@@ -78,7 +78,7 @@ impl DeviceMapping {
         self.into_region_of(data_start, buf_size, u32::MAX)
     }
 
-    /// Like [`Self::into_region`], with `max_bufs` buffers at most.
+    /// Like [`Self::into_region`], but with at most `max_bufs` buffers.
     ///
     /// # Errors
     /// Same as [`Self::into_region`].

@@ -7,7 +7,7 @@ use crate::layout::{RESERVED_BUFS, RegionHeader};
 /// this state ([`crate::Region::resume`]).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FreeBufs {
-    /// All buffers from this index on were never allocated.
+    /// This buffer and all buffers after it were never allocated.
     pub fresh: u32,
     /// A bit for each buffer that was allocated and freed again, 64 bits to a word.
     pub released: Vec<u64>,
@@ -43,12 +43,13 @@ impl BitSet {
 /// a region may have many more buffers than are used.
 #[derive(Debug)]
 pub(super) struct FreeMemory {
-    /// A stack: the buffer freed last is the likeliest to be in a cache, and is allocated next.
+    /// The buffers that were freed, as a stack: the one freed last is allocated next, because it is
+    /// most likely to be in a cache.
     released: Vec<u32>,
-    /// By buffer index, whether the buffer is in `released`; has a bit at least for each buffer
-    /// below `fresh`.
+    /// For each buffer index, whether the buffer is in `released`. Has a bit at least for each
+    /// buffer below `fresh`.
     is_released: BitSet,
-    /// All buffers from this index on were never allocated.
+    /// This buffer and all buffers after it were never allocated.
     fresh: u32,
     /// Total number of buffers.
     total: u32,
@@ -66,8 +67,8 @@ impl FreeMemory {
         }
     }
 
-    /// Restores the state that [`Self::free_buf_state`] returned; `None` if it cannot be this
-    /// region's.
+    /// Restores the state that [`Self::free_buf_state`] returned; `None` if a region of this size
+    /// cannot have it.
     pub(super) fn restored(header: &RegionHeader, left: &FreeBufs) -> Option<Self> {
         let total = header.bufs;
         if !(RESERVED_BUFS..=total).contains(&left.fresh) {
@@ -111,7 +112,8 @@ impl FreeMemory {
         Some(taken)
     }
 
-    /// Frees a buffer with a valid index; ignores one that is not allocated.
+    /// Frees the buffer with this index, which must exist. Does nothing if the buffer is free
+    /// already.
     pub(super) fn release(&mut self, idx: u32) {
         if idx < self.fresh && !self.is_released.get(idx) {
             self.is_released.set(idx, true);

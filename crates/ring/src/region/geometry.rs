@@ -23,16 +23,17 @@ pub struct Geometry {
     pub buf_size: u32,
 }
 
-/// Bytes per buffer if no device accesses the buffers itself: an odd number of cache lines. Short
-/// frames touch only the first lines of a buffer. If the distance between buffers were a power of
-/// two, these lines would all fall into the same few cache sets and evict each other.
+/// Bytes per buffer if no device accesses the buffers itself. It is an odd number of cache lines,
+/// because short frames touch only the first lines of a buffer. If the distance between buffers
+/// were a power of two, these lines would all fall into the same few cache sets and evict each
+/// other.
 pub const BUF_SIZE: u32 = 33 * 64;
 
 /// Bytes per buffer that devices can access without a copy: no buffer crosses a page boundary.
 pub const BUF_SIZE_FOR_DEVICES: u32 = 2048;
 
-/// Whether buffers can have this size: AF_XDP accepts it as chunk size, and it is a whole number of
-/// cache lines.
+/// Returns whether buffers can have this size: AF_XDP accepts it as chunk size, and it is a whole
+/// number of cache lines.
 #[must_use]
 pub const fn is_buf_size(bytes: u32) -> bool {
     bytes.is_multiple_of(64) && BUF_SIZE_FOR_DEVICES <= bytes && bytes <= 4096

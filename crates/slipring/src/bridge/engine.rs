@@ -15,13 +15,13 @@ pub(crate) struct BridgeProcessor {
     outputs: Vec<usize>,
     /// Maximum slots moved at a time.
     burst: u32,
-    /// The function that forwards frames, by swapping or by copying buffers.
+    /// The function that moves frames: by exchanging buffers, or by copying.
     forward: ForwardFn,
 }
 
-/// Creates the worker of one thread: forwards from queue `i` of one side to queue `i` of the other
-/// side, modulo the number of queues there, in both directions. If `right` is empty, frames of the
-/// left side are sent back on their queue.
+/// Creates the worker of one thread. It forwards in both directions: from queue `i` of one side to
+/// queue `i` of the other side, modulo the number of queues there. If `right` is empty, frames of
+/// the left side are sent back on their queue.
 pub(crate) fn worker(
     left: Vec<Box<dyn Queue>>,
     right: Vec<Box<dyn Queue>>,
@@ -52,7 +52,7 @@ impl FrameProcessor for BridgeProcessor {
         moved
     }
 
-    /// Whether any queue has ended, as at the end of a capture that is read.
+    /// Returns whether any queue has ended, as a queue does at the end of a capture.
     fn is_finished(&mut self, queues: &mut WorkerQueues) -> bool {
         queues.is_any_exhausted()
     }

@@ -1,8 +1,8 @@
 //! The frame processing of `slipring dedup`.
 //!
 //! One thread serves all queues, since copies of a frame may arrive on different queues. A frame
-//! leaves on the queue with the number of its input queue. All frames of a batch have the same
-//! arrival time.
+//! leaves on the output queue that has the number of its input queue. All frames of a batch count
+//! as having arrived at the same time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(super) struct DedupOptions {
     pub(super) burst: u32,
     /// Whether to exchange buffers if both rings are in one region.
     pub(super) may_swap: bool,
-    /// Whether frames wait until they leave the window.
+    /// Hold mode: whether frames wait until they leave the window.
     pub(super) hold: bool,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct DedupProcessor {
     options: DedupOptions,
     /// Hold mode: the index of the output queue of each frame in the window, oldest first.
     window_outputs: VecDeque<usize>,
-    /// Hold mode: whether the oldest frame is due, but there is no space for it.
+    /// Hold mode: whether the oldest frame is due, but the output ring has no space for it.
     is_late: bool,
     stats: Arc<SharedDedupStats>,
     scratch: Vec<u8>,
@@ -126,7 +126,7 @@ impl FrameProcessor for DedupProcessor {
         if self.options.hold && !self.is_late { self.dedup.due_ns() } else { None }
     }
 
-    /// Whether no more frames will come, and all received frames were forwarded.
+    /// Returns whether no more frames will come, and all received frames were forwarded.
     fn is_finished(&mut self, queues: &mut WorkerQueues) -> bool {
         queues.are_all_exhausted() && (!self.options.hold || self.dedup.is_empty())
     }
@@ -141,8 +141,8 @@ impl FrameProcessor for DedupProcessor {
     }
 }
 
-/// Sends the oldest frame in the window; returns false if there is none, or no space for it. In the
-/// latter case, the next wait ends when there is space.
+/// Sends the oldest frame in the window. Returns false if the window is empty, or the output ring
+/// has no space; then the next wait ends when the ring has space.
 fn send_oldest(
     dedup: &mut Dedup,
     window_outputs: &mut VecDeque<usize>,

@@ -43,7 +43,8 @@ pub(super) struct DedupReportExtra {
     /// Frames not sent because they were duplicates, and their bytes.
     duplicates: u64,
     duplicate_bytes: u64,
-    /// Frames that left the window early because memory was full.
+    /// Frames that left the window early because its memory was full; their later copies were not
+    /// recognised.
     forgotten_early: u64,
     /// Number of frames in the window now.
     remembered: u64,

@@ -11,7 +11,8 @@ use slipring_datapath::environment::MachineClock;
 use slipring_datapath::virtual_time::{VirtualTime, lock};
 use slipring_datapath::worker::Worker;
 
-/// A worker between two pipes of several rings, and their far ends.
+/// A worker that forwards between two pipes of several rings, and the ends of the pipes at which
+/// the test sends and receives.
 struct Fixture {
     source: Port,
     sink: Port,
@@ -43,7 +44,7 @@ impl Fixture {
         while self.worker.turn(&MachineClock).unwrap() > 0 {}
     }
 
-    /// Frames that arrived, by queue.
+    /// Returns the frames that arrived, by queue.
     fn received(&mut self) -> [Vec<Vec<u8>>; 2] {
         [0, 1].map(|queue| {
             let (queue, mut frames) = (&mut self.sink.queues[queue], Vec::new());
@@ -121,8 +122,8 @@ fn held_frames_come_when_they_leave_the_window_by_the_queue_they_came_for() {
     assert_eq!(fixture.received(), [vec![b"a".to_vec()], vec![b"b".to_vec()]]);
 }
 
-/// Runs hold mode with a window of 5 ms in virtual time, from one port to another whose output has
-/// no space before `stalled_until`. Returns the time and the number of each sent frame, and how
+/// Runs hold mode in virtual time, with a window of 5 ms, from one port to another. The output port
+/// has no space before `stalled_until`. Returns the time and the number of each sent frame, and how
 /// often the worker waited.
 fn hold_in_virtual_time(arrivals: &[(u64, u8)], stalled_until: u64) -> (Vec<(u64, u8)>, u64) {
     let limits =

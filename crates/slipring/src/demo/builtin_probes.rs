@@ -11,7 +11,7 @@ use slipring_datapath::workers::WorkersStop;
 
 /// How often a blocked call checks whether to stop.
 const STOP_CHECK_PERIOD: Duration = Duration::from_millis(200);
-/// Maximum time for an echo: far more than the link takes, also on a busy machine.
+/// Maximum time for an echo. The link takes far less, even on a busy machine.
 const ECHO_TIMEOUT: Duration = Duration::from_secs(3);
 /// Bytes written at a time.
 const WRITE_CHUNK_BYTES: usize = 128 << 10;
@@ -39,7 +39,8 @@ pub(super) fn echo(net: &DemoNamespaces, stop: &WorkersStop) -> io::Result<Optio
     }))
 }
 
-/// Returns the time until the echo of one datagram arrives; `None` if it is lost.
+/// Returns the time until the echo of one datagram arrives; `None` if none arrives within
+/// [`ECHO_TIMEOUT`].
 fn round_trip(
     client: &UdpSocket,
     server: &UdpSocket,
@@ -54,7 +55,8 @@ fn round_trip(
     Ok(arrives(client)?.map(|_| start.elapsed()))
 }
 
-/// Waits for an echo and returns its sender, skipping earlier echoes that are late.
+/// Waits for the echo of datagram `number` and returns its sender. Skips late echoes of earlier
+/// datagrams.
 fn arrival(
     socket: &UdpSocket,
     echo: [u8; 4],
@@ -94,7 +96,7 @@ fn summed(times: &[Duration]) -> Option<RttSummary> {
     })
 }
 
-/// Sends as many bytes as TCP carries in `duration`.
+/// Sends by TCP for `duration`, as much as the connection carries.
 pub(super) fn transfer(
     net: &DemoNamespaces,
     duration: Duration,
@@ -120,7 +122,7 @@ pub(super) fn transfer(
     })
 }
 
-/// Sends until the time is over, and then closes the stream, which ends the receiver.
+/// Sends until the time is over, and then closes the stream, so that the receiver ends too.
 fn send(mut stream: TcpStream, duration: Duration, stop: &WorkersStop) -> io::Result<()> {
     stream.set_write_timeout(Some(STOP_CHECK_PERIOD))?;
     let chunk = vec![0x5a; WRITE_CHUNK_BYTES];
@@ -131,7 +133,8 @@ fn send(mut stream: TcpStream, duration: Duration, stop: &WorkersStop) -> io::Re
     Ok(())
 }
 
-/// Returns the number of received bytes, and the time that this took.
+/// Receives until the sender closes the stream; returns the number of bytes and the time that this
+/// took.
 fn receive(mut stream: TcpStream, stop: &WorkersStop) -> io::Result<(u64, Duration)> {
     stream.set_read_timeout(Some(STOP_CHECK_PERIOD))?;
     let start = Instant::now();

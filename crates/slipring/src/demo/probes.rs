@@ -45,19 +45,19 @@ pub(super) struct RttSummary {
     pub(super) rtt_max_ns: u64,
 }
 
-/// A transfer from left to right.
+/// Result of a TCP transfer from left to right.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct TcpResult {
     /// The program that sent the data.
     pub(super) by: &'static str,
-    /// Rate of the received data.
+    /// Rate of the received data, in bit/s.
     pub(super) bits_per_sec: u64,
     /// Retransmitted segments, if the program reports them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) retransmits: Option<u64>,
 }
 
-/// Returns the result of `program`, or runs `own` if it is not installed.
+/// Returns the result of `program`. If the program is not installed, runs `own` instead.
 fn run_installed<T>(
     program: io::Result<Option<T>>,
     own: impl FnOnce() -> io::Result<Option<T>>,
@@ -68,7 +68,7 @@ fn run_installed<T>(
     }
 }
 
-/// Sends echo requests from left to right; `None` if stopped.
+/// Sends echo requests from left to right; `None` if the demo was stopped before the end.
 pub(super) fn ping(net: &DemoNamespaces, stop: &WorkersStop) -> io::Result<Option<PingResult>> {
     let mut command = Command::new("ping");
     command.args(["-n", "-q", "-i", "0.2", "-w", "10", "-c"]);
@@ -110,7 +110,8 @@ fn round_trips(text: &str) -> Option<RttSummary> {
     Some(RttSummary { rtt_min_ns: next()?, rtt_avg_ns: next()?, rtt_max_ns: next()? })
 }
 
-/// Sends by TCP from left to right for about `duration`; `None` if stopped.
+/// Sends by TCP from left to right for about `duration`; `None` if the demo was stopped before the
+/// end.
 pub(super) fn transfer(
     net: &DemoNamespaces,
     duration: Duration,
@@ -157,7 +158,7 @@ fn serve(ready: &mpsc::Sender<()>, is_over: &mpsc::Receiver<()>) -> io::Result<(
 fn client(duration: Duration) -> Command {
     let seconds = duration.as_secs_f64().ceil().max(1.0);
     let mut command = Command::new("iperf3");
-    // Without interim reports (`-i 0`): the output must fit into a pipe.
+    // `-i 0` switches interim reports off, because the whole output must fit into a pipe.
     command.args(["-J", "-i", "0", "-c", &RIGHT_ADDR.to_string(), "-t", &seconds.to_string()]);
     command
 }

@@ -11,7 +11,7 @@ use slipring_core::kill_with_parent;
 
 use slipring_datapath::workers::WorkersStop;
 
-/// A child process that is killed on drop, or when the thread that started it ends.
+/// A child process. It is killed on drop, and when the thread that started it ends.
 pub(super) struct DemoChild {
     child: Child,
 }
@@ -41,8 +41,8 @@ impl DemoChild {
         }
     }
 
-    /// Returns all output when the program ends; `None` if `stop` is set before. The output must
-    /// fit into a pipe, because it is read only at the end.
+    /// Waits until the program ends and returns all its output; `None` if `stop` is set before
+    /// that. The output must fit into a pipe, because it is read only at the end.
     pub(super) fn output(mut self, stop: &WorkersStop) -> io::Result<Option<String>> {
         let pid = Pid::from_child(&self.child);
         let ended = pidfd_open(pid, PidfdFlags::empty())?;
@@ -60,7 +60,7 @@ impl DemoChild {
 
 impl Drop for DemoChild {
     fn drop(&mut self) {
-        // If the child has already ended, it only needs to be reaped.
+        // Killing fails if the child has already ended; it only needs to be waited for.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -95,7 +95,7 @@ pub(super) struct DemoNamespaces {
 pub(super) struct DemoSandbox {
     pub(super) privilege: SandboxPrivilege,
     pub(super) kind: DemoPortKind,
-    /// Why the preferred kind of port could not be used, if another kind is used.
+    /// Why the preferred kind of port could not be used; `None` if it is used.
     pub(super) fallback_cause: Option<String>,
     pub(super) namespaces: Arc<DemoNamespaces>,
 }
@@ -109,9 +109,10 @@ impl DemoSandbox {
     ) -> Result<(Self, Vec<Port>), Failure> {
         let kind = wanted.unwrap_or(DemoPortKind::best(ground));
         match (Self::of_kind(ground, kind), wanted) {
-            // Root in a container may create links, but not load programs.
+            // Root in a container may be allowed to create links, but not to load programs.
             (Err(Failure::Error(error)), None) if kind != DemoPortKind::Tap => {
-                // A new namespace: what the failed attempt has created stays in the old one.
+                // A new namespace is used for the second attempt, so that the links of the failed
+                // attempt do not matter.
                 let private = netns::become_private();
                 private.map_err(|error| setup_failure("make a network namespace", &error))?;
                 let (site, ports) = Self::of_kind(ground, DemoPortKind::Tap)?;

@@ -4,7 +4,7 @@ use std::fs;
 
 use slipring_core::kinds::Finding;
 
-/// Returns the trimmed text of a file below `/proc` or `/sys`, if the file exists.
+/// Returns the trimmed text of a file below `/proc` or `/sys`; `None` if it cannot be read.
 pub(super) fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
@@ -88,7 +88,7 @@ fn governor() -> Option<Finding> {
 fn clock() -> Finding {
     let dir = "/sys/devices/system/clocksource/clocksource0";
     let source = read(&format!("{dir}/current_clocksource")).unwrap_or_else(|| "unknown".into());
-    // Clocks that can be read without entering the kernel.
+    // These clocks can be read without a system call.
     if ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter"].contains(&&*source) {
         return Finding::ok("clock", source);
     }

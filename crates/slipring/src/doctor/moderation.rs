@@ -2,8 +2,8 @@
 //!
 //! The hardware collects frames for one interrupt (`ethtool -C`), and the kernel may delay that
 //! interrupt again (`napi_defer_hard_irqs` replaces interrupts by polls, one every
-//! `gro_flush_timeout`). Both raise the throughput of a machine and cost microseconds of latency,
-//! which an emulator cannot subtract.
+//! `gro_flush_timeout`). Both raise the throughput of a machine, but add microseconds of latency.
+//! An emulator cannot subtract this latency from the delay of its link.
 
 use slipring_port::iface::{Coalescing, Iface};
 
@@ -54,7 +54,7 @@ fn hardware(interface: &str, coalescing: &Coalescing) -> Finding {
     ))
 }
 
-/// Describes the kernel's moderation; `None` if it is off.
+/// Describes the kernel's delay of interrupts; `None` if it is switched off.
 fn kernel(interface: &str, moderation: &InterruptModeration) -> Option<Finding> {
     let InterruptModeration { defer_hard_irqs, flush_timeout_ns, .. } = *moderation;
     if defer_hard_irqs == 0 || flush_timeout_ns == 0 {

@@ -13,8 +13,8 @@ use super::privilege::Privileges;
 use crate::ports::{self, InterfaceMode, InterfaceOwner, InterfaceRow};
 use slipring_core::kinds::{Finding, grant_help};
 
-/// Longest MTU in bytes whose frames fit into a buffer of 2048 bytes after the headroom that XDP
-/// reserves.
+/// Longest MTU in bytes whose frames fit into a buffer of 2048 bytes, of which XDP reserves the
+/// beginning.
 const MAX_SINGLE_BUFFER_MTU: u32 = 1500;
 
 pub(super) fn examine(port: &PortName, privileges: &Privileges) -> Vec<Finding> {
@@ -158,7 +158,7 @@ fn offloads(row: &InterfaceRow) -> Option<Finding> {
     Some(Finding::ok("offloads", text))
 }
 
-/// Checks which CPUs handle the interface's interrupts; `None` if it has none.
+/// Checks which CPUs handle the interface's interrupts; `None` if the interface has no interrupts.
 fn interrupts(row: &InterfaceRow) -> Option<Finding> {
     let dir = directory(&row.interface)?;
     let irqs: Vec<_> = fs::read_dir(format!("{dir}/device/msi_irqs"))
@@ -190,8 +190,9 @@ fn owned(row: &InterfaceRow, owner: &InterfaceOwner) -> Finding {
         .with_fix(format!("end {process}, or take packet:{}", row.interface))
 }
 
-/// Returns the interface's directory in sysfs. sysfs shows the namespace in which it was mounted,
-/// so the directory is that of this interface only if the interface index matches, too.
+/// Returns the interface's directory in sysfs. sysfs shows the network namespace in which it was
+/// mounted. So `None` is returned unless the interface index in the directory is that of this
+/// interface.
 fn directory(interface: &str) -> Option<String> {
     let dir = format!("/sys/class/net/{interface}");
     let index = Iface::find(interface).ok()?.index;

@@ -14,11 +14,11 @@ const REQUIRED_CAPABILITIES: [(&str, u32, &str); 4] = [
     ("cap_bpf", 39, "BPF programs"),
     ("cap_ipc_lock", 14, "more locked memory than the limit"),
 ];
-/// The number of the capability CAP_SYS_ADMIN. It includes CAP_BPF, which is a separate capability
-/// since Linux 5.8.
+/// The number of the capability CAP_SYS_ADMIN. A process that has it has the rights of CAP_BPF as
+/// well, which is a separate capability since Linux 5.8.
 const CAP_SYS_ADMIN: u32 = 21;
-/// The number of first entries of [`REQUIRED_CAPABILITIES`] that are needed to open interfaces; the
-/// later entries are optional.
+/// How many of [`REQUIRED_CAPABILITIES`], counted from the first, are needed to open interfaces;
+/// the others are optional.
 const NUM_REQUIRED: usize = 3;
 /// Memory that two ports with default rings lock, in bytes.
 const RECOMMENDED_MEMLOCK_BYTES: u64 = 64 << 20;
@@ -30,8 +30,8 @@ pub(super) struct Privileges {
     /// Limit of locked memory in bytes; `None` means no limit.
     memory_lock: Option<u64>,
     root: bool,
-    /// Whether the process is in a user namespace of its own, so that its privileges have no effect
-    /// outside.
+    /// Whether the process is in a user namespace of its own. Then its privileges have no effect
+    /// outside that namespace.
     pub(super) confined: bool,
 }
 
@@ -51,7 +51,7 @@ impl Privileges {
         own || number == 39 && self.effective >> CAP_SYS_ADMIN & 1 == 1
     }
 
-    /// Whether the process may create and configure network devices here.
+    /// Returns whether the process may create and configure network devices in its namespace.
     pub(super) fn may_make_devices(&self) -> bool {
         self.has(12)
     }
@@ -117,8 +117,8 @@ fn unprivileged_bpf() -> Finding {
     Finding::ok("bpf policy", text)
 }
 
-/// Checks whether an ordinary user can have a private network here. As an ordinary user, this
-/// function tries it, which moves the process into another namespace, so no other check may follow.
+/// Checks whether an ordinary user can have a private network here. If this process is one, the
+/// function tries it. That moves the process into another namespace, so no other check may follow.
 pub(super) fn user_namespaces(privileges: &Privileges) -> Finding {
     let check = "user namespaces";
     if privileges.root {
@@ -146,7 +146,8 @@ pub(super) fn user_namespaces(privileges: &Privileges) -> Finding {
     }
 }
 
-/// If a setting keeps ordinary users from creating namespaces, returns the command that lifts it.
+/// If a setting keeps ordinary users from creating namespaces, returns the command that changes the
+/// setting.
 fn forbidden() -> Option<String> {
     [
         ("user/max_user_namespaces", "0", "user.max_user_namespaces=10000"),

@@ -13,9 +13,8 @@ use slipring_test_support::Namespace;
 use super::privilege::Privileges;
 use super::{exit_of, port};
 
-/// Port names to test. `here` is an end of a veth pair with one queue, up; `big` is another with the
-/// longest MTU; `tun` and `tap` are devices of these kinds. `DIR` is a directory that contains a
-/// socket on which another program listens, a link to it, and an ordinary file.
+/// Port names to test. `here` is one end of a veth pair with one queue, which is up. `DIR` is a
+/// directory with nothing but a socket on which another program listens.
 const NAMES: &[&str] = &[
     "null:",
     "null",
@@ -113,7 +112,7 @@ struct Answers {
 }
 
 impl Answers {
-    /// Runs doctor first: opening may create what the name refers to.
+    /// Runs doctor before opening the port, because opening may create what the name refers to.
     fn of(name: &str, dir: &Path) -> Self {
         let name = name.replace("DIR", &dir.display().to_string());
         let port = PortName::parse_classic(&name).unwrap();

@@ -72,7 +72,7 @@ fn tun() -> Finding {
     }
 }
 
-/// The programs that could be attached to a temporary pair of links.
+/// The results of attaching programs to a temporary pair of links.
 struct AttachTrial {
     native: Result<(), String>,
     tcx: Result<(), String>,

@@ -53,7 +53,8 @@ pub(super) fn head(
         GenFunction::Ping => "Pinging on",
         GenFunction::Pong => "Answering on",
     };
-    // A name that is only a kind, such as `null:`, already has the colon.
+    // The name of a port that is only a kind, such as `null:`, already ends with the colon that is
+    // printed after the name.
     let port = port.strip_suffix(':').unwrap_or(port);
     format!("{doing} {port}: {queues} queues, {threads} threads and {cpus} cpus.")
 }
@@ -79,7 +80,7 @@ pub(super) fn result(figures: &GenFigures, function: GenFunction, style: FigureS
     )
 }
 
-/// Formats `14.880 M`: a number with pkt-gen's prefix of the unit.
+/// Formats a number with a unit prefix as pkt-gen does: `14.880 M`.
 fn norm(value: f64, style: FigureStyle) -> String {
     if style.raw {
         return format!("{value:.0} ");

@@ -18,14 +18,14 @@ use super::send::{SendOptions, drain, fill_whole, waiter_for};
 use super::source::GenSource;
 use slipring_datapath::workers::WorkersStop;
 
-/// Sends on its first queue, and receives answers on all.
+/// The end that sends requests on its first queue, and receives answers on all its queues.
 pub(super) struct Pinger<S> {
-    /// The queues.
+    /// The queues: requests are sent on the first, answers arrive on all.
     pub(super) queues: RxQueues,
     /// The frames of the requests.
     pub(super) source: S,
-    /// When requests are sent; without a rate, each is sent when the previous one is answered or
-    /// [`REPLY_TIMEOUT_NS`] has passed.
+    /// When requests are sent. Without a rate, a request is sent when the previous one was
+    /// answered, or [`REPLY_TIMEOUT_NS`] after it.
     pub(super) schedule: SendSchedule,
     /// How frames are put into slots.
     pub(super) options: SendOptions,
@@ -33,25 +33,26 @@ pub(super) struct Pinger<S> {
     pub(super) remaining: u64,
     /// Counters of received frames.
     pub(super) rx_stats: SharedRxStats,
-    /// Progress of sending.
+    /// Counts of sent requests, published for the reports.
     pub(super) sent: Arc<Progress>,
-    /// Progress of receiving.
+    /// Counts of received answers, published for the reports.
     pub(super) answers: Arc<Progress>,
 }
 
 /// Maximum time to wait for an answer, in ns.
 const REPLY_TIMEOUT_NS: Nanos = 1_000_000_000;
-/// Sleeps may end this many ns late, so closer to the deadline the thread polls instead.
+/// A sleep may last this many ns too long. So when less time is left, the thread polls instead of
+/// sleeping.
 const WAKE_MARGIN_NS: Nanos = 60_000;
 
 impl<S: GenSource> Pinger<S> {
-    /// Pings until all are sent and answered, or `stop` is set.
+    /// Sends requests until all are sent and answered, or `stop` is set.
     pub(super) fn run(mut self, stop: &WorkersStop) -> Result<(), RunError> {
         let (sent, answers) = (self.sent.clone(), self.answers.clone());
         let _done = (FinishOnDrop(&sent), FinishOnDrop(&answers));
         let mut waiter = waiter_for(&self.queues.all(), self.options.wait_policy, stop)?;
         self.schedule.begin(&self.sent);
-        // Receiving answers is not limited.
+        // The number of received answers is not limited.
         let all = PacketBudget::new(u64::MAX);
         let (mut answered, mut sent) = (0, 0);
         while self.remaining > 0 && !stop.is_set() {
@@ -96,7 +97,7 @@ impl<S: GenSource> Pinger<S> {
         Ok(batch.packets)
     }
 
-    /// Receives answers until the time `until`, or until enough have arrived.
+    /// Receives answers until the time `until`, or until `count` answers have arrived.
     fn receive_until(
         &mut self,
         waiter: &mut Waiter,
@@ -131,31 +132,31 @@ impl<S: GenSource> Pinger<S> {
     }
 }
 
-/// Sends every frame back to its sender, on the queue on which it arrived.
+/// The end that sends every frame back to its sender, on the queue on which the frame arrived.
 pub(super) struct Ponger {
-    /// The queues.
+    /// The queues on which frames arrive and answers are sent.
     pub(super) queues: Vec<Box<dyn Queue>>,
-    /// The interest of each queue: frames, or space for answers.
+    /// What each queue waits for: frames, or space for answers.
     pub(super) interests: Vec<Interest>,
-    /// Maximum slots at a time.
+    /// Maximum number of slots that are handled at a time.
     pub(super) burst: u32,
-    /// Maximum frames that all threads together may answer.
+    /// How many frames all threads together may answer.
     pub(super) budget: Arc<PacketBudget>,
-    /// Length in bytes of the virtio-net header before each frame. It is sent back with the frame:
-    /// a checksum that the receiver had to complete is incomplete in the answer, too.
+    /// Length in bytes of the virtio-net header before each frame. The header is sent back with the
+    /// frame, because a checksum that the receiver had to complete is incomplete in the answer too.
     pub(super) header: usize,
     /// The source address of answers to multicast and broadcast frames.
     pub(super) mac: MacAddr,
-    /// How to wait.
+    /// How a thread waits when it has nothing to do.
     pub(super) wait_policy: WaitStrategy,
     /// Whether to show every frame.
     pub(super) dump: bool,
-    /// Progress of answering.
+    /// Counts of sent answers, published for the reports.
     pub(super) progress: Arc<Progress>,
 }
 
 impl Ponger {
-    /// Answers until `stop` is set or the budget is spent.
+    /// Answers requests until `stop` is set or the budget is spent.
     pub(super) fn run(mut self, stop: &WorkersStop) -> Result<(), RunError> {
         let progress = self.progress.clone();
         let _done = FinishOnDrop(&progress);

@@ -35,8 +35,8 @@ pub(super) struct GenPlan {
     /// Number of packets to send or receive; `u64::MAX` for no limit.
     pub(super) packets: u64,
     pub(super) rate: slipring_model::Rate,
-    /// Bytes of preamble, CRC and gap to add to each frame in bit rates; 0 if the report leaves
-    /// them out.
+    /// Bytes of preamble, CRC and gap that count for each frame in bit rates; 0 if the report
+    /// leaves them out.
     pub(super) framing: usize,
     pub(super) send_options: SendOptions,
     pub(super) threads: u16,
@@ -54,7 +54,7 @@ pub(super) struct GenPlan {
     pub(super) warnings: Vec<String>,
 }
 
-/// The source of frames.
+/// What the threads send.
 #[derive(Debug)]
 pub(super) enum GenFrames {
     Pattern(Box<TrafficPattern>),
@@ -256,7 +256,7 @@ fn pinning(reader: &FlagReader<'_>) -> Option<CpuPinning> {
     Some(CpuPinning { first, count: reader.get("cpus").unwrap_or(1) })
 }
 
-/// Converts a ratio to a fraction of the link engine; `None` if it cannot be represented.
+/// Converts a ratio to the link engine's type of fraction; `None` if that type cannot represent it.
 fn fraction(share: Ratio) -> Option<Fraction> {
     Fraction::new(share.ppb(), 1_000_000_000)
 }
@@ -269,7 +269,7 @@ fn model_rate(rate: RateWithUnit) -> slipring_model::Rate {
     }
 }
 
-/// The error for an unfit value: summary, cause and help.
+/// Builds the error for a value that does not fit its flag: summary, cause and help.
 pub(super) fn wrong(
     summary: impl Into<String>,
     cause: impl Into<String>,
@@ -278,7 +278,7 @@ pub(super) fn wrong(
     Diagnostic::new(codes::SR0002, summary).with_cause(cause).with_help(help).into()
 }
 
-/// The error for contradictory flags: summary, cause and help.
+/// Builds the error for contradictory flags: summary, cause and help.
 fn conflict(summary: impl Into<String>, cause: &str, help: &str) -> Failure {
     Diagnostic::new(codes::SR0003, summary).with_cause(cause).with_help(help).into()
 }

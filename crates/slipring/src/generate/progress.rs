@@ -1,4 +1,4 @@
-//! The progress of a thread: the thread writes it, the reporter reads it.
+//! The progress of a thread. The thread writes it, and the reporter reads it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -37,7 +37,7 @@ pub(super) struct ProgressCounts {
     pub(super) forfeited: Nanos,
 }
 
-/// Value of the minimum space if no ring was checked.
+/// The minimum space that is returned if no ring was checked.
 pub(super) const NO_SPACE: u64 = 99_999;
 
 impl Default for Progress {
@@ -74,7 +74,7 @@ impl Progress {
         add(&self.batches, 1);
     }
 
-    /// Records how many slots of the ring were free (tx) or filled (rx).
+    /// Records how many slots of the ring are free (tx) or filled (rx) now.
     #[inline(always)]
     pub(super) fn space(&self, slots: u32) {
         if u64::from(slots) < self.min_space.load(Relaxed) {
@@ -82,8 +82,8 @@ impl Progress {
         }
     }
 
-    /// Marks the end: no more packets will come. The duration of the run ends at `last`;
-    /// `forfeited` is the scheduled time in ns that was skipped.
+    /// Records that no more packets will come. The duration of the run ends at `last`; `forfeited`
+    /// is the scheduled time in ns that was skipped.
     pub(super) fn finish(&self, last: Nanos, forfeited: Nanos) {
         if self.first.load(Relaxed) != 0 {
             self.last.store(last, Relaxed);
@@ -92,7 +92,7 @@ impl Progress {
         self.done.store(true, Relaxed);
     }
 
-    /// Whether no more packets will come.
+    /// Returns whether no more packets will come.
     pub(super) fn is_done(&self) -> bool {
         self.done.load(Relaxed)
     }
@@ -114,7 +114,7 @@ impl Progress {
         }
     }
 
-    /// Returns the minimum number of slots since the last call.
+    /// Returns the minimum number of slots that [`Self::space`] recorded since the last call.
     pub(super) fn take_min_space(&self) -> u64 {
         self.min_space.swap(NO_SPACE, Relaxed)
     }

@@ -15,39 +15,39 @@ use slipring_datapath::workers::WorkersStop;
 
 /// The receiver of one thread, with its queues.
 pub(super) struct GenReceiver {
-    /// The queues.
+    /// The queues from which this thread receives.
     pub(super) queues: RxQueues,
     /// Loss, order and age counters of this thread's received frames.
     pub(super) rx_stats: SharedRxStats,
     /// Maximum packets that all threads together may receive.
     pub(super) budget: Arc<PacketBudget>,
-    /// When to end without a signal.
+    /// What ends the receiver, other than a signal.
     pub(super) until: ReceiveUntil,
-    /// How to wait for frames.
+    /// How the thread waits for frames.
     pub(super) wait_policy: WaitStrategy,
     /// Published counts of the packets and bytes that this thread has received.
     pub(super) progress: Arc<Progress>,
 }
 
-/// When a receiver ends without a signal.
+/// What ends a receiver, other than a signal.
 pub(super) enum ReceiveUntil {
-    /// When the port has no more frames.
+    /// The end of the port: it has no more frames.
     Ended,
-    /// When no packet has arrived for a second; the second starts with the first packet.
+    /// Silence: no packet has arrived for a second. The first second begins with the first packet.
     Idle,
-    /// When all packets of these senders have arrived, or when the senders have ended and no packet
-    /// has arrived for [`IN_FLIGHT_TIMEOUT_NS`].
+    /// The end of these senders: all their packets have arrived, or all senders have ended and no
+    /// packet has arrived for [`IN_FLIGHT_TIMEOUT_NS`].
     AllReceived(Vec<Arc<Progress>>),
 }
 
-/// Idle time that ends [`ReceiveUntil::Idle`].
+/// How long no packet may arrive before [`ReceiveUntil::Idle`] ends the receiver.
 const IDLE_TIMEOUT_NS: Nanos = 1_000_000_000;
-/// After the senders end, receiving ends when no frame has arrived for this long.
+/// How long no frame may arrive, after the senders have ended, before receiving ends.
 const IN_FLIGHT_TIMEOUT_NS: Nanos = 300_000_000;
-/// Receiving ends this long after the senders end, even if more frames arrive: such frames come
-/// from senders of other programs, which may never end.
+/// Receiving ends this long after the senders end, even if frames still arrive. Such frames come
+/// from other programs, which may send for ever.
 const TRAILING_TIMEOUT_NS: Nanos = 2_000_000_000;
-/// Maximum batches received after the end condition holds.
+/// Maximum number of batches that are received after the end was noticed.
 const MAX_LAST_BATCHES: u32 = 4;
 /// Longest sleep of a receiver.
 const MAX_SLEEP: Duration = Duration::from_millis(50);
@@ -76,7 +76,7 @@ impl PacketBudget {
         self.taken.fetch_add(packets, Relaxed);
     }
 
-    /// Whether the budget is used up.
+    /// Returns whether the budget is used up.
     pub(super) fn is_spent(&self) -> bool {
         self.remaining(1) == 0
     }
@@ -95,12 +95,12 @@ pub(super) struct RxStats {
     header: usize,
 }
 
-/// A received slot.
+/// A received slot, with its place in its packet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReceivedSlot<'r> {
     /// The slot's bytes.
     pub(super) bytes: &'r [u8],
-    /// Whether the slot continues a packet.
+    /// Whether the slot continues the packet of the slot before it.
     pub(super) continues: bool,
     /// Whether the packet continues in the next slot of the queue.
     pub(super) more: bool,
@@ -130,8 +130,9 @@ impl RxStats {
         Self { header, ..self }
     }
 
-    /// Processes one slot. Returns the age of its frame in ns if the slot is the first of the
-    /// frame, the frame is no duplicate, and the frame contains the time at which it was sent.
+    /// Processes one slot. Returns the age of its frame in ns, or `None` if there is none: only the
+    /// first slot of a frame counts, the frame must contain the time at which it was sent, and it
+    /// must not be a duplicate.
     #[inline(always)]
     pub(super) fn observe(&mut self, slot: ReceivedSlot<'_>) -> Option<Nanos> {
         let header = if slot.continues { 0 } else { self.header };
@@ -151,7 +152,8 @@ impl RxStats {
 
     #[inline(always)]
     fn track(&mut self, bytes: &[u8], more: bool, time: Nanos) -> Option<Nanos> {
-        // The checksum covers the whole packet, but this is only its first part.
+        // The checksum covers the whole packet, but this slot has only its first part. So only the
+        // mark is checked.
         match more.then(|| Stamp::read(bytes, StampCheck::Mark)) {
             Some(Ok(stamp)) => self.tracker.observe_stamp(stamp, time),
             _ => self.tracker.observe(bytes, time),
@@ -177,8 +179,8 @@ pub(super) struct RxQueues {
     header: u64,
 }
 
-/// A receiving queue. A burst may end within a packet; its other slots are received in a later
-/// burst, after bursts of other queues.
+/// A receiving queue. A burst may end in the middle of a packet; the other slots of that packet
+/// arrive in a later burst, after bursts of other queues.
 struct RxQueue {
     queue: Box<dyn Queue>,
     /// Whether the next slot continues the packet of the previous slot.
@@ -237,7 +239,7 @@ impl RxQueues {
         Ok(sum)
     }
 
-    /// Whether no queue will ever have more frames, as at the end of a capture.
+    /// Returns whether no queue will ever have more frames, as at the end of a capture.
     fn ended(&mut self) -> bool {
         let mut queues = self.queues.iter_mut().map(|own| &mut own.queue);
         queues.all(|queue| queue.ended() && queue.rings().rx.avail() == 0)
@@ -248,7 +250,7 @@ impl RxQueues {
     }
 }
 
-/// Waits for all queues to receive.
+/// A waiter waits until any of the queues has received something.
 impl WaitSet for RxQueues {
     fn each(&mut self, visit: QueueVisitor<'_>) -> Result<(), RunError> {
         self.queues.iter_mut().try_for_each(|own| visit(&mut *own.queue, Interest::RX))
@@ -277,7 +279,7 @@ impl GenReceiver {
                 next_stats = now() + IDLE_TIMEOUT_NS;
             }
         }
-        // Frames that arrived before the end was noticed are counted, too: up to a ring's worth,
+        // Frames that arrived before the end was noticed are counted too. Their number is limited,
         // because the source may be endless.
         for _ in 0..MAX_LAST_BATCHES {
             if self.step()? == 0 {
@@ -310,14 +312,14 @@ pub(super) fn lock(rx_stats: &Mutex<RxStats>) -> std::sync::MutexGuard<'_, RxSta
 }
 
 impl ReceiveUntil {
-    /// Whether the receiver ends on a stop request. If it waits for senders of this program, it
-    /// does not: the senders end on the request, and the receiver ends after them.
+    /// Returns whether a stop request ends the receiver. It does not if the receiver waits for
+    /// senders of this program: the request ends the senders, and the receiver ends after them.
     fn stops_when_told(&self) -> bool {
         !matches!(self, Self::AllReceived(_))
     }
 
-    /// Whether the senders ended at least [`TRAILING_TIMEOUT_NS`] ago. `since` stores when their
-    /// end was first noticed.
+    /// Returns whether the senders ended at least [`TRAILING_TIMEOUT_NS`] ago. `since` stores the
+    /// time at which their end was first noticed.
     fn is_trailing_over(&self, since: &mut Option<Nanos>) -> bool {
         let Self::AllReceived(senders) = self else { return false };
         if !senders.iter().all(|sender| sender.is_done()) {
@@ -327,7 +329,7 @@ impl ReceiveUntil {
         time - *since.get_or_insert(time) >= TRAILING_TIMEOUT_NS
     }
 
-    /// Whether receiving has ended, if no frame has arrived since `silent_since`.
+    /// Returns whether receiving has ended. `silent_since` is the time of the last frame.
     fn is_over(&self, silent_since: Nanos, progress: &Progress) -> bool {
         let silent = now() - silent_since;
         match self {

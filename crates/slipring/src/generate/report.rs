@@ -15,7 +15,7 @@ use super::shared_stats::{GenFigures, ReceiveFigures, SharedGenStats};
 #[derive(Debug, Serialize)]
 pub(super) struct GenReportExtra {
     function: &'static str,
-    /// Frames that the port has completed, or frames received, since the start of the run.
+    /// Frames that the port has sent, or frames received, since the start of the run.
     packets: u64,
     bytes: u64,
     batches: u64,
@@ -25,7 +25,7 @@ pub(super) struct GenReportExtra {
     /// Scheduled time in ns that was skipped because the port could not keep up.
     #[serde(skip_serializing_if = "is_zero")]
     behind_ns: u64,
-    /// Number of frames that should have been completed or received, if it is known.
+    /// Number of frames that should have arrived; `None` if it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     expected: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]

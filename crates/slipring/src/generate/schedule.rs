@@ -12,9 +12,10 @@ pub(super) struct SendSchedule {
 }
 
 enum SendPace {
-    /// As fast as the ring has space, or at the source's own times.
+    /// No rate: frames leave as fast as the ring has space, or at the source's own times.
     Free,
-    /// At a rate; the second value is the number of bytes added to each frame's length.
+    /// A rate. The second value is the number of bytes that count for each frame in addition to its
+    /// length.
     Rate(Pacer, usize),
 }
 
@@ -26,8 +27,8 @@ impl SendSchedule {
     }
 
     /// Creates the schedule of thread `index` of `sharers` threads that share `rate`, starting at
-    /// `start`. A frame counts `framing` bytes in addition to its own; `len` is the length of the
-    /// first frame in bytes.
+    /// `start`. `len` is the length of the first frame in bytes. In bit rates, each frame counts
+    /// `framing` bytes in addition to its length.
     pub(super) fn at(
         rate: Rate,
         start: Nanos,
@@ -42,8 +43,7 @@ impl SendSchedule {
         Self { start, pace: SendPace::Rate(pacer, framing) }
     }
 
-    /// Makes the schedule send every frame that was due, however late it is, instead of skipping
-    /// time.
+    /// Makes the schedule send late frames however late they are, instead of skipping time.
     pub(super) fn never_forfeiting(self) -> Self {
         match self.pace {
             SendPace::Free => self,
@@ -53,9 +53,9 @@ impl SendSchedule {
         }
     }
 
-    /// Admits a frame of `len` bytes at `now` if the frame is due; `own` is the source's own time
-    /// for the frame. Returns the time at which the frame was due, in ns after the start (0 without
-    /// a schedule), or `None` if it is not due yet.
+    /// Admits a frame of `len` bytes at `now`, if it is due. `own` is the source's own time for the
+    /// frame. Returns the time at which the frame was due, in ns after the start, or 0 if there is
+    /// neither a rate nor a time of the source. Returns `None` if the frame is not due yet.
     #[inline(always)]
     pub(super) fn admit(&mut self, now: Nanos, len: usize, own: Option<Nanos>) -> Option<Nanos> {
         match &mut self.pace {
@@ -73,7 +73,7 @@ impl SendSchedule {
         }
     }
 
-    /// Returns when the next frame may be sent; `None` for at once.
+    /// Returns when the next frame may be sent; `None` if it may be sent at once.
     pub(super) fn due(&self, own: Option<Nanos>) -> Option<Nanos> {
         match &self.pace {
             SendPace::Free => own.map(|own| self.start.saturating_add(own)),
@@ -88,7 +88,7 @@ impl SendSchedule {
         }
     }
 
-    /// Whether frames may have to wait.
+    /// Returns whether the frames have a rate, so that they may have to wait.
     pub(super) fn is_paced(&self) -> bool {
         matches!(self.pace, SendPace::Rate(..))
     }

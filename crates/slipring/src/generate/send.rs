@@ -1,8 +1,8 @@
 //! The sending loop: source → free slots of one queue → sync.
 //!
-//! No allocation and no clock per frame: the clock is read once per batch, unless each frame gets
-//! its own timestamp. The report counts a frame as sent when the port has completed it, not when it
-//! is queued.
+//! There is no allocation per frame. The clock is read once per batch, unless each frame gets its
+//! own timestamp. The report counts a frame as sent when the port has completed it, not when it is
+//! queued.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -46,16 +46,16 @@ pub(super) struct SendOptions {
     pub(super) stamp: StampTime,
     /// Whether to show every frame.
     pub(super) dump: bool,
-    /// How to wait for space in the ring.
+    /// How the thread waits for space in the ring.
     pub(super) wait_policy: WaitStrategy,
 }
 
 /// How a frame is spread over slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SlotSplit {
-    /// Each frame fits one slot.
+    /// Each frame is in one slot.
     Whole,
-    /// Slots of at most this many bytes.
+    /// A frame takes as many slots of this many bytes as it needs.
     Bytes(usize),
     /// Each frame takes this many slots.
     Slots(usize),
@@ -68,11 +68,11 @@ pub(super) enum StampTime {
     Batch,
     /// The time at which the frame was written.
     Frame,
-    /// The time at which the frame was due, relative to the start: the same in every run.
+    /// The time at which the frame was due, in ns after the start. It is the same in every run.
     Due,
 }
 
-/// Packets and bytes of a batch.
+/// The packets of a batch that were put into the ring, and their bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SentBatch {
     /// Number of packets.
@@ -81,9 +81,9 @@ pub(super) struct SentBatch {
     pub(super) bytes: u64,
 }
 
-/// Longest sleep in ns, after which a thread checks whether it must stop.
+/// Longest sleep in ns. After it, a thread checks whether it must stop.
 const MAX_SLEEP_NS: Nanos = 50_000_000;
-/// Maximum time in ns to wait at the end for frames that do not complete.
+/// Maximum time in ns to wait at the end for frames that the port has not completed.
 const COMPLETION_TIMEOUT_NS: Nanos = 500_000_000;
 
 impl<S: GenSource> GenSender<S> {
@@ -241,8 +241,8 @@ pub(super) fn waiter_for(
 /// Waits until the tx ring has more room than now.
 fn wait_for_room(queue: &mut dyn Queue, waiter: &mut Waiter) -> Result<(), RunError> {
     if queue.rings().tx.avail() > 0 {
-        // The ring has space, but not for all slots of a frame, and no event reports when there is
-        // more.
+        // The ring has space, but not for all slots of the frame. No event reports when there is
+        // more space, so the thread sleeps.
         queue.tx_sync()?;
         sleep_until(now() + 20_000);
         return Ok(());
@@ -252,8 +252,8 @@ fn wait_for_room(queue: &mut dyn Queue, waiter: &mut Waiter) -> Result<(), RunEr
     Ok(())
 }
 
-/// Waits until all sent frames complete, as long as completions keep coming; returns the time of
-/// the last one.
+/// Waits until the port has completed all frames, as long as completions keep coming. Returns the
+/// time of the last completion.
 pub(super) fn drain(queue: &mut dyn Queue) -> Result<Nanos, RunError> {
     queue.tx_sync()?;
     let (mut waiting, mut last) = (queue.rings().tx.with_driver(), now());

@@ -22,7 +22,7 @@ use super::source::{
 };
 use slipring_datapath::workers::WorkerTask;
 
-/// Time between opening and the first frame, for all threads to start.
+/// Time in ns between opening the port and the first frame, so that all threads can start.
 const START_DELAY_NS: Nanos = 5_000_000;
 
 /// Port kinds that only read the buffers of a tx ring.
@@ -77,8 +77,8 @@ pub(super) fn tasks(
     Ok(tasks.into_iter().zip(cpus).map(|(task, cpu)| pinned(task, cpu)).collect())
 }
 
-/// Distributes the queues: thread `i` gets queue `i`, `i` + threads, and so on, and sends on the
-/// first of them.
+/// Distributes the queues: thread `i` gets the queues `i`, `i + threads`, and so on, and sends on
+/// the first of them.
 fn distribute(queues: Vec<Box<dyn Queue>>, threads: u16) -> Vec<Vec<Box<dyn Queue>>> {
     let mut hands: Vec<_> = (0..threads).map(|_| Vec::new()).collect();
     for (i, queue) in queues.into_iter().enumerate() {
@@ -179,7 +179,7 @@ impl GenSetup<'_> {
         hands.into_iter().map(receiver).collect()
     }
 
-    /// Creates the receiver at the other end of the path, which ends after the senders.
+    /// Creates the receiver at the other end of the path. It ends after the senders.
     fn sink(&mut self, queues: Vec<Box<dyn Queue>>) -> WorkerTask {
         let until = ReceiveUntil::AllReceived(self.stats.senders());
         self.receiver(queues, PacketBudget::new(u64::MAX), until, StampCheck::Checksum)
@@ -274,9 +274,9 @@ impl GenSetup<'_> {
         Ok(generator.with_stream_id(self.plan.stream.wrapping_add(i)))
     }
 
-    /// Whether [`PatchedFrames`] can be used: all frames have one length, and a buffer keeps its
-    /// contents until it is returned. It does not keep them if a peer gets the buffer, or if faults
-    /// are injected.
+    /// Returns whether [`PatchedFrames`] can be used. Conditions: all frames have one length, and a
+    /// buffer still has its frame when it can be filled again. The latter is not so if a peer gets
+    /// the buffer, or if faults are injected.
     fn may_patch(&self, pattern: &TrafficPattern) -> bool {
         let (least, most) = (pattern.sizes.min(), pattern.sizes.max());
         let keeps = READ_ONLY_TX_KINDS.contains(&self.kind)
@@ -285,7 +285,7 @@ impl GenSetup<'_> {
         keeps && least == most && usize::from(least) >= PatchedFrames::MIN_LEN
     }
 
-    /// Refuses frames that are too short for a stamp, if stamps must be read.
+    /// Returns an error if the frames are too short for a stamp, and stamps will be read.
     fn check_stamp(&self, generator: &Generator) -> Result<(), Failure> {
         let (function, form) = (self.plan.function, generator.stamp_form());
         let timed = self.plan.latency || function == GenFunction::Ping;
@@ -306,7 +306,7 @@ impl GenSetup<'_> {
     fn schedule(&self, i: u16, len: usize) -> SendSchedule {
         let share = (i.into(), self.plan.threads.into());
         let schedule = SendSchedule::at(self.plan.rate, self.start, self.plan.framing, len, share);
-        // The capture must be the same in every run, however busy the machine is, so the schedule
+        // The capture must be the same in every run, however busy the machine is. So the schedule
         // never skips time.
         if self.options.stamp == StampTime::Due { schedule.never_forfeiting() } else { schedule }
     }
@@ -356,8 +356,8 @@ fn check_direction(info: &PortInfo, direction: Interest) -> Result<(), Failure> 
     Err(wrong(format!("{} cannot {what}", info.name), cause, format!("take -f {other}")))
 }
 
-/// Returns how frames are spread over slots: over several if a frame is longer than one slot, or if
-/// the user requested it.
+/// Returns how a frame is spread over slots. It takes several slots if it is longer than one slot,
+/// or if the user requested it.
 fn split(plan: &GenPlan, info: &PortInfo, material: &FrameContent) -> Result<SlotSplit, Failure> {
     let longest = match material {
         _ if !plan.function.sends() => return Ok(SlotSplit::Whole),

@@ -17,11 +17,11 @@ use slipring_datapath::meter::{PortInterval, PortMeter};
 pub(super) struct SharedGenStats {
     meter: PortMeter,
     function: GenFunction,
-    /// Streams that this run sends.
+    /// Numbers of the streams that this run sends.
     streams: std::ops::Range<u32>,
     framing: u64,
-    /// Length in bytes of the virtio-net header before each frame, which the port counts and this
-    /// report does not.
+    /// Length in bytes of the virtio-net header before each frame. The port counts these bytes;
+    /// this report does not.
     header: u64,
     senders: Vec<Arc<Progress>>,
     receivers: Vec<Arc<Progress>>,
@@ -38,12 +38,12 @@ pub(super) struct GenFigures {
     pub(super) total: ProgressCounts,
     /// Length of the interval, in ns.
     pub(super) time: Nanos,
-    /// Minimum number of free (tx) or filled (rx) slots that a thread found in its ring;
+    /// Minimum number of free (tx) or filled (rx) slots that any thread found in its ring;
     /// [`NO_SPACE`] if no ring was checked.
     pub(super) min_space: u64,
     /// Bytes per frame that are added to its length in bit rates.
     pub(super) framing: u64,
-    /// Frames handed to the port.
+    /// Number of frames put into the rings of the port.
     pub(super) submitted: u64,
     /// Received packets, if any thread receives.
     pub(super) received: Option<ReceiveFigures>,
@@ -60,7 +60,7 @@ pub(super) struct ReceiveFigures {
     pub(super) lost: u64,
     /// Number of frames that should have arrived.
     pub(super) expected: u64,
-    /// Histogram of the frames' ages.
+    /// Histogram of the frames' ages in ns; `None` if ages were not measured.
     pub(super) ages: Option<Histogram<u64>>,
 }
 
@@ -85,18 +85,18 @@ impl SharedGenStats {
         }
     }
 
-    /// Excludes `header` bytes of each frame from the port's counts.
+    /// Makes the report leave out `header` bytes of each frame, which the port counts.
     pub(super) fn with_header(self, header: usize) -> Self {
         Self { header: header as u64, ..self }
     }
 
-    /// Adds a sending thread; returns its counter.
+    /// Adds a sending thread; returns the counters that it must update.
     pub(super) fn sender(&mut self) -> Arc<Progress> {
         self.senders.push(Arc::default());
         self.senders[self.senders.len() - 1].clone()
     }
 
-    /// Adds a receiving thread; returns its counter.
+    /// Adds a receiving thread; returns the counters that it must update.
     pub(super) fn receiver(&mut self) -> Arc<Progress> {
         self.receivers.push(Arc::default());
         self.receivers[self.receivers.len() - 1].clone()
@@ -171,7 +171,8 @@ impl SharedGenStats {
         }
     }
 
-    /// Returns the main counter of the run: completions if it sends, otherwise receptions.
+    /// Returns the main counter of the run: frames that the port has sent, if the run sends;
+    /// otherwise received frames.
     fn done(&self) -> ProgressCounts {
         if !self.function.sends() {
             return sum(&self.receivers);
@@ -200,8 +201,8 @@ impl SharedGenStats {
         ReceiveFigures { done: sum(&self.receivers), report, lost, expected, ages: all }
     }
 
-    /// Returns the number of lost and of expected frames. A run with senders knows how many are
-    /// missing; a run that only receives only sees gaps.
+    /// Returns the number of lost frames and the number of expected frames. A run with senders
+    /// knows both. A run that only receives counts only the gaps between received frames.
     fn missing(&self, report: &TrackerReport, submitted: u64, over: bool) -> (u64, u64) {
         if self.senders.is_empty() || !over {
             return (report.total.lost, report.total.expected);

@@ -43,17 +43,17 @@ impl GenSource for Generator {
     }
 }
 
-/// Frames of one length, for a port that does not change buffers: once a buffer holds a frame, only
-/// the start of the frame is written again.
+/// Frames of one length, for a port that leaves the contents of buffers unchanged. Once a buffer
+/// holds a frame, only the start of the frame is written again.
 pub(super) struct PatchedFrames {
     generator: Generator,
     /// Addresses of the buffers that hold a frame, indexed by buffer number modulo the length of
-    /// this vector. If two buffers share an index, each is written completely every time.
+    /// this vector. If two buffers share an index, their frames are written completely every time.
     written: Vec<usize>,
 }
 
 impl PatchedFrames {
-    /// Minimum frame length in bytes; shorter frames are as fast to write completely.
+    /// Minimum frame length in bytes. Shorter frames can be written completely in the same time.
     pub(super) const MIN_LEN: usize = 192;
     /// Binary logarithm of the size in bytes of the smallest buffer.
     const BUFFER_BITS: u32 = 11;
@@ -96,8 +96,8 @@ impl GenSource for BlankFrames {
     fn write(&mut self, _: Nanos, _: &mut [u8]) {}
 }
 
-/// Frames of another source, each after a virtio-net header that requests nothing from the kernel:
-/// all zeros, since checksums and segments are complete.
+/// Frames of another source, each after a virtio-net header. The header is all zeros: it requests
+/// nothing from the kernel, since checksums and segments are complete.
 pub(super) struct HeaderSource<S> {
     source: S,
     header: usize,
@@ -181,7 +181,7 @@ pub(super) struct RecordingReplay {
     timed: bool,
     /// Index of the next packet of the recording, for any thread.
     next: usize,
-    /// Number of packets to skip before the next packet of this thread: they belong to other
+    /// Number of packets to skip before the next packet of this thread. They belong to other
     /// threads.
     skip: usize,
     threads: usize,
@@ -190,7 +190,7 @@ pub(super) struct RecordingReplay {
 
 impl RecordingReplay {
     /// Creates the replay of one thread. `timeline` sets the times and counts the passes over the
-    /// recording; without `timed`, the times are ignored.
+    /// recording. If `timed` is false, the times are ignored.
     pub(super) fn new(
         recording: Arc<CaptureRecording>,
         timeline: ReplayTimeline,

@@ -14,7 +14,7 @@ use super::report::{LbFigures, OutputTotals};
 const SYSLOG_PATH: &str = "/dev/log";
 /// Facility `local1`, severity `info` (RFC 5424, section 6.2.1).
 const SYSLOG_PRIORITY: u32 = 17 * 8 + 6;
-/// Bits of a "megabit".
+/// Bits in a "megabit" of the classic program.
 const BITS_PER_MEGABIT: f64 = 1024.0 * 1024.0;
 
 /// The report timers of stdout and of the system log, with the counters at the last report of each.

@@ -1,8 +1,8 @@
 //! The frame processing of `slipring lb`. Each thread has some queues of the input, and one queue
 //! of each output.
 //!
-//! Every frame goes to each group. All groups but the last get copies; the last group gets the
-//! frame's own buffer if both rings are in one region. A full output delays no other output: its
+//! Every frame goes to each group. All groups but the last get copies. The last group gets the
+//! frame's own buffer, if both rings are in one region. A full output delays no other output: its
 //! frames wait in the backlog, or are dropped and counted.
 
 use std::sync::Arc;
@@ -59,7 +59,7 @@ pub(super) struct LbProcessor {
 }
 
 impl LbProcessor {
-    /// Sends waiting frames; returns their number.
+    /// Sends frames that wait in the backlog; returns their number.
     fn send_backlog(&mut self, outputs: &mut [WorkerQueue]) -> u32 {
         if self.backlog.waiting() == 0 {
             return 0;
@@ -112,7 +112,7 @@ impl FrameProcessor for LbProcessor {
         taken
     }
 
-    /// Sends waiting frames; returns their number.
+    /// Sends frames that wait in the backlog; returns their number.
     fn before_inputs(&mut self, queues: &mut WorkerQueues, _: &impl Clock) -> u32 {
         self.send_backlog(queues)
     }
@@ -128,7 +128,7 @@ impl FrameProcessor for LbProcessor {
         }
     }
 
-    /// Whether no more frames will come, and all received frames were forwarded.
+    /// Returns whether no more frames will come, and all received frames were forwarded.
     fn is_finished(&mut self, queues: &mut WorkerQueues) -> bool {
         queues.are_all_exhausted() && self.backlog.waiting() == 0
     }

@@ -17,7 +17,7 @@ use slipring_port::{OpenCause, OpenError};
 
 /// Number of pipes of a group that is given without a number, as in the classic program.
 const DEFAULT_PIPES: u16 = 2;
-/// Maximum outputs of all groups.
+/// Maximum number of outputs in all groups together.
 const MAX_OUTPUTS: usize = 4096;
 
 /// Outputs that share the flows of the input.
@@ -36,7 +36,7 @@ pub(super) struct PipeGroup {
 impl std::str::FromStr for PipeGroup {
     type Err = String;
 
-    /// Reads `[prefix:]number` or `prefix:`.
+    /// Parses `[prefix:]number` or `prefix:`.
     fn from_str(text: &str) -> Result<Self, String> {
         let (prefix, number) = match text.rsplit_once(':') {
             Some(("", _)) => return Err("there is no prefix before the `:`".to_owned()),
@@ -54,9 +54,9 @@ impl std::str::FromStr for PipeGroup {
     }
 }
 
-/// Returns the groups of the command line, first those of `-p`, then those of `--outputs`; if
-/// neither is given, one group of two pipes. Pipes are created on `device`; if it is `None`, on the
-/// device of the input; if the input has none, on the default device.
+/// Returns the groups of the command line: first those of `-p`, then those of `--outputs`. If
+/// neither is given, returns one group of two pipes. Pipes are created on `device`; if it is
+/// `None`, on the device of the input; if the input has none, on the default device.
 pub(super) fn groups(
     input: &PortName,
     pipes: Vec<PipeGroup>,
@@ -76,7 +76,8 @@ pub(super) fn groups(
     Ok(groups)
 }
 
-/// Returns the pipes of all `-p` groups. Groups with the same parent name continue its numbering.
+/// Returns the pipes of all `-p` groups. If several groups have the same parent name, their pipes
+/// are numbered consecutively.
 fn piped(
     input: &PortName,
     pipes: &[PipeGroup],
@@ -119,7 +120,7 @@ fn check(input: &PortName, groups: &[OutputGroup]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The error for a parent name that cannot have pipes. The text quotes what the user typed.
+/// Builds the error for a parent name that cannot have pipes. The text quotes what the user typed.
 fn unnamed(parent: &str, input: &PortName, error: PortNameError) -> Failure {
     if parent != input.name {
         return error.into();
@@ -130,7 +131,8 @@ fn unnamed(parent: &str, input: &PortName, error: PortNameError) -> Failure {
         .into()
 }
 
-/// The error for an output that is a pipe within this process, which no other process can open.
+/// Builds the error for an output that is a pipe within this process: no other process could open
+/// its other end.
 fn unreachable(name: &PortName) -> Diagnostic {
     let needs = "another program at its other end, which pipes of this process never have";
     let cause = OpenCause::Unsupported { what: "a pipe of its own".to_owned(), needs };

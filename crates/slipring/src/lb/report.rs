@@ -39,7 +39,7 @@ pub(super) struct LbReportExtra {
     consistent: bool,
     received: u64,
     non_ip: u64,
-    /// Number of buffers of the backlog that are free.
+    /// Number of free buffers in the backlog.
     free_bufs: u64,
     outputs: Vec<OutputReport>,
 }
@@ -119,12 +119,12 @@ impl LbFigures {
         self.sum(|stats| &stats.non_ip)
     }
 
-    /// Returns the number of buffers of the backlog that are free.
+    /// Returns the number of free buffers in the backlog.
     pub(super) fn free_bufs(&self) -> u64 {
         self.sum(|stats| &stats.free_bufs)
     }
 
-    /// Returns the sum over all outputs.
+    /// Returns the sum of the totals of all outputs.
     pub(super) fn all(&self) -> OutputTotals {
         self.outputs().into_iter().fold(OutputTotals::default(), |sum, output| OutputTotals {
             forwarded: sum.forwarded + output.forwarded,
@@ -156,7 +156,7 @@ impl LbFigures {
         }
     }
 
-    /// Whether this program's own report is due; classic reports may be more frequent.
+    /// Returns whether this program's own report is due. Classic reports may be more frequent.
     pub(super) fn is_due(&self, period: Option<Duration>) -> bool {
         // Some tolerance, because reports of several periods share one timer.
         let slack = Duration::from_millis(5);
@@ -184,7 +184,7 @@ impl LbFigures {
         text
     }
 
-    /// Returns the summary; in the classic program's words if its reports were requested.
+    /// Returns the summary, in the classic program's words if its reports were requested.
     pub(super) fn summary(&self, classic: bool) -> String {
         let OutputTotals { forwarded, dropped, .. } = self.all();
         let total = forwarded + dropped;

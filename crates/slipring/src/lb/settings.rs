@@ -10,8 +10,9 @@ pub(super) struct LbSettings {
     pub(super) threads: u16,
     /// Key of the hash that maps flows to outputs.
     pub(super) key: u64,
-    /// Whether the key may be shown, because the user gave it or because `--consistent` sets it. A
-    /// sender that knows a random key could direct flows to one output.
+    /// Whether reports may show the key: true if the user gave it, or if `--consistent` sets it. A
+    /// random key stays secret, because a sender that knows it could direct all flows to one
+    /// output.
     pub(super) shows_key: bool,
     pub(super) is_consistent: bool,
     pub(super) looks_inside: bool,

@@ -13,8 +13,8 @@ use slipring_datapath::queues::{WorkerQueue, WorkerQueues};
 use slipring_datapath::worker::Worker;
 use slipring_datapath::workers::WorkerTask;
 
-/// Creates one worker per thread. The number of threads is the requested one, but at most the
-/// number of the input's queues.
+/// Creates one worker per thread. The number of threads is the requested one, but not more than the
+/// input has queues.
 pub(super) fn make_workers(
     ports: Vec<Port>,
     groups: &[OutputGroup],

@@ -86,7 +86,7 @@ impl Fixture {
     }
 }
 
-/// A frame between two MAC addresses without IP; `number` is its payload.
+/// Returns a frame between two MAC addresses, which is not an IP packet; `number` is its payload.
 fn frame(from: u8, to: u8, number: u8, len: usize) -> Vec<u8> {
     let mut frame = [[2, 0, 0, 0, 0, to], [2, 0, 0, 0, 0, from]].concat();
     frame.extend([0x88, 0xb5, number]);
@@ -134,7 +134,7 @@ fn every_group_gets_every_frame() {
 
 #[test]
 fn frames_above_the_buffer_size_stay_whole_in_every_group() {
-    // A batch limit below the number of slots of a frame must not block the frame.
+    // A batch limit of one slot must not block a frame that takes several slots.
     let mut fixture = Fixture::new("jumbo", &[2, 2], LbSettings { batch: 1, ..SETTINGS });
     let sent: Vec<_> = (0..4).map(|i| frame(1, i, i, 9000)).collect();
     fixture.send(0, &sent);

@@ -9,7 +9,8 @@ use slipring_port::iface::Iface;
 
 use super::message::{RequestScope, attribute, attributes, first, request_all};
 
-/// Number of generic netlink's control family; below, its command `CTRL_CMD_GETFAMILY`.
+/// Number of generic netlink's control family. The next constant is its command
+/// `CTRL_CMD_GETFAMILY`.
 const CONTROL: u16 = 16;
 const GET_FAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1;

@@ -12,12 +12,12 @@ const NLM_F_DUMP: u16 = 0x300;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 
-/// The number of objects that a request asks for.
+/// Which objects a request asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestScope {
-    /// One object.
+    /// The one object that the request names.
     One,
-    /// All objects.
+    /// All objects of the family (`NLM_F_DUMP`).
     All,
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])>
     })
 }
 
-/// Returns the first `N` bytes.
+/// Returns the first `N` bytes; `None` if there are fewer.
 pub(crate) fn first<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
     bytes.first_chunk().copied()
 }

@@ -1,8 +1,8 @@
-//! The processes that hold an interface: by an XDP program on it, or by AF_XDP sockets bound to its
-//! queues.
+//! The processes that use an interface, by an XDP program that is attached to it or by AF_XDP
+//! sockets that are bound to its queues.
 //!
-//! Programs appear in `/proc/PID/fdinfo`; the kernel lists sockets if it was built with
-//! `CONFIG_XDP_SOCKETS_DIAG`. Processes of other users are visible to root only.
+//! The files `/proc/PID/fdinfo/*` show a process's XDP programs. The kernel lists AF_XDP sockets if
+//! it was built with `CONFIG_XDP_SOCKETS_DIAG`. Only root sees the processes of other users.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -16,17 +16,19 @@ use super::message::{RequestScope, attributes, first, request_all};
 /// Request type of sock_diag.
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const AF_XDP: u8 = 44;
-/// Flag that requests the attribute `XDP_DIAG_INFO`; below, the number of the attribute.
+/// Flag that requests the attribute `XDP_DIAG_INFO`. The next constant is the number of that
+/// attribute.
 const XDP_SHOW_INFO: u32 = 1;
 const XDP_DIAG_INFO: u16 = 1;
 
-/// A process that holds an interface, or one queue of it.
+/// A process that uses an interface, or one queue of it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) struct InterfaceOwner {
-    /// The queue; `None` for an XDP program, which sees all queues.
+    /// The queue to which a socket is bound; `None` for an XDP program, which gets the frames of
+    /// all queues.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) queue: Option<u32>,
-    /// Process id.
+    /// Number of the process (PID).
     pub(crate) pid: u32,
     /// Name of the process.
     pub(crate) process: String,
@@ -73,9 +75,9 @@ fn processes() -> impl Iterator<Item = (u32, PathBuf)> {
     entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())))
 }
 
-/// Returns the interfaces, and queues of interfaces, that a process holds by its descriptors.
-/// Interface indexes of XDP programs are valid only in the process's namespace, so they are ignored
-/// unless `here` is set: the process is in this namespace.
+/// Returns the interfaces that a process uses by its descriptors, each with its queue, if it is
+/// only one. The interface index of an XDP program is valid only in the process's network
+/// namespace. So it is ignored unless `here` says that this is the namespace of this process.
 fn held_by(dir: &Path, sockets: &HashMap<u64, (u32, u32)>, here: bool) -> Vec<(u32, Option<u32>)> {
     let fds = fs::read_dir(dir.join("fd")).into_iter().flatten().flatten();
     let mut held = Vec::new();

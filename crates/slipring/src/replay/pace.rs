@@ -12,14 +12,14 @@ use slipring_traffic::{Fraction, ReplayTimeline};
 
 use slipring_emulation::CaptureChunk;
 
-/// How frames are paced.
+/// Which times the frames get.
 #[derive(Debug, Clone)]
 pub(super) enum PacingMode {
     /// At the capture's own times, accelerated by `speed`.
     Recorded {
         speed: Fraction,
-        /// Longest pause in ns of the capture's time; longer pauses are shortened to it. `None`
-        /// means no limit.
+        /// Longest pause, in ns of the capture's time. A longer pause is shortened to this one.
+        /// `None` means no limit.
         max_gap_ns: Option<u64>,
         /// The pause between two passes over the capture, in ns of the capture's time; `None` means
         /// the average gap.
@@ -77,7 +77,7 @@ fn refuse_gaps(matches: &ArgMatches) -> Result<(), Failure> {
     Err(error.with_help(format!("leave out --{id}, or send as recorded: -B real")).into())
 }
 
-/// Parses a speed factor; 0 is refused, because the replay would never end.
+/// Parses a speed factor. 0 is an error, because the replay would never end.
 pub(super) fn parse_speed(text: &str) -> Result<Fraction, String> {
     let speed: Fraction =
         text.parse().map_err(|error: slipring_traffic::FractionError| error.to_string())?;
@@ -89,8 +89,8 @@ pub(super) fn parse_speed(text: &str) -> Result<Fraction, String> {
 
 /// Parses `const,BPS`, `ether,BPS`, or a rate with its unit.
 ///
-/// A bare number means bit/s only under the name `nmreplay`; otherwise 10 could mean 10 Mbit/s or
-/// 10 pps.
+/// A bare number means bit/s, and is accepted only under the name `nmreplay`. Otherwise it is an
+/// error, because 10 could mean 10 Mbit/s or 10 pps.
 fn fixed(text: &str, classic: bool) -> Result<PacingMode, Failure> {
     let (framing, value) = match text.split_once(',') {
         Some(("ether", value)) => (ETHERNET_FRAMING_BYTES, value),

@@ -1,5 +1,5 @@
-//! Decides ahead of time which frames leave, and when. The player is the link engine, fed by a
-//! capture whose times are known in advance.
+//! Decides ahead of time which frames leave, and when. The player runs the link engine on a
+//! capture, whose times are known in advance.
 
 use std::collections::VecDeque;
 
@@ -47,7 +47,7 @@ impl ReplayPlayer {
     /// Reads the first frame of a capture. Frames later than `late_ns` will be counted as late.
     ///
     /// # Errors
-    /// If the capture cannot be read, or the network cannot be built.
+    /// [`Failure`] if the capture cannot be read, or the network cannot be built.
     pub(super) fn new(
         plan: &NetworkSpec,
         seed: u64,
@@ -74,10 +74,10 @@ impl ReplayPlayer {
         self.carrier.log = Some(ReplayLog { tap: log, start_ns });
     }
 
-    /// Schedules a change of the network. Earlier decisions remain.
+    /// Schedules a change of the network. Decisions that were already made stay.
     ///
     /// # Errors
-    /// If the network does not allow the change.
+    /// [`ChangeError`] if the network does not allow the change.
     pub(super) fn change(&mut self, at_ns: u64, plan: &NetworkSpec) -> Result<(), ChangeError> {
         self.network.change(at_ns, plan)
     }
@@ -86,7 +86,7 @@ impl ReplayPlayer {
     /// call; returns false if there was nothing to decide.
     ///
     /// # Errors
-    /// If the capture is damaged.
+    /// [`Failure`] if the capture is damaged.
     pub(super) fn decide(&mut self, until_ns: u64) -> Result<bool, Failure> {
         self.feed.refill(&mut self.carrier.chunks)?;
         let captured_ns = self.carrier.base_ns.saturating_add(until_ns);
@@ -97,7 +97,8 @@ impl ReplayPlayer {
         self.network.push(EntryId(0), arrivals, &mut self.carrier);
         let all = arrivals.len() + malformed.len() < MAX_BATCH
             && !self.feed.is_behind(captured_ns, &self.carrier.chunks);
-        // More frames may have the arrival time of the last one, so decisions stop 1 ns before it.
+        // The next frame may have the same arrival time as the last one. So decisions stop 1 ns
+        // before it.
         let known_ns =
             if all { Some(until_ns) } else { arrivals.last().map(|last| last.arrival_ns) };
         let before = self.carrier.due.len();
@@ -111,7 +112,7 @@ impl ReplayPlayer {
         Ok(moved || self.carrier.due.len() > before)
     }
 
-    /// Whether no more frames will ever leave.
+    /// Returns whether no more frames will ever leave.
     pub(super) fn ended(&self) -> bool {
         self.carrier.due.is_empty() && self.feed.is_done() && self.network.next_ns().is_none()
     }

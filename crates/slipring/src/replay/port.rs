@@ -24,9 +24,9 @@ use slipring_emulation::{
 
 /// How far ahead of the clock the player decides the fates of frames, in ns.
 const DECISION_LEAD_NS: Nanos = 20_000_000;
-/// Longest sleep in ns, after which the thread checks whether it must stop.
+/// Longest sleep in ns. After it, the thread checks whether it must stop.
 const MAX_SLEEP_NS: Nanos = 50_000_000;
-/// Delay before the first frame in ns, so that the sending thread is ready in time.
+/// Delay before the first frame in ns. In this time the sending thread gets ready.
 const START_DELAY_NS: Nanos = 5_000_000;
 /// Frames sent more than this many ns after they were due are counted as late, unless the flags set
 /// another limit.
@@ -148,8 +148,8 @@ fn sender(
     })
 }
 
-/// Whether a frame fits into a burst that already has `bytes` bytes; a frame longer than the limit
-/// is sent alone.
+/// Returns whether a frame fits into a burst that already has `bytes` bytes. A frame that is longer
+/// than the limit is sent alone.
 const fn is_within(burst: BurstLimit, bytes: u64, len: u32) -> bool {
     bytes == 0 || bytes + len as u64 <= burst.bytes
 }
@@ -175,7 +175,8 @@ struct ReplaySender {
     report: Arc<Mutex<SenderReport>>,
     /// Frames that were put into the ring since the last tx sync.
     sending: Vec<DueFrame>,
-    /// Scratch for a frame that the capture cut off, padded with zeros.
+    /// Scratch memory for a frame of which the capture has only the first bytes; the rest are
+    /// zeros.
     frame: Vec<u8>,
     /// Packets and bytes that the port has sent.
     sent: PacketCounts,
@@ -203,7 +204,7 @@ impl ReplaySender {
         self.drain()
     }
 
-    /// Sends due frames; returns false if there were none, or no space.
+    /// Sends due frames. Returns false if none was due, or the ring had no space.
     fn send(&mut self) -> Result<bool, RunError> {
         let elapsed = now().checked_sub(self.start);
         let Some(elapsed) = elapsed else { return Ok(false) };
@@ -237,21 +238,22 @@ impl ReplaySender {
         Ok(true)
     }
 
-    /// Puts a frame into the ring; returns false if there is no space.
+    /// Puts a frame into the ring. Returns false if the ring has no space.
     fn push(&mut self, due: &DueFrame) -> bool {
         let bytes = self.player.bytes(due);
         let ring = self.queue.rings().tx;
         if bytes.len() == due.len as usize {
             return ring.push(bytes);
         }
-        // Bytes that the capture cut off are unknown: send zeros, never bytes of another frame.
+        // The capture does not have the last bytes of the frame. They are sent as zeros, never as
+        // bytes of another frame.
         self.frame.clear();
         self.frame.extend_from_slice(bytes);
         self.frame.resize(due.len as usize, 0);
         ring.push(&self.frame)
     }
 
-    /// Waits until a frame or a decision is due, or for space.
+    /// Waits until a frame or a decision is due, or the ring has space.
     fn wait(&mut self) -> Result<(), RunError> {
         let time = now();
         let decision = self.player.next_decision_ns().map(|at| at.saturating_sub(DECISION_LEAD_NS));
@@ -259,7 +261,7 @@ impl ReplaySender {
         let next = decision.into_iter().chain(due).min().unwrap_or(0);
         let next = self.start.saturating_add(next);
         if next <= time {
-            // No space in the ring: the port is slower than the schedule.
+            // The ring has no space: the port is slower than the schedule.
             self.queue.tx_sync()?;
             sleep_until(time + 10_000);
             return Ok(());
@@ -271,7 +273,7 @@ impl ReplaySender {
         Ok(())
     }
 
-    /// Waits until all sent frames have left, for half a second at most.
+    /// Waits until all sent frames have left, but not longer than half a second.
     fn drain(&mut self) -> Result<(), RunError> {
         let until = now() + 500_000_000;
         self.queue.tx_sync()?;
@@ -291,7 +293,7 @@ impl ReplaySender {
                 self.player.cancel_changes();
             }
             let at_ns = change.at_ns.saturating_sub(self.start);
-            // The requester may no longer wait for the answer.
+            // Sending fails if the requester no longer waits for the answer.
             let _ = change.answer.send(self.player.change(at_ns, &change.plan));
         }
         if self.channel.is_state_requested() {
@@ -319,7 +321,8 @@ fn line(meter: &mut PortMeter, state: &EmulationState, period: Duration) -> Stri
     text
 }
 
-/// Locks the mutex. The data is consistent at any time, even if a thread panicked with the lock.
+/// Locks the mutex, even if a thread panicked while it held the lock: the data is consistent at any
+/// time.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -14,7 +14,8 @@ struct Lab {
 }
 
 impl Lab {
-    /// Creates a lab with a capture of frames by time and length, numbered from 0.
+    /// Creates a lab whose capture has frames with these times (in ns) and lengths (in bytes),
+    /// numbered from 0.
     fn new(frames: &[(u64, u32)]) -> Self {
         let lab = Self { dir: tempfile::tempdir().unwrap() };
         std::fs::write(lab.path("in.pcap"), capture(frames)).unwrap();
@@ -26,7 +27,8 @@ impl Lab {
     }
 
     fn run_as(&self, verb: &str, args: &str) -> CapturedRun {
-        // A run directory of its own, in which no other test of this process has a socket.
+        // Each call gets a separate run directory, in which no other test of this process has a
+        // socket.
         run_captured(crate::VERBS, verb, &format!("{args} --run-dir @run"), self.dir.path())
     }
 

@@ -47,12 +47,12 @@ impl LinkSubnet {
         self.0
     }
 
-    /// Returns the next subnet; `None` after the last.
+    /// Returns the next subnet; `None` after number 255.
     pub(super) fn next(self) -> Option<u8> {
         self.0.checked_add(1)
     }
 
-    /// Whether an address belongs to this subnet.
+    /// Returns whether the address belongs to this subnet.
     pub(super) fn holds(self, address: &IpAddr) -> bool {
         matches!(address, IpAddr::V4(v4) if v4.octets()[..3] == self.network().octets()[..3])
     }
@@ -77,8 +77,8 @@ impl LinkSubnet {
         Ipv6Addr::new(0xfd73, 0x6c69, 0x7000, self.0.into(), 0, 0, 0, host)
     }
 
-    /// Returns the addresses: the gateway has host number 1, the command 2. `v6` is `None` without
-    /// IPv6, else whether the gateway forwards beyond this link.
+    /// Returns the addresses: the gateway has host number 1, the command has 2. `v6` is `None` if
+    /// there is no IPv6; otherwise it says whether the gateway forwards beyond this link.
     pub(super) fn addresses(self, v6: Option<bool>) -> LinkAddresses {
         LinkAddresses {
             own: self.v4(2),

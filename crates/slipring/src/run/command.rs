@@ -81,12 +81,12 @@ impl ForwardedSignals {
     /// Forwards pending signals to `pid`.
     fn forward_until_end(&mut self, pid: Pid) {
         for info in self.delivery.pending() {
-            // Positive: from the kernel, that is, from the terminal, which signals the command
-            // itself.
+            // A positive code means that the kernel sent the signal on behalf of the terminal. The
+            // command has got it as well.
             if info.si_code <= 0
                 && let Some(signal) = Signal::from_named_raw(info.si_signo)
             {
-                // The command may have ended in the meantime.
+                // Sending fails if the command has ended since.
                 let _ = kill_process(pid, signal);
             }
         }
@@ -94,7 +94,7 @@ impl ForwardedSignals {
 }
 
 impl RunningCommand {
-    /// Starts the command in the sandbox's namespace.
+    /// Starts the command in the namespace of the sandbox.
     pub(super) fn start(site: &RunSandbox, call: RunCommand) -> Result<Self, StartError> {
         let namespace_error = |what| move |error| StartError::Namespace(what, error);
         set_child_subreaper(Some(rustix::process::getpid())).map_err(|error| {
@@ -117,8 +117,8 @@ impl RunningCommand {
         }
     }
 
-    /// Waits for the command's end, and forwards signals meanwhile. If the doorbell `lost` rings
-    /// (the emulator has ended), sends TERM to the command.
+    /// Waits for the command's end, and forwards signals until then. If the doorbell `lost` rings,
+    /// the emulator has ended, and the command gets TERM.
     pub(super) fn wait(
         self,
         site: &RunSandbox,
@@ -134,7 +134,7 @@ impl RunningCommand {
             if !link_lost {
                 fds.push(PollFd::new(lost, PollFlags::IN));
             }
-            // Whether the poll was interrupted or not, everything is checked again.
+            // An interrupted poll is no error: everything is checked again.
             let _ = poll(&mut fds, None);
             let rings = fds.get(2).is_some_and(|fd| !fd.revents().is_empty());
             if rings {
@@ -188,8 +188,8 @@ fn enter(inside: std::os::fd::OwnedFd, resolv_conf: Option<String>) -> Result<()
         .map_err(|error| StartError::Namespace("enter the command's namespace", error.into()))?;
     if let Some(text) = resolv_conf {
         netns::become_private_mounts().map_err(namespace_error("make a mount namespace"))?;
-        // If the file does not exist, there is nothing to replace, and no name resolution in any
-        // case.
+        // If the file does not exist, programs cannot resolve names anyway, and nothing has to be
+        // replaced.
         if fs::exists(RESOLV_CONF_PATH).unwrap_or(false) {
             replace(&text).map_err(namespace_error("replace /etc/resolv.conf"))?;
         }
@@ -201,11 +201,13 @@ fn enter(inside: std::os::fd::OwnedFd, resolv_conf: Option<String>) -> Result<()
 /// namespace.
 ///
 /// The file is in its own tmpfs, which has no other reference after this function returns, so it
-/// needs no cleanup. (A removed file would also need no cleanup, but in a nested run nothing could
-/// be mounted over it.) The tmpfs is mounted over `/etc`, where only this thread sees it: a
-/// directory in `/tmp` could belong to another user.
+/// needs no cleanup. (A removed file would need none either, but in a nested run nothing could be
+/// mounted over it.) The tmpfs is mounted over `/etc` in this thread's mount namespace, so only
+/// this thread sees it. A directory in `/tmp` would not do, because it could belong to another
+/// user.
 fn replace(text: &str) -> io::Result<()> {
-    // Opened before `/etc` is covered; links are followed to the file that programs read.
+    // Opened before `/etc` is covered. Symbolic links are followed, so this is the file that
+    // programs read.
     let file = rustix::fs::open(RESOLV_CONF_PATH, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("tmpfs", ETC_DIR, "tmpfs", flags, None)?;
@@ -218,8 +220,8 @@ fn replace(text: &str) -> io::Result<()> {
     bound
 }
 
-/// Ends processes that were started by the command and outlived it: first by TERM, then by KILL.
-/// `helper` is a child of this process and is not ended.
+/// Ends processes that the command has started and that are still running: first by TERM, then by
+/// KILL. `helper` is a child of this process; it is not ended.
 fn kill_orphans(helper: Option<Pid>) {
     let start = Instant::now();
     let mut asked = Vec::new();
@@ -243,7 +245,7 @@ fn kill_orphans(helper: Option<Pid>) {
     }
 }
 
-/// Returns children that this process did not start: processes whose parents have ended.
+/// Returns the children of this process that it did not start: processes whose parents have ended.
 fn orphans(helper: Option<Pid>) -> Vec<Pid> {
     let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
@@ -253,7 +255,7 @@ fn orphans(helper: Option<Pid>) -> Vec<Pid> {
     pids.filter(|pid| Some(*pid) != helper).collect()
 }
 
-/// Returns the status that a shell would report.
+/// Returns the exit status that a shell would report for the command.
 pub(super) fn shell_status(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }

@@ -1,9 +1,9 @@
 //! Source address translation for one address, by the kernel's nf_tables.
 //!
-//! The table belongs to a netlink socket of this process (`owner`), so the kernel removes the table
-//! when the process ends for any reason, and no other process can change it meanwhile. A table made
-//! by running `nft` would belong to the socket of that process, so this module uses netlink
-//! directly.
+//! The table belongs to a netlink socket of this process (flag `owner`). So the kernel removes the
+//! table when the process ends for any reason, and until then no other process can change it. A
+//! table made by running `nft` would belong to the socket of that process, so this module uses
+//! netlink directly.
 //!
 //! ```text
 //!   table ip slip0 {
@@ -54,19 +54,20 @@ const REGISTER: u32 = 1;
 const NETWORK_HEADER: u32 = 1;
 
 impl Masquerade {
-    /// Translates the address of frames from `source` that leave this network namespace, to the
-    /// address of the outgoing interface, by a table called `name`.
+    /// Translates the source address of packets from `source` that leave this network namespace.
+    /// They get the address of the outgoing interface. The rule is in a new table called `name`.
     ///
     /// # Errors
-    /// `PermissionDenied` without CAP_NET_ADMIN; others if the kernel lacks nf_tables, its NAT or
-    /// (before 5.12) tables with owners.
+    /// `PermissionDenied` without CAP_NET_ADMIN; other errors if the kernel lacks nf_tables, its
+    /// NAT or (before 5.12) tables with owners.
     pub(super) fn install(name: &str, source: IpAddr) -> io::Result<Self> {
         let mut socket = Socket::new(NETLINK_NETFILTER)?;
         socket.bind_auto()?;
         socket.connect(&SocketAddr::new(0, 0))?;
         set_socket_timeout(socket.as_fd(), Timeout::Recv, Some(REPLY_TIMEOUT))?;
         socket.send(&batch(name, source), 0)?;
-        // One answer for each of table, chain and rule; the first refusal rejects the whole batch.
+        // The kernel answers once for each of table, chain and rule. If it refuses one, it rejects
+        // the whole batch.
         for _ in 0..3 {
             acknowledged(&socket.recv_from_full()?.0)?;
         }

@@ -5,13 +5,13 @@
 //!   outer namespace          a namespace between        the command's
 //!   sockets of pasta  ====== TAP of pasta -[packet]--[emulator]--[tap]- eth0
 //! ```
-//! Each of the two supported programs, slirp4netns and pasta, terminates the command's TCP
-//! connections in its own stack, so that stack is one end of the traffic on the link. slirp4netns
-//! slows down after losses, as TCP does. pasta assumes a lossless wire: it sends all that the
-//! window allows, and sends all of it again if a queue drops packets (measured: 1.1 million frames
-//! for 6 MB at 12 Mbit/s). So slirp4netns is used if it is installed, else pasta (of passt), with a
-//! warning. The program gets the namespace as its stdin, because opening it by path would require
-//! rights over this process.
+//! Two programs are supported, slirp4netns and pasta. Each terminates the command's TCP connections
+//! in its own stack, so that stack is one end of the traffic on the link. slirp4netns slows down
+//! after losses, as TCP does. pasta assumes a lossless wire: it sends all that the window allows,
+//! and sends all of it again if a queue drops packets (measured: 1.1 million frames for 6 MB at 12
+//! Mbit/s). So slirp4netns is used if it is installed; otherwise pasta (of passt), with a warning.
+//! The program gets the namespace as its stdin, because opening it by path would require rights
+//! over this process.
 
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv6Addr};
@@ -55,7 +55,7 @@ pub(super) struct NatProgram {
     path: PathBuf,
 }
 
-/// A running NAT program. It ends on drop, or when this process ends.
+/// A running NAT program. It ends when this value is dropped, or when this process ends.
 #[derive(Debug)]
 pub(super) struct UserNat {
     child: Child,
@@ -151,7 +151,8 @@ impl NatProgram {
         let between =
             Netns::new().map_err(|error| setup_failure("make a network namespace", &error))?;
         let quiet = || {
-            // IPv6 messages of that namespace's stack would come from a host that does not exist.
+            // If IPv6 were on in that namespace, its stack would send messages from a host that
+            // does not exist.
             set("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
             set("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1");
             LinkEvents::open()
@@ -181,7 +182,7 @@ impl NatProgram {
         }
         command.stdin(Stdio::from(between.as_fd().try_clone_to_owned()?));
         command.stdout(Stdio::null()).stderr(Stdio::piped());
-        // The terminal's signals are for the command; we end this program ourselves.
+        // The terminal's signals are for the command only. This process ends the NAT program.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         with_ambient_capabilities(|| kill_with_parent(&mut command).spawn())
     }
@@ -195,7 +196,7 @@ impl NatProgram {
                 return Err(self.start_failure(&mut nat.child, ended));
             }
             let tick = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-            // Whether the poll was interrupted or not, the link is checked again.
+            // An interrupted poll is no error: the link is checked again.
             let _ = poll(&mut [PollFd::new(events, PollFlags::IN)], Some(&tick));
             events.clear();
         }
@@ -232,7 +233,8 @@ impl UserNat {
         Pid::from_child(&self.child)
     }
 
-    /// Sets the program's device `link` up; returns false if the program has not created it yet.
+    /// Sets the program's device `link` up. Returns false if the program has not created the device
+    /// yet.
     fn set_device_up(&self, link: &str) -> io::Result<bool> {
         self.between.run(|| match Iface::find(link) {
             Ok(iface) => Netlink::open()?.set_up(iface.index).map(|()| true),
@@ -243,14 +245,14 @@ impl UserNat {
 
 impl Drop for UserNat {
     fn drop(&mut self) {
-        // If the child has already ended, it only needs to be reaped.
+        // Killing fails if the child has already ended; it only needs to be waited for.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Lets a program that `start` spawns keep the capabilities over the new namespaces, which an
-/// ordinary user's program loses on exec.
+/// Runs `start` such that the program it spawns keeps the capabilities over the new namespaces.
+/// Otherwise a program that an ordinary user executes would lose them.
 fn with_ambient_capabilities<T>(start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let before = rustix::thread::capabilities(None)?;
     let rights = NAT_CAPABILITIES.into_iter().fold(CapabilitySet::empty(), CapabilitySet::union);
@@ -266,7 +268,7 @@ fn with_ambient_capabilities<T>(start: impl FnOnce() -> io::Result<T>) -> io::Re
     started
 }
 
-/// The error if none of the programs is installed.
+/// Builds the error for the case that none of the programs is installed.
 pub(super) fn missing() -> Failure {
     Diagnostic::new(SR0302, "neither slirp4netns nor pasta is installed")
         .with_cause("without privilege, a program of the user's carries what the command sends")

@@ -21,7 +21,7 @@ pub(super) struct OuterNamespace {
     links: Vec<String>,
     /// Destinations of its IPv4 routes: network and mask.
     routes: Vec<(Ipv4Addr, Ipv4Addr)>,
-    /// Numbers of the subnets of the links around this run: a name server may be behind any of
+    /// Numbers of the subnets of the links around this run. A name server may be behind any of
     /// these links.
     outer_subnets: Vec<u8>,
     /// Whether the namespace forwards IPv4 between its interfaces.
@@ -34,12 +34,12 @@ pub(super) struct OuterNamespace {
     pub(super) resolvers: Resolvers,
 }
 
-/// The parsed `/etc/resolv.conf`.
+/// The contents of `/etc/resolv.conf`, parsed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Resolvers {
     /// Addresses of name servers.
     pub(super) servers: Vec<IpAddr>,
-    /// All lines that name no server, unchanged.
+    /// All lines that name no server, in their original form.
     pub(super) rest: String,
 }
 
@@ -99,8 +99,8 @@ impl Resolvers {
         resolvers
     }
 
-    /// Whether a name server answers only programs in this namespace. If none is configured,
-    /// programs query this host itself.
+    /// Returns whether a name server answers only programs in this namespace. If none is
+    /// configured, programs query this host itself, which counts as such a server.
     pub(super) fn are_local(&self) -> bool {
         self.servers.is_empty() || self.servers.iter().any(IpAddr::is_loopback)
     }
@@ -144,15 +144,16 @@ fn routes_in(table: &str) -> Vec<(Ipv4Addr, Ipv4Addr)> {
     table.lines().skip(1).filter_map(route).collect()
 }
 
-/// Whether a route other than the default one leads to some of the 256 addresses of `network`.
+/// Returns whether a route other than the default one leads to some of the 256 addresses of
+/// `network`.
 fn is_route_into((to, mask): (Ipv4Addr, Ipv4Addr), network: Ipv4Addr) -> bool {
     let shared = u32::from(mask) & 0xffff_ff00;
     u32::from(mask) != 0 && u32::from(to) & shared == u32::from(network) & shared
 }
 
-/// Whether the line is a default route. Columns: destination, its prefix length, source, its prefix
-/// length, gateway, metric, references, uses, flags, interface. Loopback's default route means
-/// "unreachable".
+/// Returns whether the line is a default route. Columns: destination, its prefix length, source,
+/// its prefix length, gateway, metric, references, uses, flags, interface. A default route of the
+/// loopback interface means "unreachable", and does not count.
 fn is_default_v6(line: &str) -> bool {
     let columns: Vec<_> = line.split_ascii_whitespace().collect();
     let column = |i: usize| columns.get(i).copied().unwrap_or_default();

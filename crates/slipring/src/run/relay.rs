@@ -16,7 +16,7 @@ use std::time::Duration;
 const DNS_PORT: u16 = 53;
 /// Maximum time for an answer of the name server.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum queries in flight.
+/// Maximum number of queries that wait for their answers.
 const MAX_QUESTIONS: usize = 64;
 /// Longest datagram, in bytes.
 const MAX_DATAGRAM_BYTES: usize = 65_535;
@@ -25,7 +25,7 @@ const MAX_DATAGRAM_BYTES: usize = 65_535;
 /// answers of name server `server`. The threads end with the process.
 ///
 /// # Errors
-/// `AddrInUse` if a name server listens on all addresses and therefore answers here, too.
+/// `AddrInUse` if a name server listens on all addresses, and so already answers at this one.
 pub(super) fn start(gateway: IpAddr, server: IpAddr) -> io::Result<()> {
     let datagrams = UdpSocket::bind((gateway, DNS_PORT))?;
     let streams = TcpListener::bind((gateway, DNS_PORT))?;
@@ -39,8 +39,8 @@ fn answer_datagrams(socket: Arc<UdpSocket>, server: SocketAddr) {
     let under_way = Arc::new(());
     let mut bytes = vec![0; MAX_DATAGRAM_BYTES];
     loop {
-        // If a client has ended, the answer that was sent to it comes back as an ICMP error. The
-        // error does not concern the other queries, so it is ignored.
+        // If a client has ended, the answer that was sent to it causes an ICMP error, which the
+        // next call returns. The error does not concern other queries, so it is ignored.
         let Ok((len, from)) = socket.recv_from(&mut bytes) else { continue };
         if Arc::strong_count(&under_way) > MAX_QUESTIONS {
             continue;
@@ -76,7 +76,7 @@ fn answer_streams(listener: &TcpListener, server: SocketAddr) {
         }
         let counted = under_way.clone();
         thread::spawn(move || {
-            // The client or the server may close the connection early, which is not an error.
+            // The client or the server may close the connection early; that is not an error.
             let _ = relay_stream(&asking, server);
             drop(counted);
         });

@@ -28,7 +28,8 @@ pub(super) const MTU: u32 = 1500;
 const INNER_IFNAME: &str = "eth0";
 /// Interface index of loopback, the same in every namespace.
 const LOOPBACK_IFINDEX: u32 = 1;
-/// Slots per ring: a quarter of a second at 100 Mbit/s, in case the emulator is not scheduled.
+/// Slots per ring. They hold the frames of a quarter of a second at 100 Mbit/s, in case the
+/// emulator is not scheduled for that long.
 const SLOTS_PER_RING: u32 = 2048;
 
 /// The requested address translation.
@@ -59,7 +60,7 @@ pub(super) struct RunSandbox {
     /// relay.
     pub(super) name_server: Option<IpAddr>,
     pub(super) translator: RunTranslator,
-    /// A warning to print for the user, if there is one.
+    /// A warning to print for the user; `None` if there is nothing to warn of.
     pub(super) warning: Option<String>,
 }
 
@@ -115,7 +116,8 @@ impl RunSandbox {
         let mut next = Some(0);
         while let Some(subnet) = next.and_then(|first| outer.free_subnet(first)) {
             match by_kernel(outer, subnet) {
-                // Another run has taken the subnet since it was found free.
+                // `Lacking` may also mean that another run has taken the subnet since it was found
+                // free.
                 Err(KernelNatError::Lacking(error))
                     if error.kind() == io::ErrorKind::AlreadyExists =>
                 {
@@ -158,8 +160,8 @@ impl RunSandbox {
 const CONFIGURE_TASK: &str = "give the command its end of the link";
 const TRANSLATE_TASK: &str = "translate addresses in the kernel";
 
-/// How long to retry entering a user namespace: a joined thread may count as a thread of this
-/// process for a moment longer.
+/// How long to try to enter a user namespace. A thread that was joined may count as a thread of
+/// this process for a moment longer.
 const THREAD_EXIT_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Moves this process into a new user namespace. The kernel refuses this to a process with several

@@ -84,7 +84,7 @@ fn programs_of_a_killed_daemon_are_told() {
         client.wait_for_text("told");
         client.finish().well();
     }
-    // A busy machine may be slow: the time is only printed.
+    // The time is only printed, because a busy machine may be slow.
     println!("all were told {:?} after the daemon was killed", killed.elapsed());
 }
 
@@ -126,8 +126,8 @@ fn a_run_directory_that_others_may_write_to_is_neither_served_nor_asked() {
     assert!(asked.stderr.contains(why), "{asked:?}");
 }
 
-/// Starts a process that holds a copy of all mounts in its own namespace; `propagation` determines
-/// whether the copy receives later mounts and unmounts.
+/// Starts a process that has a copy of all mounts in its own namespace. `propagation` determines
+/// whether later mounts and unmounts are made in the copy too.
 fn copy_mounts(site: &Sandbox, propagation: &str) -> Child {
     let mut copier = Command::new("unshare");
     copier.args(["--mount", "--propagation", propagation, "sh", "-c"]);
@@ -169,7 +169,7 @@ fn hostile_copies_of_its_mount_keep_no_daemon_from_ending() {
 fn a_second_term_ends_a_daemon_that_still_ends() {
     let Some(site) = Sandbox::new(SLIPRING) else { return };
     let daemon = site.daemon("");
-    // The first TERM is pending until CONT; handling it takes longer than sending the second.
+    // The first TERM waits until CONT. Handling it takes longer than sending the second.
     daemon.signal(Signal::STOP);
     daemon.signal(Signal::TERM);
     daemon.signal(Signal::CONT);

@@ -25,7 +25,7 @@ fn the_link_is_made_leads_to_the_device_and_goes_with_the_daemon() {
 #[test]
 fn programs_find_the_device_where_they_always_did() {
     let Some(site) = Sandbox::new(SLIPRING) else { return };
-    // A private /dev with the nodes that programs need.
+    // Creates a private /dev with the nodes that programs need.
     fs::create_dir(site.path("dev")).unwrap();
     let dev = site.path("dev").display().to_string();
     site.inside.command("mount", &format!("-t tmpfs none {dev}"));

@@ -50,8 +50,8 @@ fn the_mode_line_is_an_object_where_json_is_asked_for() {
     assert_eq!(site.bind("x{1"), "bound");
 }
 
-/// Returns the kernel's parameter, while no daemon of another test is switching it; `None` if the
-/// kernel does not have it or does not show it.
+/// Returns the kernel's parameter `enable_uring`, while no daemon of another test is changing it.
+/// `None` if the kernel does not have the parameter or does not show it.
 fn uring_parameter() -> Option<String> {
     let held = std::fs::File::options().write(true).open("/sys/bus/platform/uevent");
     let held = held.ok().and_then(|file| {
@@ -103,7 +103,7 @@ fn calls_come_by_io_uring_where_that_is_asked_for() {
 fn what_is_not_there_is_refused_as_the_documentation_says() {
     let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     let _daemon = site.daemon("");
-    // Name, mode, flags.
+    // Words for the bind: name, mode, flags.
     for (words, answer) in [
         ("nosuch0", "ENXIO"),
         ("vale0:x", "bound"),

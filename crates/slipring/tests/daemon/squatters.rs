@@ -83,7 +83,7 @@ fn squat_lock(site: &Sandbox, path: &Path) -> Child {
     site.inside.spawn(flock)
 }
 
-/// Whether the process holds the lock.
+/// Returns whether the process holds the lock.
 fn has_lock(child: &mut Child) -> bool {
     let mut output = [0; 4];
     child.stdout.as_mut().unwrap().read_exact(&mut output).is_ok()

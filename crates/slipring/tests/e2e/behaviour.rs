@@ -188,8 +188,8 @@ fn a_capture_on_a_full_disk_is_counted_and_the_bridge_goes_on() {
         let count = &report.0["ports"][port]["settings"]["uncaptured"];
         count.as_str().unwrap_or("0").parse().unwrap()
     };
-    // A frame missing in the capture counts at the port that received it and at the port that sent
-    // it. Frames that are still in the buffer at the end do not count.
+    // A frame that is missing in the capture counts twice: at the port that received it, and at the
+    // port that sent it. Frames that are still in the buffer at the end do not count.
     assert!(lost(0) + lost(1) > 2000, "{report:?}");
 }
 
@@ -356,7 +356,7 @@ fn it_waits_for_links_as_long_as_it_is_told() {
     assert!(ended.status.code().is_some(), "{ended:?}");
 }
 
-/// Whether a process has a handler for INT: bit 1 of its caught signals.
+/// Returns whether a process has a handler for INT: bit 1 of the mask of signals that it catches.
 fn handles_int(pid: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();

@@ -143,8 +143,9 @@ fn what_a_killed_bridge_that_may_make_no_namespace_leaves_the_next_start_removes
     assert_clean(&lab, "a bridge without CAP_SYS_ADMIN");
 }
 
-/// The other program has its own PID namespace but the same network namespace, as in a container
-/// with the host's network. It cannot see the process that owns the pair.
+/// A hidden pair is the veth pair behind a program's host rings. Here a second program has its own
+/// PID namespace but the same network namespace, as in a container with the host's network. So it
+/// cannot see the process that owns the pair.
 #[test]
 fn a_hidden_pair_is_left_alone_by_programs_that_do_not_see_the_process() {
     let Some(lab) = lab_with_a_host(LabPort::Best) else { return };

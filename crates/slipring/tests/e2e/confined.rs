@@ -29,7 +29,7 @@ impl Status {
         CapabilitySet::from_bits_retain(u64::from_str_radix(&self.0[set], 16).unwrap())
     }
 
-    /// Whether the thread has no other capabilities in any set.
+    /// Returns whether no capability set of the thread has any capability besides `kept`.
     fn is_confined_to(&self, kept: CapabilitySet) -> bool {
         let sets = ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"];
         let nothing_more = |set: &&str| kept.contains(self.capabilities(set));
@@ -48,7 +48,7 @@ fn priorities() -> CapabilitySet {
 /// Returns the status of each thread of a program.
 fn statuses(program: &Program) -> Vec<Status> {
     let tasks = fs::read_dir(format!("/proc/{}/task", program.pid())).into_iter().flatten();
-    // A thread may end in the meantime.
+    // A thread may end between the listing and this read.
     let texts = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("status")).ok());
     texts.map(|text| Status::parse(&text)).collect()
 }
@@ -138,8 +138,9 @@ fn left_on(lab: &Lab) -> Option<&'static str> {
     ["xdp", "PROMISC", ": sr", "promiscuity 1"].into_iter().find(|trace| links.contains(trace))
 }
 
-/// Without CAP_SYS_ADMIN, the hidden veth pair of host rings is not in a namespace of its own. So
-/// the kernel does not remove the pair when the program ends; the program itself must.
+/// Without CAP_SYS_ADMIN, a program cannot put the veth pair of its host rings into a separate
+/// namespace. So the kernel does not remove the pair when the program ends; the program itself
+/// must.
 #[test]
 fn a_program_without_capabilities_restores_its_interfaces_when_it_ends() {
     let Some(lab) = Lab::quiet(LabPort::Best) else { return };

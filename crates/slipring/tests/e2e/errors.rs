@@ -19,7 +19,7 @@ use crate::support::{SLIPRING, build_bench_program, copy_to};
 struct Transcript {
     name: &'static str,
     text: String,
-    /// Texts that change from run to run, with their replacements.
+    /// Texts that differ from run to run, each with the text that replaces it.
     volatile: Vec<(String, &'static str)>,
 }
 
@@ -54,7 +54,7 @@ impl Transcript {
     }
 }
 
-/// Whether the line is a message of the bridge and not an error.
+/// Returns whether the line is a message of the bridge and not an error.
 fn is_talk(line: &str) -> bool {
     let notice = line.contains(" takes the interface from its host ");
     line.starts_with("zerocopy ") || line == "Ready to go" || notice
@@ -236,8 +236,8 @@ fn what_cannot_be_done_here_says_what_to_do_and_mostly_exits_3() {
     transcript.check();
 }
 
-/// This guards against tests that use the machine's daemon: the test of transcripts above once
-/// opened pipes of that daemon instead of its own.
+/// The tests must not use the daemon of the machine: the test of transcripts above once opened
+/// pipes of that daemon instead of its own.
 #[test]
 fn tests_pass_beside_a_daemon_in_the_machines_run_directory() {
     let Some(namespace) = Namespace::new() else { return };

@@ -15,7 +15,7 @@ use crate::support::{SLIPRING, build_bench_program, copy_to};
 /// Sends pings of these sizes, unfragmented; all must be answered.
 fn ping(lab: &Lab, to: &str, sizes: &[u32]) {
     for size in sizes.iter().flat_map(|size| [size; 3]) {
-        // One ping at a time: with several, ping waits for the last answer only as long as the
+        // One ping at a time. With several, ping waits for the last answer only as long as the
         // other answers took.
         let words = format!("-n -M do -c 1 -W 60 -s {size} {to}");
         let output = lab.left.command("ping", &words);
@@ -97,8 +97,8 @@ fn ping_iperf3_and_tcpdump_work_through_the_best_ports() {
     programs_work(LabPort::Best);
 }
 
-/// Tests VLAN links, which carry tags out of band until a frame reaches a wire. Returns false if
-/// skipped.
+/// Tests VLAN links. Their frames carry the tag beside them, and not in their bytes, until they
+/// reach a wire. Returns false if the test was skipped.
 fn tagged_links_work(port: LabPort, tags: &[(&str, u16)]) -> bool {
     let Some(lab) = Lab::new(port) else { return false };
     if !(installed("ping") && installed("iperf3")) {

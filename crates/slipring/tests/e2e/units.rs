@@ -10,9 +10,9 @@ use slipring_test_support::{Lab, LabPort, Program, installed, skip};
 
 use crate::support::SLIPRING;
 
-/// systemd's rating 4.0, the maximum for every service except the daemon.
+/// The limit for every service except the daemon: 4.0 in systemd's rating.
 const MOST: &str = "--threshold=40";
-/// Maximum for the daemon, which mounts: 5.5.
+/// The limit for the daemon, which mounts file systems: 5.5.
 const MOST_OF_DAEMON: &str = "--threshold=55";
 
 /// Returns the services by their file names.
@@ -118,7 +118,8 @@ fn services_start_with_the_capabilities_of_their_units() {
     fs::write(dir.path().join("emulate/edge.toml"), links).unwrap();
     for unit in services() {
         if unit.ends_with("slipringd.service") {
-            // Other tests start the daemon. Its unit leaves it all the privileges that it needs.
+            // The daemon is started by other tests. Its unit leaves it all the privileges that it
+            // needs.
             continue;
         }
         let Some(lab) = Lab::quiet(LabPort::Best) else { return };

@@ -85,7 +85,8 @@ fn a_doctored_capture_is_seen_through() {
     let (path, bad) = (file(&dir, "x.pcap"), file(&dir, "bad.pcap"));
     slipring(&format!("gen -i pcap:{path} -f tx -n 100 --stream 5")).ended(0);
     let mut frames = packets(&path);
-    // 3 lost in the middle, 2 duplicated, one reordered, one corrupted, one foreign.
+    // The changes: 3 frames lost in the middle, 2 duplicated, one reordered, one corrupted, one
+    // foreign.
     frames[90][50] ^= 1;
     frames.drain(40..43);
     frames.insert(20, frames[10].clone());

@@ -15,8 +15,8 @@ fn links() -> Option<Namespace> {
     Some(namespace)
 }
 
-/// The number of slots for all frames of a test, so that no frame is lost even if this machine
-/// stalls the receiver.
+/// A number of slots that is enough for all frames of a test, so that no frame is lost even if this
+/// machine stalls the receiver.
 const ALL: u32 = 4096;
 
 pub(super) fn start(namespace: &Namespace, words: &str) -> Program {

@@ -42,7 +42,7 @@ fn a_download_is_whole_and_never_faster_than_the_rate_nor_sooner_than_the_delay(
     // rate allows.
     let second = figure(down, &["peak_rate_1s_bps"]);
     assert!((1e5..25e6).contains(&second), "{down}");
-    // Both directions together are the round trip.
+    // The least delays of both directions together are the least round trip.
     let round_trip = figure(up, &["delay_ns", "min"]) + figure(down, &["delay_ns", "min"]);
     assert!((30e6..60e6).contains(&round_trip), "{report:?}");
     let queued = figure(down, &["queue_delay_ns", "max"]);
@@ -55,8 +55,8 @@ fn a_download_over_a_lossy_link_is_whole_and_the_losses_are_the_share_that_was_a
     let down = &report.0["links"][1];
     let (input, lost) =
         (figure(down, &["input", "packets"]), figure(down, &["lost", "loss", "packets"]));
-    // Twice 3.3 standard deviations of a binomial distribution. A single 3.3 is exceeded about once
-    // in a thousand runs.
+    // The limit is twice 3.3 standard deviations of a binomial distribution. A limit of 3.3 would
+    // be exceeded about once in a thousand runs.
     let most = 6.6 * (0.02 * 0.98 * input).sqrt();
     assert!(input > FILE as f64 / 1500.0, "{down}");
     assert!((lost - 0.02 * input).abs() < most, "{lost} of {input}, asked 2 %");

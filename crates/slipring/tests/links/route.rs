@@ -37,7 +37,7 @@ fn hosts_of_two_subnets_reach_each_other_with_the_delay_and_from_the_first_packe
             ping::shortest(&lab.left, to, 4);
         }
         for to in ["10.2.0.9", "fd02::9"] {
-            // The first packet waits for its next hop at both ends, and is not lost.
+            // The first packet waits until both ends have found its next hop; it is not lost.
             let least = ping::shortest(&lab.left, to, 4);
             assert!(least >= 30.0, "{port:?} {to}: {least} ms");
         }

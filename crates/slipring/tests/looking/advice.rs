@@ -1,6 +1,6 @@
-//! Runs every command that messages advise: in the situation that prints the advice, the command is
-//! run, and then the failed action is repeated. The commands are found in the sources, so that a
-//! new command fails here until `advice/table.txt` says how to test it.
+//! Tests every command that a message advises. In the situation in which the message appears, the
+//! command is run, and then the failed action is repeated. The commands are found in the sources.
+//! So a new command makes this test fail until `advice/table.txt` says how to test it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -106,7 +106,7 @@ fn top_serves_the_figures_of_the_program_that_it_watches() {
     let Some(namespace) = with_links() else { return };
     let dir = tempfile::tempdir().unwrap();
     let emulator = start(&namespace, dir.path(), "emulate -i packet:here -i null: --name lab");
-    // Wait for the first report; the run's name is taken before the ports are opened.
+    // Waits for the first report: the run has its name before its ports are open.
     emulator.wait_for_text("pps");
     let words = "top lab --json=lines -T 100ms";
     let Some((top, answer)) = metrics_of(&namespace, dir.path(), words) else {

@@ -11,7 +11,7 @@ use crate::support::SLIPRING;
 use crate::users::{OrdinaryUser, as_ordinary_user};
 use crate::world;
 
-/// Answers every query in `world` with 192.0.2.7.
+/// Starts a name server in `world` that answers every query with 192.0.2.7.
 fn resolver(world: &Namespace, address: &'static str) {
     let socket = world.run(move || UdpSocket::bind((address, 53)).unwrap());
     std::thread::spawn(move || {

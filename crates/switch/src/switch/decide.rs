@@ -1,4 +1,4 @@
-//! Selects the destinations of each frame in a batch: the part that runs once per frame.
+//! Selects the destinations of each frame in a batch. This code runs once per frame.
 
 use alloc::vec::Vec;
 
@@ -12,16 +12,16 @@ use crate::switch::Switch;
 use crate::table::{LearnOutcome, MacKey, key_of, tick_of};
 use crate::vlan::{FrameTag, VlanEgress};
 
-/// Bytes of both addresses and the type.
+/// Length of an Ethernet header in bytes: two addresses and the type.
 const HEADER_LEN: usize = 14;
-/// The EtherType of a customer tag.
+/// The EtherType of a customer VLAN tag.
 const TAG_TYPE: u64 = 0x8100;
-/// The group bit of an address read as a number.
+/// The bit that marks a group address, in an address that was read as a number.
 const GROUP_BIT: u64 = 1 << 40;
 const BROADCAST: u64 = (1 << 48) - 1;
 
-/// State of a batch: values that do not change during the batch, and results that consecutive
-/// similar frames reuse.
+/// What is needed to decide about the frames of one batch: values that do not change during the
+/// batch, and results that consecutive similar frames reuse.
 pub(super) struct BatchForwarder {
     now_ns: u64,
     tick: u32,
@@ -31,7 +31,8 @@ pub(super) struct BatchForwarder {
     learns: bool,
     is_isolated: bool,
     floods_unknown: bool,
-    /// The source that was learned last: consecutive frames from one station are learned once.
+    /// The source address that was learned last. Consecutive frames from the same station are
+    /// learned only once.
     last_source: u64,
     rx: SwitchTraffic,
     flooded: u64,
@@ -143,7 +144,8 @@ impl BatchForwarder {
             return Err(SwitchDropReason::Runt);
         }
         let word = |at| head[at..].first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-        // The first eight bytes contain the destination, the last eight contain source and type.
+        // The first eight bytes contain the destination. The last eight contain the source and the
+        // type.
         let (first, last) = (word(0), word(HEADER_LEN - 8));
         let (vlan, tagged) = if self.is_vlan_aware {
             self.vlan_of(switch, packet, last)?
@@ -173,7 +175,7 @@ impl BatchForwarder {
         if from.key == self.last_source || !self.learns || packet.marks.no_learn {
             return;
         }
-        // A group address or zero is not a station.
+        // A group address or zero cannot be the address of a station.
         if from.key & GROUP_BIT != 0 || from.key & BROADCAST == 0 {
             return;
         }
@@ -215,7 +217,7 @@ impl BatchForwarder {
         if self.is_isolated && facts.is_isolated {
             return Err(SwitchDropReason::Isolated);
         }
-        // A division is slow, and usually not needed.
+        // A division is slow, and rarely needed.
         let ring = if ring < facts.rings { ring } else { ring % facts.rings };
         let queue = facts.first_queue + ring;
         if self.is_vlan_aware || !batch.is_open(queue) {
@@ -230,8 +232,8 @@ impl BatchForwarder {
         Ok(())
     }
 
-    /// Makes a ring a destination of the batch. Fails if its port does not exist or is not in the
-    /// frame's VLAN.
+    /// Makes a ring a destination of the batch. Returns an error if its port does not exist or is
+    /// not in the frame's VLAN.
     #[inline(never)]
     fn open_one(
         &self,
@@ -249,7 +251,7 @@ impl BatchForwarder {
         Ok(())
     }
 
-    /// Sends a frame to ring 0 of all ports that take such frames.
+    /// Sends a frame to ring 0 of every port that receives flooded frames of this class and VLAN.
     #[inline(never)]
     fn flood(
         &mut self,
@@ -290,7 +292,8 @@ impl BatchForwarder {
         batch.sets.get_mut(set).ports
     }
 
-    /// Floods a frame in a batch that has too many flood sets: adds one entry per port.
+    /// Floods a frame when the batch has no space for another flood set: adds one entry per port
+    /// instead.
     fn flood_one_by_one(
         &self,
         switch: &mut Switch,
@@ -345,7 +348,7 @@ fn open(batch: &mut SwitchBatch, target: DeliveryTarget) {
     }
 }
 
-/// The tag after the addresses of a frame whose type says that it has one.
+/// Returns the VLAN tag that follows the addresses, if the frame's type says that there is one.
 fn tag_of(packet: &SwitchPacket<'_>) -> Result<FrameTag, SwitchDropReason> {
     match packet.header.get(HEADER_LEN..HEADER_LEN + 2) {
         Some(&[high, low]) if packet.len >= 18 => {

@@ -13,7 +13,8 @@ mod model;
 const ALL: u64 = (1 << 48) - 1;
 const SECOND: u64 = 1_000_000_000;
 
-/// Returns a frame with these addresses, with a VLAN tag if `vlan` is given.
+/// Returns a frame with these destination and source addresses, and with a VLAN tag if `vlan` is
+/// given.
 pub(super) fn frame(to: u64, from: u64, vlan: Option<u16>) -> Vec<u8> {
     let mut frame = Vec::from(&to.to_be_bytes()[2..]);
     frame.extend_from_slice(&from.to_be_bytes()[2..]);
@@ -36,7 +37,7 @@ pub(super) fn packet(frame: &[u8], first: u32) -> SwitchPacket<'_> {
     }
 }
 
-/// A switch, its batch, and the time.
+/// A switch, a batch that all its frames share, and the current time.
 struct Fixture {
     switch: Switch,
     batch: SwitchBatch,
@@ -355,7 +356,7 @@ fn vlans_keep_stations_apart_and_tags_are_made_to_fit() {
     assert_eq!(tags(2, Some(99)), []);
     assert_eq!(fixture.dropped(0, SwitchDropReason::VlanIngress), 1);
     assert_eq!(fixture.dropped(2, SwitchDropReason::VlanIngress), 1);
-    // The same address in another VLAN is another station.
+    // An address in another VLAN is another station.
     assert_eq!(fixture.send(3, &frame(0x11, 0x44, None)), [2]);
     let find = |vlan| fixture.switch.find(0, MacAddr::from_u64(0x11), vlan);
     assert_eq!(

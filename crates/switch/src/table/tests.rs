@@ -94,8 +94,8 @@ fn an_older_clock_takes_nothing_away() {
 #[test]
 fn a_sweep_frees_old_addresses_that_move_to_the_bucket_which_it_sweeps() {
     let mut table = table(100);
-    // One address more than a bucket holds: the last one is in the next bucket until this one has
-    // space.
+    // This is one address more than a bucket holds. The last one is in the next bucket until its
+    // own bucket has space.
     for mac in neighbours(&table, SLOTS_PER_BUCKET + 1) {
         learn(&mut table, mac, 1, 0);
     }
@@ -210,7 +210,7 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    // Addresses that share buckets: 4000 of them in initially 256 buckets.
+    // 4000 addresses that share buckets, because the table starts with 256.
     prop_oneof![
         20 => (0u64..4000, 0u32..5).prop_map(|(mac, port)| Step::Learn(mac, port)),
         3 => (0u64..4000).prop_map(Step::Remove),

@@ -76,7 +76,7 @@ impl Ring {
     }
 }
 
-/// State bit: the bell has rung, and the sleeper has not cleared it yet.
+/// State bit: the bell was rung, and its owner has not cleared it yet.
 const RINGS: u32 = 1;
 /// State bit: the bell's thread sleeps.
 const SLEEPS: u32 = 2;

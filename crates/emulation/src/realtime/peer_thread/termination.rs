@@ -1,10 +1,9 @@
 //! Determines when both threads have finished. A single thread cannot determine this, because the
 //! other thread may still send it frames.
 //!
-//! A thread is *idle* when it has no frames to handle and none on their way to the other thread.
-//! Once either port has brought its last frame and both threads have been idle, the emulation is
-//! over: each thread ends when it is empty. Frames that a port brings after that moment are not
-//! taken.
+//! A thread is *idle* when it has no frames to handle, and none on their way to the other thread.
+//! The emulation is over once a port has brought its last frame and both threads are idle. Then
+//! each thread ends when it is empty. Frames that a port brings after that moment are not taken.
 
 use std::sync::atomic::AtomicBool;
 
@@ -32,7 +31,7 @@ pub(super) struct TerminationState {
 }
 
 impl<F: SharedFlag> Termination<F> {
-    /// Reports for thread `me`, which handled no frames in this turn, whether its port has `ended`
+    /// Reports for thread `me`, which handled no frames in this turn: whether its port has `ended`,
     /// and whether the thread is idle (`calm`). If both threads report a change at the same time,
     /// at least one of the two calls sees both changes.
     pub(super) fn report_idle(&self, me: usize, ended: bool, calm: bool) -> TerminationState {
@@ -57,8 +56,8 @@ impl<F: SharedFlag> Termination<F> {
         let ended = self.ended.load_acquire();
         let is_over = ended && self.idle.iter().all(SharedFlag::load_acquire);
         if is_over {
-            // Relaxed: the flag protects no data, and the fence of the wake flag that
-            // follows orders it.
+            // Relaxed: the flag protects no data. The fence of the wake flag, which follows, orders
+            // it.
             self.over.store_relaxed(true);
         }
         TerminationState { is_over, must_wake_peer: ended }
@@ -68,8 +67,9 @@ impl<F: SharedFlag> Termination<F> {
     #[inline]
     pub(super) fn report_busy(&self, me: usize) {
         if self.idle[me].load_relaxed() {
-            // Relaxed: a thread that reads `false` merely keeps running. A thread that must not
-            // miss this `false` first reads `ended`, which is stored later, with Release.
+            // Relaxed: a thread that reads the old value `false` merely keeps running. A thread
+            // that must not miss this `false` first reads `ended`, which is stored later, with
+            // Release.
             self.idle[me].store_relaxed(false);
         }
     }

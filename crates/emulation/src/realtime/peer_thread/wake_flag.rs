@@ -1,9 +1,9 @@
 //! Records whether a thread sleeps, and for which events the other thread has to wake it.
 //!
 //! # Invariants
-//! 1. A thread announces that it is about to sleep, and then checks once more for frames, chunks or
-//!    the end.
-//! 2. A thread publishes frames, chunks or the end, and then checks whether the other thread
+//! 1. A thread first announces that it is about to sleep, and then checks once more for frames,
+//!    chunks or the end.
+//! 2. A thread first publishes frames, chunks or the end, and then checks whether the other thread
 //!    sleeps.
 
 use std::sync::atomic::AtomicBool;
@@ -29,13 +29,13 @@ pub(super) enum WakeReason {
 }
 
 impl<F: SharedFlag> WakeFlag<F> {
-    /// Announces that the thread is about to sleep. Returns false, and revokes the announcement, if
-    /// `news` returns true: the thread must not sleep.
+    /// Announces that the thread is about to sleep. If `news` then returns true, revokes the
+    /// announcement and returns false: the thread must not sleep.
     pub(super) fn may_sleep(&self, starved: bool, news: impl FnOnce() -> bool) -> bool {
         self.wants_frames.store_relaxed(true);
         self.wants_chunks.store_relaxed(starved);
         // Pairs with the fence in `take_wake`: either the waker sees the announcement, or the
-        // sleeper sees the news. The flags protect no data and need no other ordering.
+        // sleeper sees what was published. The flags protect no data and need no other ordering.
         F::fence();
         let may = !news();
         if !may {
@@ -46,15 +46,16 @@ impl<F: SharedFlag> WakeFlag<F> {
 
     /// Revokes the announcement: the thread is awake.
     ///
-    /// Relaxed and unpaired: a waker that reads the old value only rings once too often. The next
-    /// announcement comes from the same thread, so no thread sees the two out of order.
+    /// Relaxed, and without a counterpart: a waker that reads the old value only rings once too
+    /// often. The next announcement comes from the same thread, so no thread sees the two out of
+    /// order.
     pub(super) fn revoke(&self) {
         self.wants_frames.store_relaxed(false);
         self.wants_chunks.store_relaxed(false);
     }
 
-    /// Returns whether the thread must be woken for `news`, which the caller has already published;
-    /// true at most once per sleep.
+    /// Returns whether the thread must be woken for `news`, which the caller has already published.
+    /// Returns true at most once per sleep.
     #[inline]
     pub(super) fn take_wake(&self, news: WakeReason) -> bool {
         // Pairs with the fence in `may_sleep`.

@@ -91,7 +91,7 @@ fn frame(number: u32, len: usize) -> Vec<u8> {
     frame
 }
 
-/// Emulators that the test advances turn by turn.
+/// Two emulators, the halves of a pipeline, which the test advances turn by turn.
 struct Halves {
     hosts: [Port; 2],
     emulators: [Emulator<()>; 2],
@@ -145,7 +145,7 @@ fn what_the_other_thread_does_not_take_stays_at_the_port_and_is_not_lost() {
         }
         halves.turn(0, START);
     }
-    // The pipe returns slots gradually.
+    // The pipe returns its slots gradually, so several turns are needed.
     for _ in 0..3 {
         halves.turn(0, START);
         halves.hosts[0].queues[0].tx_sync().unwrap();
@@ -193,7 +193,8 @@ fn links_without_room_leave_frames_at_the_port() {
     assert_eq!(account.lost().packets, 0);
 }
 
-/// A list of pauses in ns, each with the number and the length of the frames that follow it.
+/// What to send: a list of pauses in ns, each with the number and the length of the frames that
+/// follow it.
 type Script = Vec<(Nanos, u32, u16)>;
 
 fn script() -> impl Strategy<Value = Script> {
@@ -242,7 +243,8 @@ proptest! {
         prop_assert!(account.is_balanced(), "{:?}", account);
     }
 
-    /// The output stage reads the clock before it receives the last frames.
+    /// The output stage reads the clock before it receives the last frames. So their times are
+    /// later than that clock.
     #[test]
     fn frames_that_come_over_late_are_all_accounted_for(script in script(), seed: u64, kind in 0..KINDS) {
         let plan = NetworkSpec::between("l", "r", odd(kind, "up"), odd(kind, "down"));

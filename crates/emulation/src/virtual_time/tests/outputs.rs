@@ -298,8 +298,8 @@ fn every_link_of_a_path_is_charged_with_its_own_delay_only() {
 
 #[test]
 fn reports_match_the_schema() {
-    // A run gives up the right to execute programs, such as the validator. So it gets its own
-    // thread.
+    // A run gives up the right to execute programs, and the test has to execute the validator. So
+    // the run is in a separate thread.
     let reports = std::thread::spawn(|| {
         let links = [
             "-B 1m -Q 5000 -D pareto,1ms,1.5",

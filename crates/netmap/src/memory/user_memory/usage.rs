@@ -6,7 +6,7 @@ use crate::types::lock::lock;
 /// Memory usage of one user, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryUse {
-    /// The upper limit: the size of the file.
+    /// The upper limit in bytes: the size of the user's file.
     pub limit: u64,
     /// Bytes allocated in the file for memories, whether or not programs have touched them.
     pub placed: u64,
@@ -18,7 +18,7 @@ impl UserMemory {
     /// Returns the current usage.
     #[must_use]
     pub fn memory_use(&self) -> MemoryUse {
-        /// Bytes of a block in `st_blocks`, independent of the file system's block size.
+        /// Bytes per unit of `st_blocks`, which is the same on all file systems.
         const BLOCK_BYTES: u64 = 512;
         // A file whose status cannot be read counts as 0.
         let blocks = rustix::fs::fstat(&self.file).map_or(0, |stat| stat.st_blocks as u64);

@@ -56,18 +56,18 @@ impl<const KIND: u8> CsbStorage for LoopBlocks<'_, KIND> {
 }
 
 impl ModelBlocks {
-    /// `nm_sync_kloop_appl_write`.
+    /// Writes the program's indices, as `nm_sync_kloop_appl_write` does: `cur` first, then `head`.
     fn app_write(&self, cur: u32, head: u32) {
         self.atok[ATOK_CUR_OFFSET / 4].store(cur, Release);
         self.atok[ATOK_HEAD_OFFSET / 4].store(head, Release);
     }
 
-    /// `nm_sync_kloop_appl_read`: hwtail and hwcur.
+    /// Reads the loop's indices, as `nm_sync_kloop_appl_read` does: `hwtail` first, then `hwcur`.
     fn app_read(&self) -> [u32; 2] {
         [KTOA_HWTAIL_OFFSET, KTOA_HWCUR_OFFSET].map(|at| self.ktoa[at / 4].load(Acquire))
     }
 
-    /// Whether the program signals the loop about what it has written.
+    /// Returns whether the program has to signal the loop that it has written new indices.
     fn app_kicks(&self) -> bool {
         fence(SeqCst);
         self.ktoa[KTOA_KERN_NEED_KICK_OFFSET / 4].load(Acquire) != 0

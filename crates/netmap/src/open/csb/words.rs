@@ -27,16 +27,17 @@ pub(super) const KTOA_KERN_NEED_KICK_OFFSET: usize = 8;
 
 /// The two blocks of one ring.
 pub(super) trait CsbStorage {
-    /// Reads a word of the program's block. Acquire: what the program wrote before is visible.
+    /// Reads a word of the program's block, with acquire ordering: what the program wrote before
+    /// this word is visible afterwards.
     fn read_atok(&mut self, offset: usize) -> Result<u32, Errno>;
-    /// Writes a word of the loop's block. Release: a reader of the word also sees what was done
-    /// before.
+    /// Writes a word of the loop's block, with release ordering: a reader of this word also sees
+    /// what was written before it.
     fn write_ktoa(&mut self, offset: usize, value: u32) -> Result<(), Errno>;
     /// Full fence: orders all earlier accesses before all later ones, in every thread's view.
     fn full_fence();
 }
 
-/// The program's state of a ring.
+/// What the program has written for one ring: its indices, and whether it sleeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CsbAppState {
     pub(crate) head: u32,

@@ -45,7 +45,7 @@ enum NicWorkers {
     /// Workers that poll the rings of the NIC without sleeping, and a worker that sleeps until
     /// frames arrive on the rings of the host.
     Polling { _nic: Vec<NicWorker>, _host: Option<NicWorker>, plan: PollingPlan },
-    /// No workers, while they are being replaced.
+    /// No workers; only while they are being replaced.
     None,
 }
 
@@ -60,17 +60,17 @@ struct AttachedNic {
     owner: AttachmentOwner,
 }
 
-/// Identifies an attachment and handles the end of its interface.
+/// Identifies an attachment, and is told when its interface vanishes.
 #[derive(Debug)]
 pub(crate) struct AttachmentOwner {
     pub(crate) key: PortKey,
     pub(crate) handler: Arc<dyn NicVanishedHandler>,
 }
 
-/// Handles the end of an attached interface.
+/// Detaches an interface that has vanished.
 pub(crate) trait NicVanishedHandler: Send + Sync + Debug {
     /// Called when the interface attached as `key` has vanished. Drops the attachment with this
-    /// name if `is_current` accepts it, because a later attachment may have the same name.
+    /// name if `is_current` returns true for it; a later attachment may have the same name.
     fn nic_vanished(&self, key: &PortKey, is_current: &dyn Fn(&NicAttachment) -> bool);
 }
 
@@ -96,14 +96,14 @@ impl NicAttachment {
         Self::attach(owner, &nic, binding, ticker, |name, member| hub.attach(name, member))
     }
 
-    /// Returns a waker for the binding that is never armed, because the workers register wakers of
+    /// Returns a waker for the binding. It is never armed, because the workers register wakers of
     /// their own.
     fn idle_waker(ticker: &Arc<Ticker>) -> Arc<Waker> {
         Waker::new(Arc::new(WorkerBell::default()), ticker.clone())
     }
 
-    /// Attaches a bound interface; `join` is called with the name of the NIC port, then of the host
-    /// port.
+    /// Attaches a bound interface. `join` is called with the name of the NIC's port, and then with
+    /// the name of the host's port if the host is included.
     fn attach(
         owner: AttachmentOwner,
         nic: &Arc<dyn Adapter>,
@@ -226,7 +226,8 @@ impl Notify for WorkerBell {
 }
 
 impl NicWorker {
-    /// Starts a worker for the rx rings `rings`; with a processor, it runs there and never sleeps.
+    /// Starts a worker for the rx rings `rings`. If a processor is given, the worker runs on that
+    /// processor and never sleeps.
     fn start(
         plugged: Arc<AttachedNic>,
         rings: Range<usize>,
@@ -249,7 +250,7 @@ impl NicWorker {
             None => work.serve(&stop, &woken),
         };
         let thread = thread::Builder::new().name("vale".to_owned()).spawn(body);
-        // Created before the listeners are added: dropping it removes them again.
+        // Created before the listeners are added, because dropping the worker removes them again.
         let mut worker = Self { bell, waker, attached: plugged, rings, thread: None };
         worker.thread = Some(thread.map_err(|_| Errno::NOMEM)?);
         Ok(worker)
@@ -261,10 +262,10 @@ impl Drop for NicWorker {
         self.bell.stopped.store(true, Ordering::Release);
         self.bell.notify(0);
         let itself = |thread: &JoinHandle<()>| thread.thread().id() == thread::current().id();
-        // If the worker itself drops this value, because its interface has vanished, it must not
-        // join its own thread.
+        // If the worker itself drops this value, because its interface has vanished, it cannot wait
+        // for its own end.
         if let Some(thread) = self.thread.take().filter(|thread| !itself(thread)) {
-            // A panic has already been reported.
+            // A panic of the worker has already been reported.
             let _ = thread.join();
         }
         for i in self.rings.clone() {
@@ -298,7 +299,8 @@ impl NicWorkerLoop {
                 continue;
             }
             waker.arm(0, false, true, false);
-            // Frames that arrived before the waker was armed cause no wake-up.
+            // Frames that arrived before the waker was armed cause no wake-up, so the rings are
+            // checked once more.
             if self.poll_rings() {
                 continue;
             }
@@ -316,7 +318,7 @@ impl NicWorkerLoop {
     fn poll(&mut self, cpu: usize, bell: &WorkerBell) {
         let mut here = CpuSet::new();
         here.set(cpu);
-        // If pinning fails, the worker polls on any processor.
+        // If the thread cannot be pinned to the processor, it polls on any processor.
         let _ = rustix::thread::sched_setaffinity(None, &here);
         while !bell.stopped.load(Ordering::Acquire) {
             if self.poll_rings() {
@@ -374,7 +376,7 @@ impl AttachedNic {
     }
 }
 
-/// Returns the range of slots that a program could read now; empty if an index is invalid.
+/// Returns the range of slots that hold received frames; empty if an index is invalid.
 fn received_range(view: &RingView) -> (SlotIdx, SlotIdx) {
     let (head, tail, n) = (view.head(), view.tail(), view.num_slots());
     if head < n && tail < n { (head, tail) } else { (0, 0) }

@@ -19,10 +19,11 @@ use crate::port::vale::destination_ring::DestinationRing;
 use crate::port::vale::frames::SyncFrames;
 use crate::types::lock::lock;
 
-/// The maximum number of ports of a switch: four times what slot flags and lists can name.
+/// The maximum number of ports of a switch. It is four times the number of ports that a slot's
+/// flags or a list can name.
 const MAX_PORTS: usize = 1024;
 
-/// A switch.
+/// A switch of the user, netmap's VALE.
 #[derive(Debug)]
 pub(crate) struct Bridge {
     name: String,
@@ -30,11 +31,11 @@ pub(crate) struct Bridge {
     engine: Mutex<Switch>,
     /// The ports, by port number.
     ports: RwLock<Vec<Option<NamedBridgePort>>>,
-    /// The time at which the clock of the forwarding engine is 0.
+    /// The time at which the clock of the forwarding engine started at 0.
     start: Instant,
 }
 
-/// A port with its name in this switch.
+/// A port, with the name that it has in this switch.
 #[derive(Debug, Clone)]
 struct NamedBridgePort {
     /// The name in requests: `vale0:a`.
@@ -42,7 +43,7 @@ struct NamedBridgePort {
     port: Arc<BridgePort>,
 }
 
-/// A port of a switch.
+/// A port of a switch, as senders and the forwarding engine use it.
 #[derive(Debug)]
 pub(crate) struct BridgePort {
     pub(crate) rings: Vec<DestinationRing>,
@@ -142,8 +143,8 @@ impl Bridge {
         if at >= MAX_PORTS {
             return None;
         }
-        // The engine assigns the lowest free number, so all lower free numbers are occupied
-        // temporarily.
+        // The engine assigns the lowest free number. So all lower free numbers are occupied until
+        // the port has its own.
         let mut before = Vec::new();
         let got = loop {
             match engine.attach(config.clone()).ok()? {
@@ -165,11 +166,12 @@ impl Bridge {
         Some(BridgeAttachment { bridge: self.clone(), id })
     }
 
-    /// Detaches a port.
+    /// Removes the port with this number from the switch.
     fn detach(&self, id: SwitchPortId) {
         let mut members = self.ports.write().unwrap_or_else(PoisonError::into_inner);
         lock(&self.engine).detach(id);
-        // Dropped outside the lock: this may be the last reference to an interface.
+        // The port is dropped after the lock is released, because this may be the last reference to
+        // an interface.
         let gone = members.get_mut(id.0 as usize).and_then(Option::take);
         drop(members);
         drop(gone);
@@ -182,7 +184,7 @@ impl Bridge {
         numbered.filter_map(|(id, port)| Some((id, port.as_ref()?.name.clone()))).collect()
     }
 
-    /// Returns the counters of a port's monitors.
+    /// Returns the counters of the monitors of port `id`.
     pub(crate) fn monitors(&self, id: SwitchPortId) -> Vec<MonitorInfo> {
         let members = self.ports.read().unwrap_or_else(PoisonError::into_inner);
         let port = members.get(id.0 as usize).and_then(Option::as_ref);
@@ -191,7 +193,7 @@ impl Bridge {
             .unwrap_or_default()
     }
 
-    /// Returns the number of a port.
+    /// Returns the number of the port with this name.
     pub(crate) fn number_of(&self, name: &str) -> Option<SwitchPortId> {
         self.ports().into_iter().find(|(_, port)| port == name).map(|(id, _)| id)
     }

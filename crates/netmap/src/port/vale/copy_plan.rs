@@ -9,7 +9,7 @@ use crate::port::vale::frame_edit::FrameEdit;
 use crate::port::vale::frames::SyncFrames;
 use crate::port::vale::offload_fixup::apply_offloads;
 
-/// The source of frames.
+/// The ring and the frames from which a sync copies.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FrameSource<'s> {
     pub(crate) ring: &'s RingView,
@@ -21,8 +21,8 @@ pub(crate) struct FrameSource<'s> {
 /// How many slots ahead of the current one buffers are prefetched.
 const PREFETCH_DISTANCE: u32 = 8;
 
-/// Returns the slot [`PREFETCH_DISTANCE`] slots after `at`; in a ring shorter than that distance,
-/// possibly another slot.
+/// Returns the slot that is [`PREFETCH_DISTANCE`] slots after `at`. In a ring with fewer slots, it
+/// may be another slot: a wrong prefetch does no harm.
 #[inline(always)]
 fn prefetch_slot(at: SlotIdx, n: u32) -> SlotIdx {
     // Computed without a division, which would take as long as all other work for a short frame.
@@ -30,7 +30,7 @@ fn prefetch_slot(at: SlotIdx, n: u32) -> SlotIdx {
     if to < n { to } else { (to - n).min(at) }
 }
 
-/// A range of leased slots to fill.
+/// A range of free slots that one sender may fill.
 pub(super) struct LeasedSlots {
     pub(super) start: SlotIdx,
     /// Number of the lease.
@@ -42,8 +42,8 @@ pub(super) struct LeasedSlots {
 #[derive(Clone, Copy)]
 pub(super) struct CopyPlan<'p> {
     pub(super) view: &'p RingView,
-    /// Whether the receiver is a program: then the flags of each slot hold the number of slots of
-    /// the frame.
+    /// Whether the receiver is a program. Then the flags of each slot also hold the frame's number
+    /// of slots.
     pub(super) tells_count: bool,
     pub(super) source: FrameSource<'p>,
     /// Bytes of the virtio-net header that the receiver expects before each frame.
@@ -72,7 +72,7 @@ impl CopyPlan<'_> {
         FrameEdit::new(self.source.ring, slots, copy.tag, (self.source.vnet, self.vnet))
     }
 
-    /// Counts the slots of the frames that fit into `room` slots.
+    /// Counts the slots of those frames, from the first one on, that fit into `room` slots.
     pub(super) fn slots_within(&self, copies: impl Iterator<Item = FrameCopy>, room: u32) -> u32 {
         let mut taken = 0;
         for copy in copies {
@@ -98,8 +98,8 @@ impl CopyPlan<'_> {
             view.prefetch(prefetch_slot(at, n), copy.len);
             let (from, line) = self.source.frames.single(copy.slots);
             let (buf, len) = (view.slot(at).buf, usize::from(from.len));
-            // Copies a whole cache line if the buffer has one, which is cheaper than a copy of
-            // exactly `len` bytes.
+            // Copies a whole cache line if the buffer has space for one; that is cheaper than a
+            // copy of exactly `len` bytes.
             let short = len.min(line.len());
             view.region().copy_in(buf, &line[..short.next_multiple_of(8)]);
             let mut len = short;
@@ -155,7 +155,7 @@ impl CopyPlan<'_> {
             let from = (part.from.buf, usize::from(part.from.offset) + part.from_at);
             view.copy(to, self.source.ring, from, part.len);
         });
-        // A program gets the number of fragments.
+        // The flags of a program's slot hold the number of fragments.
         let shown = if self.tells_count && count > 1 { count << 8 } else { 0 };
         let more = |i: u32| if i + 1 < count { SlotFlags::MOREFRAG.0 } else { 0 };
         edit.each_len(slots, self.buf_size(), |i, len| {
@@ -166,7 +166,7 @@ impl CopyPlan<'_> {
         index(count)
     }
 
-    /// Whether a frame's virtio-net header may request offloads or has to be kept.
+    /// Returns whether a frame's virtio-net header may request offloads, or has to be kept.
     pub(super) fn needs_fixup(&self, copy: FrameCopy) -> bool {
         let mut flags = [0; 2];
         let first = self.source.frames.slots(copy.slots).first();

@@ -23,7 +23,7 @@ use crate::types::lock::lock;
 use crate::types::outcome::SyncStatus;
 use crate::types::shape::TxRx;
 
-/// A destination ring.
+/// A ring that switch senders fill, and its leases.
 #[derive(Debug)]
 pub(crate) struct DestinationRing {
     view: RingView,
@@ -36,10 +36,10 @@ pub(crate) struct DestinationRing {
     pub(crate) listeners: Listeners,
 }
 
-/// Leased and free slots.
+/// The leases of a ring, and where its free slots begin.
 #[derive(Debug)]
 struct RingLeases {
-    /// The driver's half of a program's ring; `None` for an interface's ring, where this process
+    /// The driver's half of a program's ring. `None` for an interface's ring: there this process
     /// has the program's half.
     kern: Option<KernRing>,
     /// The first slot that is not leased.
@@ -64,7 +64,8 @@ impl DestinationRing {
         Self { monitor_taps: Some(taps), ..Self::new(view, Some(kern), next, None) }
     }
 
-    /// Creates the destination for a tx ring of an interface; `None` if there is no such ring.
+    /// Creates the destination for a tx ring of an interface; `None` if the interface has no ring
+    /// `i`.
     pub(crate) fn of_nic(nic: &Arc<dyn Adapter>, i: usize) -> Option<Self> {
         let view = nic.ring(TxRx::Tx, i)?.clone();
         let next = view.head().min(view.num_slots() - 1);
@@ -93,7 +94,7 @@ impl DestinationRing {
 
     /// Takes back the slots that the program has read.
     pub(crate) fn sync(&self) -> SyncStatus {
-        // The wait for the lock is short: a sender that holds it copies nothing except frames for
+        // Waiting for the lock is short: a sender that holds it copies nothing except frames for
         // monitors.
         let mut room = lock(&self.leases);
         let Some(kern) = &mut room.kern else { return SyncStatus::Done };
@@ -107,7 +108,8 @@ impl DestinationRing {
         SyncStatus::Done
     }
 
-    /// Copies as many frames of a destination as there are free slots; returns what was delivered.
+    /// Copies as many frames as there are free slots; returns the numbers of frames and bytes
+    /// delivered.
     pub(crate) fn deliver(
         &self,
         source: FrameSource<'_>,
@@ -137,7 +139,8 @@ impl DestinationRing {
         delivered
     }
 
-    /// Like [`Self::deliver`], if the sender's virtio-net headers request offloads.
+    /// Like [`Self::deliver`], but the senders' virtio-net headers may request offloads, so frames
+    /// are rebuilt.
     #[cold]
     fn deliver_with_fixup(
         &self,
@@ -160,15 +163,15 @@ impl DestinationRing {
         delivered
     }
 
-    /// Leases as many slots as `wanted` returns for the number of free slots.
+    /// Leases slots. `wanted` gets the number of free slots and returns how many to lease.
     fn lease(&self, wanted: impl Fn(u32) -> u32) -> Option<LeasedSlots> {
         let mut room = lock(&self.leases);
         let mut count = wanted(room.free(&self.view));
         if count == 0
             && let Some((nic, i)) = &self.nic
         {
-            // The interface may have sent frames and so freed slots. The lock is not held during
-            // the flush, which may deliver to another switch.
+            // The interface may have sent frames since, which frees slots. The lock is released
+            // first, because the flush may deliver to another switch.
             drop(room);
             nic.flush(*i);
             room = lock(&self.leases);
@@ -198,8 +201,7 @@ impl RingLeases {
         let n = view.num_slots();
         match &self.kern {
             // Only the slots that the program gave back by its last sync are free. Between two
-            // syncs the program may already have written `head` while it still reads slots before
-            // it.
+            // syncs the program may already have written `head` and still read the slots before it.
             Some(kern) => n - 1 - distance(kern.hwcur(), self.next_free, n),
             // The driver in this process writes the tail, but programs of the same user can
             // overwrite it.

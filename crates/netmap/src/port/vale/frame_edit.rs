@@ -17,7 +17,8 @@ const MAC_ADDRESSES_LEN: usize = 12;
 const VLAN_TAG_LEN: usize = 4;
 const MAX_HEAD_LEN: usize = MAX_VNET_HEADER_LEN + MAC_ADDRESSES_LEN + VLAN_TAG_LEN;
 
-/// The bytes with which a copy begins, and the offset in the source from which the copy continues.
+/// The bytes with which the copy of a frame begins, and the offset in the source from which the
+/// rest is copied.
 #[derive(Debug)]
 pub(crate) struct FrameEdit {
     head: [u8; MAX_HEAD_LEN],
@@ -27,7 +28,7 @@ pub(crate) struct FrameEdit {
 
 /// A range of bytes to copy.
 pub(crate) struct CopyPart {
-    /// Slot of the copy, and the offset in it.
+    /// Number of the slot in the copy; `offset` is where in that slot the bytes go.
     pub(crate) slot: u32,
     pub(crate) at: usize,
     /// The slot of the source from which the bytes are copied.
@@ -37,8 +38,8 @@ pub(crate) struct CopyPart {
 }
 
 impl FrameEdit {
-    /// Builds the changes for a tag, and for the lengths of the virtio-net header: `vnet.0` bytes
-    /// in the source, `vnet.1` in the copy. The lengths are equal or one of them is 0.
+    /// Builds the changes for a VLAN tag and for the lengths of the virtio-net header: `vnet.0`
+    /// bytes in the source, `vnet.1` in the copy. The two lengths are equal, or one of them is 0.
     pub(crate) fn new(
         ring: &RingView,
         slots: &[SlotSnapshot],

@@ -1,5 +1,5 @@
-//! Frames of a ring, read once. A switch decides by the values read here, whatever the program
-//! writes in the meantime.
+//! Frames of a ring, read once. A switch decides by the values read here, even if the program
+//! changes the slots afterwards.
 
 use slipring_abi::{NS_INDIRECT, NS_NO_LEARN, NS_PORT_MASK, NS_PORT_SHIFT};
 use slipring_ring::{RingView, SlotFlags, SlotIdx};
@@ -14,8 +14,8 @@ const LINE_BYTES: usize = 64;
 const HEADER_BYTES: usize = 24;
 /// The maximum number of slots of a frame; longer frames are lost.
 const MAX_FRAGMENTS: usize = 64;
-/// How many slots ahead of the current one first lines are prefetched, because the processor's own
-/// prefetching does not reach that far.
+/// How many slots ahead the first lines of buffers are prefetched. The processor's own prefetching
+/// does not reach that far.
 const PREFETCH_DISTANCE: u32 = 8;
 /// The longest virtio-net header.
 pub(crate) const MAX_VNET_HEADER_LEN: usize = 12;
@@ -26,14 +26,14 @@ pub(crate) struct SyncFrames {
     /// The slots of `frames`, in order.
     slots: Vec<SlotSnapshot>,
     frames: Vec<FrameEntry>,
-    /// The first bytes of each frame.
+    /// The first bytes of each frame: a cache line.
     lines: Vec<CacheLine>,
     /// Whether any frame takes more than one slot or does not begin at its buffer's start.
     fragmented: bool,
     /// Number of frames in this sync that took too many slots.
     too_long: u32,
-    /// Whether the next slots, up to the end of their frame, belong to a frame that was already
-    /// counted as too long.
+    /// Whether the following slots, up to the end of their frame, belong to a frame that was
+    /// already counted as too long.
     in_discarded: bool,
 }
 
@@ -88,7 +88,7 @@ impl SyncFrames {
             }
             (first, end) = (self.slots.len(), at);
         }
-        // The frame already has more slots than a frame may have, or than the ring can hold.
+        // The frame has more slots than a frame may have, or than the ring has.
         let (begun, room) = (self.slots.len() - first, ring.num_slots() as usize - 1);
         if begun > 0 && (self.in_discarded || begun > MAX_FRAGMENTS || begun == room) {
             self.discard(first);
@@ -131,7 +131,7 @@ impl SyncFrames {
         self.lines.push(line);
     }
 
-    /// Whether there is nothing to send or count.
+    /// Returns whether there are neither frames to send nor lost frames to count.
     pub(crate) fn is_empty(&self) -> bool {
         self.frames.is_empty() && self.too_long == 0
     }
@@ -146,7 +146,7 @@ impl SyncFrames {
         &self.slots
     }
 
-    /// Whether any frame takes more than one slot or does not begin at its buffer's start.
+    /// Returns whether any frame takes more than one slot or does not begin at its buffer's start.
     pub(crate) fn is_fragmented(&self) -> bool {
         self.fragmented
     }
@@ -162,7 +162,8 @@ impl SyncFrames {
         })
     }
 
-    /// Returns a frame's slot and first bytes, if no frame takes more than one slot.
+    /// Returns a frame's slot and its first bytes. Only for frames of one slot: see
+    /// [`Self::is_fragmented`].
     #[inline(always)]
     pub(crate) fn single(&self, range: FrameSlots) -> (SlotSnapshot, &[u8; LINE_BYTES]) {
         let at = range.first as usize;

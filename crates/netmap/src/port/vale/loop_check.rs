@@ -26,7 +26,8 @@ impl BridgeTable {
     /// switch.
     fn patch_ports(&self) -> impl Iterator<Item = (&ValePort, &Arc<Bridge>)> {
         self.attached.iter().filter_map(|((netns, name), attached)| {
-            // An attached interface may have the same name as a persistent port.
+            // A persistent port is recognised by its identity, because an attached interface may
+            // have the same name.
             let (_, name) = name.split_once(':')?;
             let port = &**self.persistent.get(&(*netns, name.to_owned()))?;
             let is_it = std::ptr::addr_eq(port, Arc::as_ptr(attached.nic()));
@@ -62,7 +63,7 @@ impl BridgeTable {
         if self.are_connected(other.number(), hub.number()) { Err(Errno::LOOP) } else { Ok(()) }
     }
 
-    /// Whether a path leads from one switch to another.
+    /// Returns whether a path of connected switches leads from one switch to the other.
     fn are_connected(&self, from: u16, to: u16) -> bool {
         let joints = self.patch_ports().filter_map(|(port, hub)| {
             let (first, _) = port.attachment()?;

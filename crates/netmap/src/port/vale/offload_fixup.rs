@@ -28,7 +28,7 @@ pub(crate) fn apply_offloads(
     let header = VnetHeader::parse(&bytes, VnetForm::from_len(from)?).ok()?;
     bytes.drain(..from);
     if to > 0 {
-        // The receiver itself performs the offloads that the header requests.
+        // The receiver gets the header, and performs the requested offloads itself.
         let header = header.encode();
         bytes.splice(..0, header.get(..to)?.iter().copied());
         return Some(vec![retag(bytes, to, tag)?]);

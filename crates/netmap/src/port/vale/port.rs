@@ -32,7 +32,7 @@ use crate::types::outcome::{OffsetLimits, SyncStatus};
 use crate::types::shape::{AdapterShape, TxRx};
 use crate::types::state::{PortRef, PortState, ValePortState};
 
-/// A switch port.
+/// A port that programs bind to send and receive through a switch.
 #[derive(Debug)]
 pub(crate) struct ValePort {
     shape: AdapterShape,
@@ -46,7 +46,7 @@ pub(crate) struct ValePort {
     making: Mutex<()>,
     /// The region with the persistent words.
     persistent_words: Arc<Region>,
-    /// Last field: the rings are dropped first.
+    /// Must be the last field, so that the memory is dropped after the rings.
     base: AdapterBase,
 }
 
@@ -56,13 +56,13 @@ struct ValeRings {
     port: Arc<BridgePort>,
 }
 
-/// A tx ring of the program.
+/// A tx ring of a program that is bound to a switch port.
 #[derive(Debug)]
 struct SourceRing {
     view: RingView,
     sender: Mutex<ValeSender>,
-    /// Word 0: the slot after the last slot taken to be sent. Word 1: the slot after the last slot
-    /// sent.
+    /// Two words for a restart. Word 0 is the slot after the last slot that was taken to be sent,
+    /// word 1 the slot after the last slot that was sent.
     words: PersistentWords,
     listeners: Listeners,
 }
@@ -183,7 +183,7 @@ impl ValePort {
         let _one_maker = lock(&self.making);
         if self.rings.get().is_none() {
             let rings = self.create_rings()?;
-            // The lock is held, so no other thread has set it.
+            // The lock on `making` is held, so no other thread has set the rings.
             let _ = self.rings.set(rings);
         }
         Ok(())
@@ -222,8 +222,8 @@ impl ValePort {
         if head != kern.hwcur() {
             let vnet = self.vnet_header() as usize;
             let end = frames.read(&inlet.view, kern.hwcur(), head, vnet);
-            // Recorded before the first frame is delivered, so that a kill makes no frame appear
-            // twice.
+            // Recorded before the first frame is delivered: after a kill, none of these frames is
+            // sent again.
             inlet.record_begin(end);
             self.monitor_taps.observe_slots(TxRx::Tx, i, &inlet.view, frames.all_slots());
             let attachment = self.attachment.read().unwrap_or_else(PoisonError::into_inner);
@@ -390,7 +390,7 @@ impl SwitchedPort for ValePort {
             let len = if read.is_ok() { bytes.len() as u16 } else { 0 };
             let buf = if region.is_usable(slot.buf) { slot.buf } else { BufIdx(0) };
             region.copy_in(buf, &bytes);
-            // From now on the slot holds a frame in its own buffer.
+            // From now on the slot's own buffer holds the frame.
             let flags = SlotFlags(slot.flags.0 & !NS_INDIRECT);
             if inlet.view.offsets().is_some() {
                 // `ptr` held the address of the bytes; it is cleared so that it is not read as a

@@ -1,8 +1,8 @@
 //! Saves and restores switches and their ports.
 //!
-//! A frame that was being sent when the daemon was killed is not sent again: it may already be in
-//! some rings. So at most the frames of one sync of each tx ring are missing, which the port counts
-//! as lost by a restart. Frames in rx rings, and frames queued after that sync, are preserved.
+//! A frame that was being sent when the daemon was killed is not sent again, because it may already
+//! be in some rings. So at most the frames of one sync of each tx ring are missing. The port counts
+//! them as lost by a restart. Frames in rx rings, and frames queued after that sync, are preserved.
 
 use std::sync::Arc;
 
@@ -87,7 +87,7 @@ impl Bridge {
         })
     }
 
-    /// Returns the attachment of a port with its settings.
+    /// Returns the saved form of a port's attachment to this switch: number, name and settings.
     pub(crate) fn attachment_state(
         &self,
         id: SwitchPortId,
@@ -207,8 +207,8 @@ impl ValePort {
     }
 }
 
-/// Returns the ring, positioned after all slots that were being sent, and the number of those
-/// slots.
+/// Returns the ring, positioned after all slots that were being sent at the kill, and the number of
+/// those slots.
 fn resume_tx(mut kern: KernRing, words: &PersistentWords) -> (KernRing, u32) {
     use std::sync::atomic::Ordering::Acquire;
     let (begun, done) =

@@ -14,19 +14,20 @@ use crate::types::port_name::PortKey;
 pub(crate) struct BridgeTable {
     /// The switches, by number; a switch that no longer exists leaves a dead entry.
     pub(crate) bridges: Vec<(PortKey, Weak<Bridge>)>,
-    /// Ports that requests created.
+    /// Ports created by requests (`VALE_NEWIF`), in a switch or not.
     pub(crate) persistent: HashMap<PortKey, Arc<ValePort>>,
     /// Interfaces and second attachments of persistent ports, by their name in the switch.
     pub(crate) attached: HashMap<PortKey, Arc<NicAttachment>>,
 }
 
 impl BridgeTable {
-    /// Whether anything here outlives the programs that have files open.
+    /// Returns whether there is anything that exists without open files: persistent ports, or
+    /// attached interfaces.
     pub(crate) fn is_lasting(&self) -> bool {
         !self.persistent.is_empty() || !self.attached.is_empty()
     }
 
-    /// Whether the name is that of a persistent port.
+    /// Returns whether a persistent port has this name.
     pub(crate) fn is_persistent(&self, key: &PortKey) -> bool {
         self.persistent.contains_key(key)
     }

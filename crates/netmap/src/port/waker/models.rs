@@ -10,7 +10,7 @@ use slipring_test_support::models::{explore, fails};
 
 use super::state::{WANTS_RX, WANTS_TX, WakeAction, WakerState, WakerWord, has_listeners};
 
-/// The word has no mistake; it behaves as `AtomicU64`.
+/// Not a mistake: the word behaves as `AtomicU64`.
 const RIGHT: u8 = 0;
 /// The mistake: fences have no effect.
 const NO_FENCE: u8 = 1;
@@ -57,7 +57,7 @@ impl<const KIND: u8> WakerWord for ModelWord<KIND> {
     }
 }
 
-/// The mistake of the program or the publisher.
+/// The mistake that the program or the publisher makes.
 #[derive(Clone, Copy, PartialEq)]
 enum Mutation {
     None,

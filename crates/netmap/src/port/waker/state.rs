@@ -110,27 +110,27 @@ impl<W: WakerWord> WakerState<W> {
         self.bits.load_relaxed()
     }
 
-    /// A poll for these directions begins.
+    /// Records that a poll for these directions begins.
     pub(super) fn begin_poll(&self, interest: u64) {
         self.polls.increment();
         self.bits.update(|bits| {
             if !is_armed(bits) || bits & ANSWERED_READY == 0 {
                 return None;
             }
-            // What is pending stays so if another poll of the same file may still wait for the
+            // Pending news stay pending if another poll of the same file may still wait for the
             // other direction.
             let all = bits & (WANTS_TX | WANTS_RX) & !interest == 0;
             Some((if all { bits & !(HAS_PENDING | TICKED_ONCE) } else { bits }) | POLLS_AGAIN)
         });
     }
 
-    /// A poll ends.
+    /// Records that a poll has ended.
     pub(super) fn end_poll(&self) {
         self.polls.decrement();
     }
 
-    /// Arms the waker for these directions; `ready` is the answer of the poll. A poll that is not
-    /// ready checks once more afterwards.
+    /// Arms the waker for these directions. `ready` is whether the poll found something ready; if
+    /// not, the caller checks the rings once more afterwards.
     pub(super) fn arm(&self, handle: u64, interest: u64, ready: bool) {
         self.handle.store_relaxed(handle);
         self.bits.update(|bits| {
@@ -156,8 +156,8 @@ impl<W: WakerWord> WakerState<W> {
         before.is_some_and(|bits| bits & IN_TICKER == 0)
     }
 
-    /// Handles a publication for a direction; `idle` returns whether the program has used up all
-    /// slots that it knew of.
+    /// Handles new frames or slots of one direction. `idle` returns whether the program has used up
+    /// all slots that it knew of.
     pub(super) fn wake_for(&self, direction: u64, idle: impl Fn() -> bool) -> WakeAction {
         let mut urgent = false;
         let before = self.bits.update(|bits| {
@@ -175,7 +175,7 @@ impl<W: WakerWord> WakerState<W> {
         }
     }
 
-    /// Handles a tick while it is in the ticker's list.
+    /// Handles a tick of the ticker, which has this waker in its list.
     pub(super) fn tick(&self) -> TickResult {
         let (mut notified, mut stays) = (false, false);
         self.bits.update(|bits| {
@@ -183,7 +183,7 @@ impl<W: WakerWord> WakerState<W> {
             notified = pending && bits & TICKED_ONCE != 0;
             stays = pending && !notified;
             Some(match (notified, stays) {
-                // The program did not poll again.
+                // The program did not poll again after the tick before, so it is notified.
                 (true, _) => without_arming(bits) & !(IN_TICKER | POLLS_AGAIN),
                 (_, true) => bits | TICKED_ONCE,
                 _ => bits & !IN_TICKER,
@@ -193,7 +193,7 @@ impl<W: WakerWord> WakerState<W> {
     }
 }
 
-/// Whether anything may wait for a ring, checked after something was published.
+/// Returns whether anything may wait for a ring. Called after something was published.
 #[inline(always)]
 pub(super) fn has_listeners<W: WakerWord>(any: &W) -> bool {
     // Pairs with the fence in `WakerState::arm`.

@@ -12,15 +12,15 @@ use crate::open::csb::Csb;
 use crate::request::message::NetmapRequest;
 use crate::types::shape::TxRx;
 
-/// Mode bits by direction.
+/// The bit of the option's mode that selects direct mode, for each direction.
 const DIRECT_MODE_BITS: [u32; 2] = [NM_OPT_SYNC_KLOOP_DIRECT_TX, NM_OPT_SYNC_KLOOP_DIRECT_RX];
 
-/// The eventfds of one ring.
+/// The two eventfds of one ring.
 #[derive(Debug, Default)]
 struct RingEventfds {
-    /// Signalled by the program.
+    /// The program signals it to wake the loop.
     io: Option<OwnedFd>,
-    /// Signalled by the loop.
+    /// The loop signals it to wake the program.
     irq: Option<OwnedFd>,
 }
 
@@ -37,8 +37,9 @@ impl KloopKicks {
     /// Reads the options of a start request.
     ///
     /// # Errors
-    /// [`Errno::INVAL`]: not one pair per ring, an invalid mode, or direct mode without the
-    /// eventfds that it needs. [`Errno::BADF`] and others: the eventfds cannot be opened.
+    /// [`Errno::INVAL`] if the number of pairs is not the number of rings, the mode is invalid, or
+    /// direct mode lacks an eventfd that it needs; [`Errno::BADF`] and other errors if an eventfd
+    /// cannot be opened.
     pub(super) fn from_request(
         request: &mut NetmapRequest,
         csb: &Csb,
@@ -57,7 +58,7 @@ impl KloopKicks {
         Ok(Self { pairs, direct })
     }
 
-    /// Whether every ring has an eventfd with which the program wakes the loop.
+    /// Returns whether every ring has an eventfd with which the program wakes the loop.
     pub(super) fn covers_all_rings(&self) -> bool {
         !self.pairs.is_empty() && self.pairs.iter().all(|pair| pair.io.is_some())
     }
@@ -80,7 +81,8 @@ impl KloopKicks {
     /// Wakes the program for ring `k`.
     pub(super) fn wake(&self, k: usize) {
         let Some(irq) = self.pairs.get(k).and_then(|pair| pair.irq.as_ref()) else { return };
-        // A full counter, which the program does not read, would block the write.
+        // If the program never reads the eventfd, its counter becomes full, and a write would
+        // block. So the write is done only if there is space.
         let mut room = [PollFd::new(irq, PollFlags::OUT)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         if poll(&mut room, Some(&now)) == Ok(1) {
@@ -134,7 +136,7 @@ pub(super) fn wait_for(fds: &[BorrowedFd<'_>], time: Option<Duration>) -> Vec<bo
         tv_sec: time.as_secs() as i64,
         tv_nsec: time.subsec_nanos().into(),
     });
-    // A signal to this process looks like a spurious wake-up.
+    // A signal to this process ends the wait early, as if nothing were readable.
     let _ = poll(&mut polled, time.as_ref());
     polled.iter().map(|one| !one.revents().is_empty()).collect()
 }

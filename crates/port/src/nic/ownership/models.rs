@@ -12,7 +12,7 @@ use super::words::{
     claim_for_host, release_by_client, release_by_host, set_by_host,
 };
 
-/// No mistake: as `AtomicU64`.
+/// Not a mistake: the cell behaves as `AtomicU64`.
 const RIGHT: u8 = 0;
 /// Claims have no ordering.
 const WEAK_CLAIM: u8 = 1;
@@ -80,7 +80,8 @@ impl<const KIND: u8> Queue<KIND> {
 
     /// Moves one more slot; the position must match the word.
     fn sync(&self) {
-        // Neither atomic as a whole nor ordered: correct only for an exclusive owner.
+        // The increment is neither atomic nor ordered, so it is correct only for an exclusive
+        // owner.
         let slots = self.slots.load(Relaxed) + 1;
         self.slots.store(slots, Relaxed);
         let anchor = self.cell(WAY, OwnershipWord::In);
@@ -138,14 +139,14 @@ fn without_claims_or_their_orderings_two_processes_race_for_a_queue() {
     assert!(fails(take_turns::<WEAK_RELEASE>()), "releases that release nothing");
 }
 
-/// A wrong claim: the program checks whether it may sync before it claims the direction.
+/// A wrong claim: the program checks whether it may sync, and claims the direction only after that.
 fn asks_before_it_claims<const KIND: u8>(queue: &Queue<KIND>) -> bool {
     let may = queue.cell(WAY, OwnershipWord::ByHost).acquire() == 0;
     may && queue.cell(WAY, OwnershipWord::Owner).claim(PROGRAM.into()).is_ok()
 }
 
 /// The host makes the queue host-only and syncs once. From then on no program may sync, because
-/// some slots can only be handled by the host. `claims` is the program's claim.
+/// only the host can handle some of the slots. `claims` is the program's claim.
 fn kept_to_host(
     claims: fn(&Queue<RIGHT>) -> bool,
     keeps: bool,

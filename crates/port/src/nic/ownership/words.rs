@@ -24,7 +24,7 @@ pub(crate) enum SyncDirection {
     Rx = 1,
 }
 
-/// The words of one direction, by index.
+/// The words of one direction. The value of each is its index in memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum OwnershipWord {
     Owner = 0,
@@ -37,7 +37,7 @@ pub(crate) enum OwnershipWord {
     Holder = 7,
 }
 
-/// One word.
+/// A shared word, as production code and models access it.
 pub(crate) trait OwnershipCell {
     /// Loads the word with Acquire.
     fn acquire(&self) -> u64;
@@ -47,7 +47,8 @@ pub(crate) trait OwnershipCell {
     fn load_relaxed(&self) -> u64;
     /// Stores the word without ordering.
     fn store_relaxed(&self, value: u64);
-    /// Atomically replaces 0 by `owner`, or fails with the current owner. Acquire.
+    /// Atomically replaces 0 by `owner`; if the word is not 0, fails with the current owner. Has
+    /// acquire ordering.
     fn claim(&self, owner: u64) -> Result<(), u64>;
 }
 
@@ -80,7 +81,7 @@ impl OwnershipCell for AtomicU64 {
 
 /// Storage of the words of both directions.
 pub(crate) trait OwnershipStorage {
-    /// The words' type.
+    /// The type of the words: production code or a model.
     type Cell: OwnershipCell;
     /// Returns one of the words.
     fn cell(&self, direction: SyncDirection, word: OwnershipWord) -> &Self::Cell;
@@ -104,12 +105,12 @@ impl OwnershipStorage for AttachedWords<2> {
     }
 }
 
-/// Claims a direction for the host; false while a program syncs it.
+/// Claims a direction for the host. Returns false while a program is syncing it.
 #[inline(always)]
 pub(crate) fn claim_for_host(words: &impl OwnershipStorage, direction: SyncDirection) -> bool {
     match words.cell(direction, OwnershipWord::Owner).claim(HOST_OWNER) {
-        // A thread of the host that panicked has left its word set; the queue's lock keeps other
-        // threads out.
+        // If the word already has the host's number, a thread of the host panicked during a sync.
+        // The queue's lock keeps other threads out.
         Ok(()) | Err(HOST_OWNER) => true,
         Err(_) => false,
     }
@@ -124,7 +125,7 @@ pub(crate) fn set_by_host(words: &impl OwnershipStorage, direction: SyncDirectio
 }
 
 /// Releases a direction for the host. `anchors` say which slots correspond to index 0 of the
-/// kernel's rings; `only` says that programs cannot continue from the current state.
+/// kernel's rings. `only` is true if programs cannot continue from the current state.
 #[inline(always)]
 pub(crate) fn release_by_host(
     words: &impl OwnershipStorage,
@@ -136,14 +137,14 @@ pub(crate) fn release_by_host(
         words.cell(direction, word).store_relaxed(anchor.into());
     }
     set_by_host(words, direction, only);
-    // Release: pairs with the next claim.
+    // Release: pairs with the acquire of the next claim.
     words.cell(direction, OwnershipWord::Owner).release(0);
 }
 
 /// Result of a program's claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ClientClaim {
-    /// The direction is the program's until it calls [`release_by_client`].
+    /// The direction belongs to the program until it calls [`release_by_client`].
     Claimed,
     /// Another party is syncing the direction, and will move all pending slots.
     Busy,
@@ -165,7 +166,7 @@ pub(crate) fn claim_for_client(
     if words.cell(direction, OwnershipWord::Owner).claim(client_id).is_err() {
         return ClientClaim::Busy;
     }
-    // Checked after the claim: the host may have set the word in its last sync.
+    // Checked after the claim, because the host may have set the word in its last sync.
     if words.cell(direction, OwnershipWord::ByHost).acquire() != 0 {
         release_by_client(words, direction);
         return ClientClaim::HostOnly;
@@ -173,9 +174,9 @@ pub(crate) fn claim_for_client(
     ClientClaim::Claimed
 }
 
-/// Releases a direction for the program.
+/// Releases a direction for the program that has claimed it.
 #[inline(always)]
 pub(crate) fn release_by_client(words: &impl OwnershipStorage, direction: SyncDirection) {
-    // Release: pairs with the next claim.
+    // Release: pairs with the acquire of the next claim.
     words.cell(direction, OwnershipWord::Owner).release(0);
 }

@@ -12,8 +12,8 @@ use crate::nic::ownership::{self, CorruptWords};
 use crate::stats::{QueueCounters, TrafficCounts};
 
 impl RxSide {
-    /// Creates the program's side, for a ring that the daemon created. It starts wherever
-    /// [`Self::resume_delegated`] finds it.
+    /// Creates the program's side, for a ring that the daemon created. [`Self::resume_delegated`]
+    /// sets its positions.
     pub(crate) fn attach(
         ring: KernRing,
         fixup: OffloadFixup,
@@ -34,9 +34,9 @@ impl RxSide {
         }
     }
 
-    /// Continues at the ring positions where the previous owner stopped. `anchors` are the slots
-    /// that correspond to index 0 of the fill and RX rings. With `rebuild`, this side does not know
-    /// yet which buffers are posted, and learns them from the slots. Returns whether a program can
+    /// Continues where the previous owner stopped. `anchors` are the slots that correspond to index
+    /// 0 of the fill ring and of the RX ring. If `rebuild` is true, this side does not know yet
+    /// which buffers are posted, and learns them from the slots. Returns whether a program can
     /// handle all pending slots.
     #[inline]
     pub(crate) fn resume_delegated(
@@ -59,7 +59,7 @@ impl RxSide {
         Ok(self.is_ordinary())
     }
 
-    /// Whether the indices are possible, and every released slot names a buffer.
+    /// Returns whether the indices are possible, and every released slot names a buffer.
     #[inline]
     fn is_ordinary(&self) -> bool {
         let Some(head) = self.ring.peek_released() else { return false };

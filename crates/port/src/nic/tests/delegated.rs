@@ -11,8 +11,8 @@ use crate::nic::{ResumableTxRings, TxDescriptorRings};
 
 const FEW_SLOTS: u32 = 8;
 
-/// The kernel's rings: everything that was ever queued and completed, and the published positions
-/// of both.
+/// The kernel's rings: all that was ever queued and completed, and the published position of each
+/// ring.
 #[derive(Default)]
 struct KernelTx {
     queued: Vec<BufIdx>,
@@ -22,7 +22,7 @@ struct KernelTx {
 }
 
 impl KernelTx {
-    /// The kernel completes some of the frames in progress: those at these indices.
+    /// Makes the kernel complete those of its frames that have these indices.
     fn complete(&mut self, at: impl IntoIterator<Item = usize>) {
         let times = |list: &[BufIdx], buf| list.iter().filter(|&&one| one == buf).count();
         let mut open: Vec<BufIdx> = Vec::new();

@@ -10,17 +10,17 @@ use crate::nic::ownership::{self, CorruptWords};
 use crate::stats::QueueCounters;
 
 impl TxSide {
-    /// Creates the program's side, for a ring that the daemon created. It starts wherever
-    /// [`Self::resume_delegated`] finds it.
+    /// Creates the program's side, for a ring that the daemon created. [`Self::resume_delegated`]
+    /// sets its positions.
     pub(crate) fn attach(ring: KernRing, limits: TxLimits, counters: Arc<QueueCounters>) -> Self {
         debug_assert!(ring.is_foreign(), "its buffers are the daemon's to free");
         Self::new(ring, limits, counters)
     }
 
-    /// Continues at the ring positions where the previous owner stopped. `anchors` are the slots
-    /// that correspond to index 0 of the TX and completion rings. With `rebuild`, this side does
-    /// not know yet which buffers are in flight, and learns them from the slots. Returns whether a
-    /// program can handle all pending slots.
+    /// Continues where the previous owner stopped. `anchors` are the slots that correspond to index
+    /// 0 of the TX ring and of the completion ring. If `rebuild` is true, this side does not know
+    /// yet which buffers are in flight, and learns them from the slots. Returns whether a program
+    /// can handle all pending slots.
     #[inline]
     pub(crate) fn resume_delegated(
         &mut self,
@@ -42,8 +42,8 @@ impl TxSide {
         Ok(self.is_ordinary(ends.max_part()))
     }
 
-    /// Whether the indices are possible, and every released slot is a packet that can be sent in
-    /// one descriptor. The daemon handles everything else.
+    /// Returns whether the indices are possible, and every released slot is a packet that can be
+    /// sent in one descriptor. Everything else is left to the daemon.
     #[inline]
     fn is_ordinary(&self, max_part: u32) -> bool {
         let Some(head) = self.ring.peek_released() else { return false };

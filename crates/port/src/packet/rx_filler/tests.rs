@@ -20,7 +20,7 @@ impl Rig {
         Self { rx: pair.app, kern: pair.kern, counters: QueueCounters::default() }
     }
 
-    /// Delivers one frame; returns what becomes readable.
+    /// Delivers one frame; returns the frames that the program can then read.
     fn deliver(&mut self, frame: &[u8], vnet: VnetHeader, tag: Option<[u8; 4]>) -> Vec<Vec<u8>> {
         let mut inlet = RxFiller::new(&mut self.kern, &self.counters);
         let (mut bytes, vnet) = (frame.to_vec(), vnet.encode());

@@ -1,4 +1,4 @@
-//! The receive ring that an AF_PACKET socket shares with us (TPACKET_V2).
+//! The receive ring that an AF_PACKET socket shares with this process (TPACKET_V2).
 //!
 //! ```text
 //!   block 0                      block 1
@@ -8,9 +8,9 @@
 //!                                              ^ tp_mac - 10       ^ tp_mac
 //! ```
 //!
-//! A frame is the kernel's until its status says `TP_STATUS_USER`, then ours until we reset the
-//! status. Version 2 shows each frame as it arrives; version 3 would gather them in blocks and show
-//! a lone frame only after one to two milliseconds.
+//! A frame belongs to the kernel until its status is `TP_STATUS_USER`, and then to us until we
+//! reset the status. Version 2 shows each frame as it arrives. Version 3 would gather frames in
+//! blocks, and show a single frame only after one to two milliseconds.
 
 use std::io;
 use std::mem::offset_of;
@@ -22,15 +22,15 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 use super::{SocketSetting, VNET_LEN, set, tag};
 
-/// Bytes before a frame: header, address, padding and offload header.
+/// Bytes before a frame in the ring: header, address, padding and offload header.
 const FRAME_OVERHEAD_BYTES: u32 = 96;
 const PAGE_BYTES: u32 = 4096;
 /// Bytes of a block; the kernel allocates each block as contiguous pages if it can.
 const BLOCK_BYTES: u32 = 16 * PAGE_BYTES;
-/// Maximum bytes of a frame in the ring; longer frames go through the socket's queue.
+/// Maximum bytes of a frame in the ring. Longer frames go through the socket's queue.
 const MAX_FRAME_BYTES: u32 = 16 << 10;
 
-/// Sizes of a ring, in bytes and counts.
+/// The sizes of a ring: bytes per frame, frames per block, number of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) struct PacketRingGeometry {
     frame_size: u32,
@@ -39,7 +39,8 @@ pub(in super::super) struct PacketRingGeometry {
 }
 
 impl PacketRingGeometry {
-    /// The sizes for at least `frames` frames of up to `max_frame` bytes each.
+    /// Returns the sizes for at least `frames` frames of up to `max_frame` bytes each. Frames
+    /// longer than [`MAX_FRAME_BYTES`] do not fit.
     pub(in super::super) fn new(frames: u32, max_frame: u32) -> Self {
         let frame_size =
             (FRAME_OVERHEAD_BYTES + max_frame.min(MAX_FRAME_BYTES)).next_multiple_of(128);
@@ -56,7 +57,7 @@ impl PacketRingGeometry {
     }
 }
 
-/// The headers at the start of a frame.
+/// The two headers before each frame in the ring.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct PacketFrameHeader {
@@ -90,18 +91,18 @@ unsafe impl Send for RxSocket {}
 /// A frame in the ring, until [`RxSocket::release`].
 #[derive(Debug)]
 pub(in super::super) struct RxFrame<'r> {
-    /// The frame, without the tag that the kernel removed; only its beginning if it was longer than
-    /// the ring's frames.
+    /// The bytes of the frame, without the VLAN tag that the kernel removed. If the frame was too
+    /// long for the ring, only the beginning.
     pub(in super::super) bytes: &'r mut [u8],
-    /// The offload header.
+    /// What the kernel left to hardware, as a virtio-net header.
     pub(in super::super) vnet: [u8; VNET_LEN],
-    /// The tag that the kernel took out.
+    /// The VLAN tag that the kernel removed, if any.
     pub(in super::super) tag: Option<[u8; 4]>,
-    /// Length of the whole frame.
+    /// Length of the whole frame in bytes, without the tag.
     pub(in super::super) len: u32,
-    /// Whether the whole frame waits in the socket's queue.
+    /// Whether the whole frame is in the socket's queue, because it was too long for the ring.
     pub(in super::super) queued: bool,
-    /// Whether this machine sent the frame instead of receiving it.
+    /// Whether this machine has sent the frame. Then it was not received.
     pub(in super::super) outgoing: bool,
 }
 
@@ -125,7 +126,7 @@ impl RxSocket {
         Ok(Self { socket, base, shape, block: 0, frame: 0 })
     }
 
-    /// First byte of the next frame.
+    /// Returns the address of the first byte of the next frame.
     #[inline(always)]
     fn current(&self) -> NonNull<u8> {
         let at = self.block as usize * BLOCK_BYTES as usize
@@ -142,7 +143,7 @@ impl RxSocket {
         unsafe { self.current().cast().as_ref() }
     }
 
-    /// The next frame, if it has arrived.
+    /// Returns the next frame, if it has arrived.
     #[inline(always)]
     pub(in super::super) fn peek(&mut self) -> Option<RxFrame<'_>> {
         // Acquire: pairs with the barrier before the kernel writes the status.
@@ -171,8 +172,8 @@ impl RxSocket {
         })
     }
 
-    /// Returns where the next frame's bytes are and their number: none if the kernel's offsets are
-    /// outside the frame.
+    /// Returns the address of the next frame's bytes, and their number. The number is 0 if the
+    /// kernel's offsets are outside the frame.
     #[inline(always)]
     fn data(&self, header: &libc::tpacket2_hdr) -> (NonNull<u8>, usize) {
         let (mac, len) = (u32::from(header.tp_mac), header.tp_snaplen);
@@ -184,7 +185,7 @@ impl RxSocket {
         (unsafe { self.current().add(mac as usize) }, len as usize)
     }
 
-    /// Returns the frame that [`Self::peek`] showed to the kernel.
+    /// Gives the frame that [`Self::peek`] showed back to the kernel.
     #[inline(always)]
     pub(in super::super) fn release(&mut self) {
         // Release: the kernel must not write the frame before we have read it.

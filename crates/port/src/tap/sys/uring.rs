@@ -1,6 +1,6 @@
 //! Writing many frames with one system call, by io_uring.
 //!
-//! Every call waits for all its submissions, so nothing is in flight between calls.
+//! Every call waits until all its requests are done, so nothing is in flight between calls.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -14,10 +14,10 @@ use crate::gather::{GatherList, IoVec};
 
 /// Maximum number of frames per system call.
 pub(in super::super) const MAX_BATCH: usize = 64;
-/// The kernel accepts no larger registered buffer.
+/// Bytes of the largest buffer that the kernel lets a program register.
 const CHUNK: usize = 1 << 30;
 
-/// A ring whose file 0 is a TAP queue.
+/// An io_uring whose file 0 is a queue of a TAP device.
 pub(in super::super) struct TapUring {
     ring: IoUring,
     registered: Option<RegisteredChunks>,
@@ -31,7 +31,7 @@ struct RegisteredChunks {
 }
 
 impl RegisteredChunks {
-    /// The number of the chunk that holds all of `part`.
+    /// Returns the number of the chunk that contains all of `part`; `None` if no chunk does.
     fn chunk(self, part: IoVec) -> Option<u16> {
         let first = part.address().checked_sub(self.start)?;
         let last = first + part.len() - 1;
@@ -43,21 +43,21 @@ impl TapUring {
     /// Creates a ring for frames in `region`.
     ///
     /// # Errors
-    /// The kernel's error, if io_uring does not exist or is not allowed.
+    /// The kernel's error, if it does not have io_uring or does not allow it.
     pub(in super::super) fn new(tun: BorrowedFd<'_>, region: &Region) -> io::Result<Self> {
         let ring = IoUring::builder().setup_coop_taskrun().build(MAX_BATCH as u32)?;
         ring.submitter().register_files(&[tun.as_raw_fd()])?;
-        // Fails if the limit of locked memory is too low; plain writes are used then.
+        // Registering fails if the limit of locked memory is too low. Then buffers are not
+        // registered.
         let registered = register(&ring, region).ok();
         Ok(Self { ring, registered })
     }
 
-    /// Writes frames of `run` from number `first` on, at most [`MAX_BATCH`], and stores the
-    /// kernel's result for each in `results`, a negative number being an error. Returns their
-    /// number.
+    /// Writes frames of `run` from number `first` on, at most [`MAX_BATCH`]; returns their number.
+    /// `results` gets the kernel's result for each frame; a negative number is an error.
     ///
     /// # Errors
-    /// The kernel's error, if the submission itself failed.
+    /// The kernel's error, if the requests could not be submitted.
     pub(in super::super) fn write(
         &mut self,
         run: &GatherList,
@@ -98,7 +98,7 @@ impl TapUring {
     }
 }
 
-/// A request to write one frame.
+/// Builds the request to write one frame.
 #[inline(always)]
 fn entry(parts: &[IoVec], registered: Option<RegisteredChunks>) -> Entry {
     let tun = Fixed(0);
@@ -114,7 +114,8 @@ fn entry(parts: &[IoVec], registered: Option<RegisteredChunks>) -> Entry {
 
 impl Drop for TapUring {
     fn drop(&mut self) {
-        // The kernel releases an io_uring asynchronously, and would keep the device until then.
+        // The kernel frees an io_uring later than this process drops it, and would keep the device
+        // in use until then.
         let _ = self.ring.submitter().unregister_files();
     }
 }

@@ -18,7 +18,8 @@ use super::{conflict, wrong};
 /// Source MAC address of frames if neither the user nor the port gives one: a locally administered
 /// address.
 pub(in super::super) const DEFAULT_SRC_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
-/// TCP's ACK bit: no firewall takes such a segment for a new connection.
+/// TCP's ACK bit. It is set in generated segments, so that no firewall takes them for new
+/// connections.
 const TCP_ACK: u8 = 0x10;
 
 /// Builds the pattern.
@@ -48,7 +49,7 @@ pub(super) fn of(reader: &FlagReader<'_>) -> Result<TrafficPattern, Failure> {
     Ok(pattern)
 }
 
-/// Converts the error of a pattern that no frame can have.
+/// Converts the error that no frame can have the requested pattern.
 pub(in super::super) fn pattern_failure(error: &PatternError) -> Failure {
     wrong("these frames cannot be made", error.to_string(), "give another -l, or fewer headers")
 }
@@ -57,7 +58,8 @@ fn order(random: bool) -> EndpointOrder {
     if random { EndpointOrder::Random } else { EndpointOrder::Sweep }
 }
 
-/// Returns source and destination, in the requested address family or in that of a given address.
+/// Returns source and destination. Their address family is the requested one, or else that of a
+/// given address.
 fn endpoints(reader: &FlagReader<'_>) -> Result<(Endpoints, Endpoints), Failure> {
     let (src, dst) = (reader.get::<Endpoints>("src"), reader.get::<Endpoints>("dst"));
     let wanted = match (reader.matches.get_flag("ipv4"), reader.matches.get_flag("ipv6")) {
@@ -115,8 +117,8 @@ fn tag(text: &str) -> Result<VlanTag, Failure> {
     }
 }
 
-/// Parses the frame length `-l`, or pkt-gen's two (maximum, minimum); by default, returns the
-/// shortest size that has space for a timestamp.
+/// Parses the frame length `-l`, or pkt-gen's two lengths (maximum, minimum). Without the flag,
+/// returns the shortest length that has space for a timestamp.
 fn sizes(reader: &FlagReader<'_>, pattern: &TrafficPattern) -> Result<Sizes, Failure> {
     let texts: Vec<&String> = reader.matches.get_many("size").into_iter().flatten().collect();
     match texts[..] {

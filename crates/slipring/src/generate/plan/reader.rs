@@ -1,4 +1,4 @@
-//! The flags in pkt-gen's form: option bits, ring sizes, and flags without effect here.
+//! Flags in pkt-gen's form: option bits, ring sizes, and flags that have no effect in this program.
 
 use std::num::{NonZeroU16, NonZeroU32};
 use std::time::Duration;
@@ -12,8 +12,8 @@ use slipring_cli::units::{Count, TimeSpan};
 use super::{pinning, wrong};
 use crate::generate::function::GenFunction;
 
-/// pkt-gen's option bits. The missing bits select how buffers are accessed, which other flags
-/// decide here.
+/// pkt-gen's option bits. The bits that are missing here select how buffers are accessed; other
+/// flags decide that in this program.
 pub(super) mod bits {
     pub(in crate::generate::plan) const LATENCY: u32 = 16;
     pub(in crate::generate::plan) const INDIRECT: u32 = 32;
@@ -22,9 +22,11 @@ pub(super) mod bits {
     pub(in crate::generate::plan) const RANDOM_SRC: u32 = 512;
     pub(in crate::generate::plan) const RANDOM_DST: u32 = 1024;
     pub(in crate::generate::plan) const STATISTICS: u32 = 2048;
-    /// The bits for prefetch, access, copy and memcpy: hints without effect here.
+    /// The bits for prefetch, access, copy and memcpy. They are hints, and have no effect in this
+    /// program.
     pub(in crate::generate::plan) const TOUCH: u32 = 1 | 2 | 4 | 8;
-    /// The bit for checksums; no effect here, because checksums are always correct.
+    /// The bit for checksums. It has no effect in this program, because checksums are always
+    /// correct.
     pub(in crate::generate::plan) const CHECKSUM: u32 = 4096;
     pub(in crate::generate::plan) const KNOWN: u32 = LATENCY
         | INDIRECT
@@ -37,7 +39,7 @@ pub(super) mod bits {
         | CHECKSUM;
 }
 
-/// Flags without effect in a program that generates no frames.
+/// Flags about the content of frames. They have no effect if no frames are generated.
 const FRAME_FLAGS: [&str; 21] = [
     "size",
     "dst",

@@ -1,4 +1,4 @@
-//! Tests of every classic flag, of contradictions, and of absurd values.
+//! Tests of every classic flag, of contradictory flags, and of values that are out of range.
 
 use std::num::NonZeroU32;
 
@@ -114,7 +114,7 @@ fn a_second_length_is_a_random_minimum() {
 fn the_family_follows_flag_or_addresses() {
     let v6 = pattern(tx("-6"));
     assert_eq!((v6.src.family(), v6.dst.family()), (IpVersion::V6, IpVersion::V6));
-    // Room for a timestamp: 14 + 40 + 8 + 18.
+    // Header bytes and the timestamp: 14 + 40 + 8 + 18.
     assert_eq!(v6.sizes, Sizes::fixed(80).unwrap());
     assert_eq!(pattern(tx("-d [fd00::9]:7")).src.family(), IpVersion::V6);
     refused("-i null: -f tx -4 -d [fd00::9]:7", "SR0003");

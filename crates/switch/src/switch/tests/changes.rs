@@ -1,4 +1,4 @@
-//! Tests of changes of a switch and of its ports while frames pass.
+//! Tests of changes to a switch and its ports while frames pass.
 
 use super::*;
 

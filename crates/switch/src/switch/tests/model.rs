@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::vec::Vec;
 
-/// The frames sent to each (port, ring): first slot and change of the tag.
+/// The frames sent to each (port, ring). Each is given by its first slot and the change of its tag.
 type Sent = BTreeMap<(u32, u32), Vec<(u32, TagAction)>>;
 
 struct Model {
@@ -23,7 +23,7 @@ struct Sending {
     source: usize,
     ring: u32,
     pause_ns: u64,
-    /// Destination, source, tag.
+    /// Each frame's destination, source and VLAN tag.
     frames: Vec<(u64, u64, Option<u16>)>,
 }
 

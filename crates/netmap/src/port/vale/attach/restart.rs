@@ -20,7 +20,8 @@ use crate::types::shape::TxRx;
 use crate::types::state::{BridgeAttachmentState, NicAttachmentState};
 
 impl NicAttachment {
-    /// Returns the saved form for the successor process; `None` while it is being detached.
+    /// Returns the saved form for the successor process; `None` while the interface is being
+    /// detached.
     pub(crate) fn state(&self, ports: &mut dyn SavedPortIndex) -> Option<NicAttachmentState> {
         let bound = self.attached.binding.state(ports);
         let AttachedNic { nic, host, owner, .. } = &*self.attached;
@@ -87,7 +88,7 @@ impl NicAttachment {
     }
 }
 
-/// Gives back the slots that have arrived; returns their number.
+/// Gives back the slots with received frames, without switching them; returns their number.
 fn discard_in_flight(view: &RingView) -> u64 {
     let (from, to) = received_range(view);
     view.advance_to(to);
