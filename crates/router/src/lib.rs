@@ -1,2 +1,6 @@
 //! `slipring route`: the router program.
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod checks;
+mod dump;
