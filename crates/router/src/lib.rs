@@ -4,3 +4,4 @@
 
 mod checks;
 mod dump;
+mod feed;
