@@ -1,0 +1,278 @@
+//! The router's maps and programs in the kernel.
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+use slipring_bpf::{BpfAttachType, BpfError, BpfLink, BpfLinkFlags, MappedArray};
+use slipring_fib::{ForwardingTables, PortIndex, VrfIndex};
+
+use crate::cells::MappedCells;
+use crate::counters::ResidentCounters;
+use crate::layout::{BEATS_OFFSET, BpfLimits, ENABLED_OFFSET};
+use crate::maps::KernelMaps;
+use crate::program::{PortConstants, forwarding_program};
+use crate::tree::TreeView;
+use crate::writer::{ResidentOptions, TableWriter};
+
+/// Where in the kernel the program of an interface runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResidentMode {
+    /// In the driver.
+    Native,
+    /// In the stack, before protocols: works on any interface, and costs a copy of most frames.
+    Generic,
+}
+
+/// How an interface's program is attached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AttachOptions {
+    /// Where it runs.
+    pub mode: ResidentMode,
+    /// Frames may come from senders on this machine: veth, TAP, bridges. TCP and UDP packets whose
+    /// checksum may be unfinished then go to the kernel.
+    pub is_software: bool,
+}
+
+/// Why a router could not be created or attached.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ResidentError {
+    /// The host is big-endian.
+    #[error("the program for XDP is for little-endian machines only")]
+    BigEndian,
+    /// The kernel refused a map or a program.
+    #[error(transparent)]
+    Bpf(#[from] BpfError),
+    /// The kernel refused to attach the program.
+    #[error("cannot attach the program to interface {ifindex}: {source}")]
+    Attach {
+        /// The interface.
+        ifindex: u32,
+        /// EBUSY if another program is attached, EOPNOTSUPP if the driver has no XDP.
+        source: io::Error,
+    },
+}
+
+/// The hit path of a router inside the kernel: its programs forward frames by the tables that this
+/// value writes.
+///
+/// The process that creates it needs CAP_BPF and CAP_NET_ADMIN; attaching needs CAP_NET_ADMIN.
+/// Nothing is forwarded until [`Self::enable`], and without a heartbeat.
+#[derive(Debug)]
+pub struct BpfRouter {
+    writer: TableWriter<KernelMaps>,
+    limits: BpfLimits,
+    seed: u64,
+}
+
+impl BpfRouter {
+    /// Creates the maps. `seed` is mixed into the hash of flows, see [`crate::flow_bucket`].
+    ///
+    /// # Errors
+    /// [`ResidentError::Bpf`]: EPERM without the privileges, ENOMEM.
+    pub fn create(limits: BpfLimits, seed: u64) -> Result<Self, ResidentError> {
+        if cfg!(target_endian = "big") {
+            return Err(ResidentError::BigEndian);
+        }
+        let writer = TableWriter::create(KernelMaps::create(&limits)?, limits)?;
+        Ok(Self { writer, limits, seed })
+    }
+
+    /// Attaches a program to an interface of this thread's network namespace, as the router's port
+    /// `port`, until the result is dropped or the process ends. The interface must deliver VLAN tags
+    /// inside frames (`rxvlan off`): a program does not see tags that are next to the frame.
+    ///
+    /// # Errors
+    /// [`ResidentError`].
+    pub fn attach(
+        &self,
+        ifindex: u32,
+        port: PortIndex,
+        options: AttachOptions,
+    ) -> Result<ResidentAttachment, ResidentError> {
+        let is_software = options.is_software;
+        let constants = PortConstants { port, is_software, seed: self.seed, limits: self.limits };
+        let program = self.writer.host.load(&forwarding_program(&constants))?;
+        let flags = match options.mode {
+            ResidentMode::Native => BpfLinkFlags::XdpNative,
+            ResidentMode::Generic => BpfLinkFlags::XdpGeneric,
+        };
+        let link = retry_while_busy(|| program.attach(ifindex, BpfAttachType::Xdp, flags));
+        let link = link.map_err(|source| ResidentError::Attach { ifindex, source })?;
+        Ok(ResidentAttachment { link, port })
+    }
+
+    /// Returns the root and the tail of the IPv4 table of a VRF, which is created if it does not
+    /// exist. The tail's blocks have 256 cells.
+    ///
+    /// # Errors
+    /// [`ResidentError::Bpf`].
+    pub fn cells(&mut self, vrf: VrfIndex) -> Result<(MappedCells, MappedCells), ResidentError> {
+        Ok(MappedCells::of(&self.writer.v4(vrf)?))
+    }
+
+    /// Replaces the IPv6 table of a VRF. Programs use the old or the new tree as a whole, and no
+    /// program uses the old one when this returns.
+    ///
+    /// # Errors
+    /// [`ResidentError::Bpf`].
+    pub fn set_v6(&mut self, vrf: VrfIndex, tree: TreeView<'_>) -> Result<(), ResidentError> {
+        Ok(self.writer.set_v6(vrf, tree)?)
+    }
+
+    /// Sets the addresses of this machine (the routes of its local table), with the lengths of their
+    /// prefixes: packets with such a source go to the kernel.
+    pub fn set_local(&mut self, addresses: &[(IpAddr, u8)]) {
+        self.writer.set_local(addresses);
+    }
+
+    /// Sets what a port takes part in.
+    pub fn set_options(&mut self, port: PortIndex, options: ResidentOptions) {
+        self.writer.set_options(port, options);
+    }
+
+    /// Writes the ports, targets, adjacencies and buckets of a snapshot, as far as they differ. The
+    /// calling thread must be in the namespace of the interfaces. Destinations that need new targets
+    /// are written afterwards, by [`Self::cells`] and [`Self::set_v6`].
+    ///
+    /// # Errors
+    /// The kernel's error while waiting for running programs; the maps are then partly written, and
+    /// a repetition completes them.
+    pub fn apply(&mut self, tables: &ForwardingTables) -> io::Result<()> {
+        self.writer.apply(tables)
+    }
+
+    /// Waits until no running program uses an index of an earlier snapshot, and drops the snapshots
+    /// that [`Self::apply`] has kept. After this, indices that neither the current tables nor the
+    /// destinations refer to may get another meaning. It takes as long as the kernel's RCU grace
+    /// period, some milliseconds.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn quiesce(&mut self) -> io::Result<()> {
+        self.writer.quiesce()
+    }
+
+    /// The generation of the oldest snapshot whose indices running programs may use.
+    #[must_use]
+    pub fn quiesced_generation(&self) -> u64 {
+        self.writer.quiesced_generation()
+    }
+
+    /// Allows forwarding: all tables are complete.
+    pub fn enable(&self) {
+        self.enabled().store(1, Ordering::Release);
+    }
+
+    /// Stops forwarding: when this returns, no program forwards until [`Self::enable`].
+    ///
+    /// # Errors
+    /// The kernel's error while waiting for running programs.
+    pub fn disable(&mut self) -> io::Result<()> {
+        self.enabled().store(0, Ordering::Release);
+        self.writer.quiesce()
+    }
+
+    fn enabled(&self) -> &AtomicU64 {
+        let word = self.writer.control.atomic(0, ENABLED_OFFSET as usize);
+        word.expect("the word is part of the map")
+    }
+
+    /// Returns the writer of heartbeats.
+    #[must_use]
+    pub fn heartbeat(&self) -> ResidentHeartbeat {
+        ResidentHeartbeat::of(Arc::clone(&self.writer.control), self.limits.queues)
+    }
+
+    /// Returns what the program of a port has counted.
+    ///
+    /// # Errors
+    /// The kernel's error, ENOENT if there is no such port.
+    pub fn counters(&self, port: PortIndex) -> io::Result<ResidentCounters> {
+        Ok(ResidentCounters::sum(&self.writer.host.counters(port.0)?))
+    }
+
+    /// The size of the maps in bytes, which the kernel has allocated.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        self.writer.host.bytes
+    }
+}
+
+/// Writes heartbeats: without one in the last 100 ms, the frames of a queue go to the kernel.
+#[derive(Debug, Clone)]
+pub struct ResidentHeartbeat {
+    control: Arc<MappedArray>,
+    queues: u16,
+}
+
+impl ResidentHeartbeat {
+    pub(crate) fn of(control: Arc<MappedArray>, queues: u16) -> Self {
+        Self { control, queues }
+    }
+
+    /// The clock of heartbeats, in ns: CLOCK_MONOTONIC_COARSE, which programs read as well.
+    #[must_use]
+    pub fn now() -> u64 {
+        let now = clock_gettime(ClockId::MonotonicCoarse);
+        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    }
+
+    /// Beats for one queue of all interfaces. Queues beyond the limit have no heartbeat.
+    pub fn beat(&self, queue: u16, now: u64) {
+        let offset = BEATS_OFFSET as usize + 8 * usize::from(queue);
+        if let Some(beat) = self.control.atomic::<AtomicU64>(0, offset) {
+            beat.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// Beats for all queues.
+    pub fn beat_all(&self, now: u64) {
+        (0..self.queues).for_each(|queue| self.beat(queue, now));
+    }
+}
+
+/// A program attached to an interface, until this is dropped.
+#[derive(Debug)]
+pub struct ResidentAttachment {
+    link: BpfLink,
+    port: PortIndex,
+}
+
+impl ResidentAttachment {
+    /// The router's port.
+    #[must_use]
+    pub fn port(&self) -> PortIndex {
+        self.port
+    }
+}
+
+impl From<ResidentAttachment> for OwnedFd {
+    /// The link's descriptor, to pass it to another process.
+    fn from(attachment: ResidentAttachment) -> Self {
+        attachment.link.into()
+    }
+}
+
+/// Retries while the device is busy: a previous program stays attached as long as a copy of its
+/// descriptor is open, and a child process that is being started has one for a moment.
+fn retry_while_busy<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    const RETRY_FOR: Duration = Duration::from_secs(1);
+    const PAUSE: Duration = Duration::from_millis(5);
+    let start = Instant::now();
+    loop {
+        match attempt() {
+            Err(error)
+                if error.kind() == io::ErrorKind::ResourceBusy && start.elapsed() < RETRY_FOR =>
+            {
+                std::thread::sleep(PAUSE);
+            }
+            result => return result,
+        }
+    }
+}
