@@ -244,7 +244,6 @@ fn cells_behind_a_shared_pointer_are_those_cells() {
     for cells in [&shared, &(Arc::new(HeapCells::new(9)) as Arc<dyn Cells>)] {
         cells.fill(2..5, 7);
         cells.set(8, 3);
-        cells.prefetch(100);
         assert_eq!([1, 2, 4, 5, 8].map(|at| cells.get(at)), [0, 7, 7, 0, 3]);
         assert_eq!((Cells::len(cells), cells.is_empty()), (9, false));
     }
