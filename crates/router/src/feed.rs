@@ -12,9 +12,9 @@
 //!
 //! # Invariants
 //! 1. A socket has at most one dump in progress; others wait for its end.
-//! 2. A dump that the kernel marks as interrupted, or that fails, is requested again; a reader only
-//!    learns of its end when it was complete.
-//! 3. After an overrun, the reader is told; it requests dumps.
+//! 2. Every dump that begins ends, or is aborted.
+//!
+//! Not for: deciding what must be dumped.
 
 use std::collections::VecDeque;
 use std::io;
@@ -23,51 +23,27 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv, sockopt};
+use slipring_fib::DumpKind;
 use slipring_rtnetlink::{
-    DumpFilter, HeaderFlags, MessageBody, Messages, NetlinkMessage, RequestBuilder,
+    DumpFilter, IpFamily, MessageBody, Messages, NetlinkMessage, RequestBuilder,
 };
 
-/// What a dump lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum DumpKind {
-    Links,
-    Addresses,
-    Neighbours,
-    NextHops,
-    Routes,
-    Rules,
-}
-
-impl DumpKind {
-    /// All kinds, in the order in which a first reading wants them: what others refer to first.
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Links, Self::Addresses, Self::Neighbours, Self::NextHops, Self::Rules, Self::Routes];
-
-    fn request(self, sequence: u32) -> Vec<u8> {
-        let request = RequestBuilder::new(sequence);
-        match self {
-            Self::Links => request.dump_links(),
-            Self::Addresses => request.dump_addresses(),
-            Self::Neighbours => request.dump_neighbours(),
-            Self::NextHops => request.dump_next_hops(),
-            Self::Routes => request.dump_routes(DumpFilter::default()),
-            Self::Rules => request.dump_rules(),
-        }
-    }
-
-    fn side(self) -> FeedSide {
-        match self {
-            Self::Links | Self::Addresses | Self::Neighbours => FeedSide::Links,
-            Self::NextHops | Self::Routes | Self::Rules => FeedSide::Routes,
-        }
+fn request(kind: DumpKind, sequence: u32) -> Vec<u8> {
+    let request = RequestBuilder::new(sequence);
+    let routes = |family| DumpFilter { family: Some(family), table: None };
+    match kind {
+        DumpKind::Links => request.dump_links(),
+        DumpKind::Addresses => request.dump_addresses(),
+        DumpKind::Neighbours => request.dump_neighbours(),
+        DumpKind::Rules => request.dump_rules(),
+        DumpKind::NextHops => request.dump_next_hops(),
+        DumpKind::Ipv4Routes => request.dump_routes(routes(IpFamily::V4)),
+        DumpKind::Ipv6Routes => request.dump_routes(routes(IpFamily::V6)),
     }
 }
 
-/// One of the two sockets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FeedSide {
-    Links,
-    Routes,
+const fn is_about_links(kind: DumpKind) -> bool {
+    matches!(kind, DumpKind::Links | DumpKind::Addresses | DumpKind::Neighbours)
 }
 
 /// `RTNLGRP_*` of linux/rtnetlink.h.
@@ -84,14 +60,16 @@ const MAX_READS: u32 = 64;
 
 /// Takes what the kernel tells.
 pub(crate) trait FeedReader {
-    /// A dump begins: until [`Self::end`], messages of this kind list what exists.
+    /// A dump begins; until its end, messages of this kind list what exists.
     fn begin(&mut self, kind: DumpKind);
-    /// A dump was complete: what it did not list does not exist.
+    /// A dump has come to its end.
     fn end(&mut self, kind: DumpKind);
+    /// A dump has failed; it listed some objects, or none.
+    fn abort(&mut self, kind: DumpKind);
     /// An object, or a change of one.
     fn message(&mut self, message: &NetlinkMessage<'_>);
-    /// The kernel dropped notifications of this socket.
-    fn overrun(&mut self, side: FeedSide);
+    /// The kernel dropped notifications.
+    fn overrun(&mut self);
 }
 
 /// The sockets.
@@ -116,15 +94,11 @@ impl KernelFeed {
     }
 
     /// Requests a dump, unless one of this kind is already waiting.
-    ///
-    /// # Errors
-    /// The kernel's error.
-    pub(crate) fn request(&mut self, kind: DumpKind) -> io::Result<()> {
-        let side = match kind.side() {
-            FeedSide::Links => &mut self.links,
-            FeedSide::Routes => &mut self.routes,
-        };
-        side.request(kind)
+    pub(crate) fn request(&mut self, kind: DumpKind) {
+        let socket = if is_about_links(kind) { &mut self.links } else { &mut self.routes };
+        if !socket.waiting.contains(&kind) {
+            socket.waiting.push_back(kind);
+        }
     }
 
     /// Whether no dump is waiting or in progress.
@@ -137,8 +111,8 @@ impl KernelFeed {
     /// # Errors
     /// The kernel's error.
     pub(crate) fn receive(&mut self, reader: &mut impl FeedReader) -> io::Result<bool> {
-        let links = self.links.receive(FeedSide::Links, &mut self.buffer, reader)?;
-        let routes = self.routes.receive(FeedSide::Routes, &mut self.buffer, reader)?;
+        let links = self.links.receive(&mut self.buffer, reader)?;
+        let routes = self.routes.receive(&mut self.buffer, reader)?;
         Ok(links || routes)
     }
 
@@ -152,8 +126,8 @@ struct FeedSocket {
     socket: Socket,
     sequence: u32,
     waiting: VecDeque<DumpKind>,
-    /// The dump in progress, and whether the kernel has marked it as inconsistent.
-    running: Option<(DumpKind, bool)>,
+    /// The dump in progress.
+    running: Option<DumpKind>,
 }
 
 impl FeedSocket {
@@ -171,13 +145,6 @@ impl FeedSocket {
         self.running.is_none() && self.waiting.is_empty()
     }
 
-    fn request(&mut self, kind: DumpKind) -> io::Result<()> {
-        if !self.waiting.contains(&kind) {
-            self.waiting.push_back(kind);
-        }
-        Ok(())
-    }
-
     /// Starts the next dump if none is in progress.
     fn start(&mut self, reader: &mut impl FeedReader) -> io::Result<()> {
         if self.running.is_some() {
@@ -185,28 +152,20 @@ impl FeedSocket {
         }
         let Some(kind) = self.waiting.pop_front() else { return Ok(()) };
         self.sequence = self.sequence.wrapping_add(1).max(1);
-        self.socket.send_to(&kind.request(self.sequence), &SocketAddr::new(0, 0), 0)?;
-        self.running = Some((kind, false));
+        self.socket.send_to(&request(kind, self.sequence), &SocketAddr::new(0, 0), 0)?;
+        self.running = Some(kind);
         reader.begin(kind);
         Ok(())
     }
 
-    fn receive(
-        &mut self,
-        side: FeedSide,
-        buffer: &mut [u8],
-        reader: &mut impl FeedReader,
-    ) -> io::Result<bool> {
+    fn receive(&mut self, buffer: &mut [u8], reader: &mut impl FeedReader) -> io::Result<bool> {
         for _ in 0..MAX_READS {
             self.start(reader)?;
             match recv(&self.socket, &mut *buffer, RecvFlags::DONTWAIT) {
                 Ok((len, _)) => self.read(&buffer[..len], reader),
                 Err(Errno::AGAIN) => return Ok(false),
                 Err(Errno::INTR) => {}
-                Err(Errno::NOBUFS) => {
-                    self.mark_interrupted();
-                    reader.overrun(side);
-                }
+                Err(Errno::NOBUFS) => reader.overrun(),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -215,40 +174,27 @@ impl FeedSocket {
 
     fn read(&mut self, bytes: &[u8], reader: &mut impl FeedReader) {
         for message in Messages::new(bytes) {
-            // A message that is not understood may have been a change: what it was about is read again.
             let Ok(message) = message else {
-                self.mark_interrupted();
+                // It may have been any change, so it is as good as lost.
+                reader.overrun();
                 continue;
             };
-            let is_ours = message.header.sequence == self.sequence;
-            if is_ours && message.header.flags.has(HeaderFlags::DUMP_INTERRUPTED) {
-                self.mark_interrupted();
-            }
             match message.body {
-                MessageBody::Done(done) if is_ours => self.finish(done.errno == 0, reader),
-                MessageBody::Error(error) if error.request == self.sequence => {
-                    self.finish(false, reader);
+                MessageBody::Done(done) if message.header.sequence == self.sequence => {
+                    self.finish(done.errno == 0, reader);
                 }
-                MessageBody::Overrun => self.mark_interrupted(),
+                MessageBody::Error(error) if error.request == self.sequence => {
+                    self.finish(error.errno == 0, reader);
+                }
                 _ => reader.message(&message),
             }
         }
     }
 
-    fn mark_interrupted(&mut self) {
-        if let Some((_, interrupted)) = &mut self.running {
-            *interrupted = true;
-        }
-    }
-
-    /// Ends the dump in progress. If it was not complete, it is requested again.
-    fn finish(&mut self, succeeded: bool, reader: &mut impl FeedReader) {
-        let Some((kind, interrupted)) = self.running.take() else { return };
-        if succeeded && !interrupted {
-            reader.end(kind);
-        } else if !self.waiting.contains(&kind) {
-            self.waiting.push_back(kind);
-        }
+    /// Ends the dump in progress.
+    fn finish(&mut self, is_whole: bool, reader: &mut impl FeedReader) {
+        let Some(kind) = self.running.take() else { return };
+        if is_whole { reader.end(kind) } else { reader.abort(kind) }
     }
 }
 
@@ -283,16 +229,20 @@ mod tests {
 
     impl FeedReader for Routes {
         fn begin(&mut self, kind: DumpKind) {
-            if kind == DumpKind::Routes {
+            if kind == DumpKind::Ipv4Routes {
                 self.seen.clear();
             }
         }
 
         fn end(&mut self, kind: DumpKind) {
-            if kind == DumpKind::Routes {
+            if kind == DumpKind::Ipv4Routes {
                 self.known = self.seen.clone();
             }
             self.ended.push(kind);
+        }
+
+        fn abort(&mut self, kind: DumpKind) {
+            panic!("{kind:?} was refused");
         }
 
         fn message(&mut self, message: &NetlinkMessage<'_>) {
@@ -313,7 +263,7 @@ mod tests {
             }
         }
 
-        fn overrun(&mut self, _: FeedSide) {
+        fn overrun(&mut self) {
             self.overruns += 1;
         }
     }
@@ -348,11 +298,11 @@ mod tests {
             let (mut feed, mut routes) = namespace.run(|| {
                 let mut feed = KernelFeed::open().unwrap();
                 for kind in DumpKind::ALL {
-                    feed.request(kind).unwrap();
+                    feed.request(kind);
                 }
                 (feed, Routes::default())
             });
-            read_until(&mut feed, &mut routes, |routes| routes.ended.len() == 6);
+            read_until(&mut feed, &mut routes, |routes| routes.ended.len() == 7);
             assert!(routes.known.contains("10.1.0.0/24") && routes.known.contains("10.9.0.0/16"));
             namespace.ip("route add 10.8.0.0/16 via 10.1.0.2");
             namespace.ip("route del 10.9.0.0/16");
@@ -376,8 +326,8 @@ mod tests {
             }
             while feed.receive(&mut routes).unwrap() {}
             assert!(routes.overruns > 0 && routes.known.len() < 200);
-            feed.request(DumpKind::Routes).unwrap();
-            read_until(&mut feed, &mut routes, |routes| routes.ended == [DumpKind::Routes]);
+            feed.request(DumpKind::Ipv4Routes);
+            read_until(&mut feed, &mut routes, |routes| routes.ended == [DumpKind::Ipv4Routes]);
             let added = (0..200).filter(|n| routes.known.contains(&format!("10.7.{n}.0/24")));
             assert_eq!(added.count(), 200);
         });
