@@ -1,10 +1,10 @@
 //! The cells of an IPv4 table in a mapped array.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use slipring_bpf::MappedArray;
+use slipring_classify::dir24::Cells;
 
 use crate::layout::ROOT_CELLS;
 
@@ -26,48 +26,29 @@ impl MappedCells {
         (part(0, root), part(root, all - root))
     }
 
-    /// Number of cells.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there are no cells.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// Returns the value of the cell `at`.
-    ///
-    /// # Panics
-    /// If there is no such cell.
-    #[must_use]
-    pub fn get(&self, at: usize) -> u16 {
-        self.cell(at).load(Ordering::Relaxed)
-    }
-
-    /// Sets the cell `at`. Earlier stores are visible to programs that see this one.
-    ///
-    /// # Panics
-    /// If there is no such cell.
-    pub fn set(&self, at: usize, value: u16) {
-        // Release: a root cell that refers to a block is stored after the block. The program's next
-        // load depends on the value, which orders it.
-        self.cell(at).store(value, Ordering::Release);
-    }
-
-    /// Sets the cells in a range.
-    ///
-    /// # Panics
-    /// If there are no such cells.
-    pub fn fill(&self, range: Range<usize>, value: u16) {
-        range.for_each(|at| self.set(at, value));
-    }
-
+    #[inline]
     fn cell(&self, at: usize) -> &AtomicU16 {
         assert!(at < self.len, "cell {at} of {}", self.len);
         self.array.atomic(0, 2 * (self.first + at)).expect("the array has all cells")
+    }
+}
+
+impl Cells for MappedCells {
+    #[inline]
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    fn get(&self, at: usize) -> u16 {
+        self.cell(at).load(Ordering::Acquire)
+    }
+
+    /// In the program, the load of a block's cell depends on the number that it has loaded from the
+    /// root, so it finds what was stored before that number.
+    #[inline]
+    fn set(&self, at: usize, value: u16) {
+        self.cell(at).store(value, Ordering::Release);
     }
 }
 

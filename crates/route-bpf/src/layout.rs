@@ -21,6 +21,7 @@
 //! in host byte order, MAC addresses in that of the frame.
 
 use slipring_bpf::{BpfMapKind, BpfMapSpec};
+use slipring_classify::{dir24, intervals};
 use slipring_wire::mac::MacAddr;
 
 /// Names of the maps in the program.
@@ -38,11 +39,11 @@ pub(crate) mod map {
 }
 
 /// Number of cells in the root of an IPv4 table: one for each /24.
-pub(crate) const ROOT_CELLS: u32 = 1 << 24;
+pub(crate) const ROOT_CELLS: u32 = dir24::ROOT_CELLS as u32;
 /// Number of cells in a block of an IPv4 table's tail.
-pub(crate) const BLOCK_CELLS: u32 = 256;
+pub(crate) const BLOCK_CELLS: u32 = dir24::BLOCK_CELLS as u32;
 /// Set in a root cell that is a block number; the other bits are a target index otherwise.
-pub(crate) const BLOCK_FLAG: u16 = 1 << 15;
+pub(crate) const BLOCK_FLAG: u16 = dir24::MAX_NUMBER + 1;
 
 /// Offset of the word that is 1 while the program may forward.
 pub(crate) const ENABLED_OFFSET: u32 = 0;
@@ -72,14 +73,10 @@ pub(crate) const LOCAL_MULTIPLIER: u32 = 0x9e37_79b1;
 
 /// Offset of the first node of an IPv6 tree.
 pub(crate) const NODES_OFFSET: u32 = 64;
-pub(crate) const NODE_SIZE: u32 = 192;
-pub(crate) const NODE_KEYS: u32 = 16;
+pub(crate) const NODE_SIZE: u32 = intervals::NODE_BYTES as u32;
+pub(crate) const NODE_KEYS: u32 = intervals::FANOUT as u32;
 /// Offset of the entries in a node, after the keys.
-pub(crate) const NODE_ENTRIES_OFFSET: u32 = 128;
-/// Set in an entry that refers to a node.
-pub(crate) const NODE_FLAG: u32 = 1 << 31;
-/// The number of nodes that a lookup visits at most, in both halves of the address together.
-pub(crate) const MAX_TREE_STEPS: u32 = 16;
+pub(crate) const NODE_ENTRIES_OFFSET: u32 = 8 * NODE_KEYS;
 
 /// How old a heartbeat may be.
 pub(crate) const BEAT_LIMIT_NS: u64 = 100_000_000;
@@ -266,6 +263,9 @@ mod tests {
         let names: std::collections::BTreeSet<_> =
             PassReason::ALL.iter().map(|reason| reason.name()).collect();
         assert_eq!(names.len(), PassReason::ALL.len());
-        assert_eq!(PassReason::ALL.last().map(|last| *last as u32 + counter::REASONS + 1), Some(counter::COUNT));
+        assert_eq!(
+            PassReason::ALL.last().map(|last| *last as u32 + counter::REASONS + 1),
+            Some(counter::COUNT)
+        );
     }
 }

@@ -21,5 +21,4 @@ pub use layout::{BpfLimits, PassReason};
 pub use router::{
     AttachOptions, BpfRouter, ResidentAttachment, ResidentError, ResidentHeartbeat, ResidentMode,
 };
-pub use tree::{TreeNodes, TreeView};
 pub use writer::ResidentOptions;

@@ -7,7 +7,8 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use slipring_bpf::{
-    BpfCode, BpfError, BpfMap, BpfMapKind, BpfMapSpec, BpfProgram, BpfProgramFlags, BpfProgramKind, MappedArray,
+    BpfCode, BpfError, BpfMap, BpfMapKind, BpfMapSpec, BpfProgram, BpfProgramFlags, BpfProgramKind,
+    MappedArray,
 };
 
 use crate::layout::{BpfLimits, map};
@@ -18,11 +19,8 @@ pub(crate) trait MapHost: Debug + Send {
     type Table: Debug + Send;
 
     /// Makes the array `name` of one value, for all VRFs.
-    fn array(
-        &mut self,
-        name: &'static str,
-        spec: BpfMapSpec,
-    ) -> Result<Arc<MappedArray>, BpfError>;
+    fn array(&mut self, name: &'static str, spec: BpfMapSpec)
+    -> Result<Arc<MappedArray>, BpfError>;
 
     /// Makes a table of zeros for the array of tables `name`, without putting it there.
     fn table(
@@ -83,10 +81,15 @@ impl KernelMaps {
         BpfProgram::load(BpfProgramKind::Xdp, "slipring_route", &insns, flags)
     }
 
-    fn make(&mut self, name: &str, spec: BpfMapSpec) -> Result<(BpfMap, Arc<MappedArray>), BpfError> {
+    fn make(
+        &mut self,
+        name: &str,
+        spec: BpfMapSpec,
+    ) -> Result<(BpfMap, Arc<MappedArray>), BpfError> {
         let map = BpfMap::create(&kernel_name(name), spec)?;
         let mapped = map.map_values();
-        let mapped = mapped.map_err(|source| BpfError::System { what: "map a BPF array", source })?;
+        let mapped =
+            mapped.map_err(|source| BpfError::System { what: "map a BPF array", source })?;
         self.bytes += u64::from(spec.value_size) * u64::from(spec.max_entries);
         Ok((map, Arc::new(mapped)))
     }

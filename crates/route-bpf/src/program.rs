@@ -36,6 +36,8 @@ mod emit;
 mod ethernet;
 mod ipv4;
 mod ipv6;
+#[cfg(test)]
+mod kernel_tests;
 mod partial;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 use slipring_bpf::{BpfAttachType, BpfError, BpfLink, BpfLinkFlags, MappedArray};
+use slipring_classify::dir24::Dir24;
+use slipring_classify::intervals::IntervalTree;
 use slipring_fib::{ForwardingTables, PortIndex, VrfIndex};
 
 use crate::cells::MappedCells;
@@ -16,7 +18,6 @@ use crate::counters::ResidentCounters;
 use crate::layout::{BEATS_OFFSET, BpfLimits, ENABLED_OFFSET};
 use crate::maps::KernelMaps;
 use crate::program::{PortConstants, forwarding_program};
-use crate::tree::TreeView;
 use crate::writer::{ResidentOptions, TableWriter};
 
 /// Where in the kernel the program of an interface runs.
@@ -107,13 +108,14 @@ impl BpfRouter {
         Ok(ResidentAttachment { link, port })
     }
 
-    /// Returns the root and the tail of the IPv4 table of a VRF, which is created if it does not
-    /// exist. The tail's blocks have 256 cells.
+    /// Returns the IPv4 table of a VRF, which is created if it does not exist, with the target 0 for
+    /// all destinations.
     ///
     /// # Errors
     /// [`ResidentError::Bpf`].
-    pub fn cells(&mut self, vrf: VrfIndex) -> Result<(MappedCells, MappedCells), ResidentError> {
-        Ok(MappedCells::of(&self.writer.v4(vrf)?))
+    pub fn v4(&mut self, vrf: VrfIndex) -> Result<Dir24<MappedCells>, ResidentError> {
+        let (root, tail) = MappedCells::of(&self.writer.v4(vrf)?);
+        Ok(Dir24::new(root, tail))
     }
 
     /// Replaces the IPv6 table of a VRF. Programs use the old or the new tree as a whole, and no
@@ -121,7 +123,7 @@ impl BpfRouter {
     ///
     /// # Errors
     /// [`ResidentError::Bpf`].
-    pub fn set_v6(&mut self, vrf: VrfIndex, tree: TreeView<'_>) -> Result<(), ResidentError> {
+    pub fn set_v6(&mut self, vrf: VrfIndex, tree: &IntervalTree) -> Result<(), ResidentError> {
         Ok(self.writer.set_v6(vrf, tree)?)
     }
 
@@ -138,7 +140,7 @@ impl BpfRouter {
 
     /// Writes the ports, targets, adjacencies and buckets of a snapshot, as far as they differ. The
     /// calling thread must be in the namespace of the interfaces. Destinations that need new targets
-    /// are written afterwards, by [`Self::cells`] and [`Self::set_v6`].
+    /// are written afterwards, in [`Self::v4`] and by [`Self::set_v6`].
     ///
     /// # Errors
     /// The kernel's error while waiting for running programs; the maps are then partly written, and

@@ -14,17 +14,19 @@ use slipring_bpf::{
     BpfCode, BpfError, BpfMapKind, BpfMapSpec, Interpreter, MappedArray, SimulatedMap, XdpMeta,
     XdpOutcome,
 };
+use slipring_classify::dir24::Cells;
+use slipring_classify::intervals::IntervalTree;
 use slipring_fib::{
     Adjacency, AdjacencyIndex, BUCKETS, FibPort, ForwardingTables, Ipv4Lookup, Ipv6Lookup,
     NextHopAddress, PortIndex, Target, TargetAction, TargetIndex, VlanTags, VrfIndex, VrfTables,
 };
+use slipring_simd::Simd;
 use slipring_wire::mac::MacAddr;
 
 use crate::cells::MappedCells;
 use crate::layout::{BLOCK_FLAG, BpfLimits, PassReason, map};
 use crate::maps::MapHost;
 use crate::program::{PortConstants, forwarding_program};
-use crate::tree::{TreeNodes, TreeView};
 use crate::writer::TableWriter;
 use crate::{ResidentCounters, ResidentHeartbeat};
 
@@ -98,7 +100,8 @@ fn port(at: u16, mtu: u32) -> FibPort {
 }
 
 fn ports() -> Vec<FibPort> {
-    let mut ports = [1500, 1500, 600, 1500, 1500].into_iter().zip(0..).map(|(mtu, at)| port(at, mtu));
+    let mut ports =
+        [1500, 1500, 600, 1500, 1500].into_iter().zip(0..).map(|(mtu, at)| port(at, mtu));
     let mut ports: Vec<_> = ports.by_ref().collect();
     ports[3].is_up = false;
     ports[4].tags.outer = Some((0x8100, 7));
@@ -144,35 +147,16 @@ pub(crate) fn snapshot() -> ForwardingTables {
     }
 }
 
-/// A tree of one node per half.
-#[derive(Debug, Default)]
-pub(crate) struct TestTree(pub(crate) Vec<([u64; 16], [u32; 16])>);
-
-impl TestTree {
-    /// Adds a node with these entries, ascending; returns its entry.
-    pub(crate) fn add(&mut self, entries: &[(u64, u32)]) -> u32 {
-        let last = entries[entries.len() - 1].1;
-        let (mut keys, mut below) = ([u64::MAX; 16], [last; 16]);
-        for (at, &(key, entry)) in entries.iter().enumerate() {
-            (keys[at], below[at]) = (key, entry);
-        }
-        self.0.push((keys, below));
-        crate::layout::NODE_FLAG | (self.0.len() as u32 - 1)
-    }
-
-    pub(crate) fn view(&self, root: u32, levels: u32) -> TreeView<'_> {
-        TreeView { root, levels, nodes: self }
-    }
-}
-
-impl TreeNodes for TestTree {
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    fn node(&self, at: usize) -> ([u64; 16], [u32; 16]) {
-        self.0[at]
-    }
+/// The IPv6 tree of the picture above.
+fn tree() -> IntervalTree {
+    let group = |at: u16| 0x2001_0db8_u128 << 96 | u128::from(at) << 80;
+    let mut starts = vec![(0, 0)];
+    starts.extend((1..target::COUNT).map(|at| (group(at), at.into())));
+    starts.push((group(target::COUNT), 0));
+    starts.extend((0..target::COUNT).map(|at| (group(0xff) | u128::from(at), at.into())));
+    // The last target has the rest of the /64.
+    starts.push((group(0xff) + (1 << 64), 0));
+    IntervalTree::build(&starts, Simd::detect())
 }
 
 /// Fills the tables of the first VRF as in the picture above, and starts the router.
@@ -188,18 +172,7 @@ pub(crate) fn fill<H: MapHost>(writer: &mut TableWriter<H>) {
     // Block numbers and targets that do not exist.
     root.set(10 << 16 | 2 << 8, BLOCK_FLAG | LIMITS.tail_blocks);
     root.set(10 << 16 | 3 << 8, LIMITS.targets);
-    let mut tree = TestTree::default();
-    let prefix = 0x2001_0db8_u64 << 32;
-    let lower: Vec<_> = (0..u64::from(target::COUNT)).map(|at| (at, at as u32)).collect();
-    let hosts = tree.add(&lower);
-    let mut upper = vec![(0, 0)];
-    upper.extend((1..u64::from(target::COUNT)).map(|at| (prefix | at << 16, at as u32)));
-    upper.push((prefix | u64::from(target::COUNT) << 16, 0));
-    upper.push((prefix | 0xff << 16, hosts));
-    upper.push(((prefix | 0xff << 16) + 1, 0));
-    let leaf = tree.add(&upper);
-    let root = tree.add(&[(0, leaf)]);
-    writer.set_v6(VrfIndex(0), tree.view(root, 2)).unwrap();
+    writer.set_v6(VrfIndex(0), &tree()).unwrap();
     let control = Arc::clone(&writer.control);
     let enabled = control.atomic::<std::sync::atomic::AtomicU64>(0, 0).unwrap();
     enabled.store(1, std::sync::atomic::Ordering::Relaxed);

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use slipring_bpf::{BpfError, MappedArray};
+use slipring_classify::intervals::IntervalTree;
 use slipring_fib::{
     Adjacency, BUCKETS, FibPort, ForwardingTables, PortIndex, Target, TargetAction, VlanTags,
     VrfIndex,
@@ -31,7 +32,7 @@ use slipring_fib::{
 
 use crate::layout::{self, ActionCode, BpfLimits, map};
 use crate::maps::MapHost;
-use crate::tree::{TreeBuffers, TreeView};
+use crate::tree::TreeBuffers;
 
 /// What a router does with the frames of a port inside the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,12 +124,15 @@ impl<H: MapHost> TableWriter<H> {
         let (table, v4) = self.host.table(map::V4, v4_spec)?;
         let refused = |source| BpfError::System { what: "set the table of a VRF", source };
         self.host.publish(map::V4, vrf.0, &table).map_err(refused)?;
-        let v6 = TreeBuffers::new(self.host.table(map::V6, v6_spec)?, self.host.table(map::V6, v6_spec)?);
+        let v6 = TreeBuffers::new(
+            self.host.table(map::V6, v6_spec)?,
+            self.host.table(map::V6, v6_spec)?,
+        );
         Ok(VrfMaps { v4, v6 })
     }
 
     /// Replaces the IPv6 tree of a VRF; afterwards no program uses the previous one.
-    pub(crate) fn set_v6(&mut self, vrf: VrfIndex, tree: TreeView<'_>) -> Result<(), BpfError> {
+    pub(crate) fn set_v6(&mut self, vrf: VrfIndex, tree: &IntervalTree) -> Result<(), BpfError> {
         let capacity = self.limits.v6_nodes;
         self.vrf(vrf)?;
         let tables = self.vrfs.get_mut(&vrf.0).expect("it was created");
@@ -158,7 +162,8 @@ impl<H: MapHost> TableWriter<H> {
     pub(crate) fn set_options(&mut self, port: PortIndex, options: ResidentOptions) {
         self.options.insert(port, options);
         let ports = self.current.as_ref().map(|tables| Arc::clone(&tables.ports));
-        if let Some(fib_port) = ports.iter().flat_map(|ports| ports.get(usize::from(port.0))).next() {
+        if let Some(fib_port) = ports.iter().flat_map(|ports| ports.get(usize::from(port.0))).next()
+        {
             self.write_port(port.0, fib_port);
         }
     }
@@ -226,7 +231,11 @@ impl<H: MapHost> TableWriter<H> {
     fn write_adjacencies(&self, tables: &ForwardingTables) {
         let limit = usize::from(self.limits.adjacencies);
         for (at, adjacency) in tables.adjacencies.iter().enumerate().take(limit) {
-            store(&self.adjacencies, at * layout::ADJACENCY_SIZE as usize, adjacency_word(adjacency));
+            store(
+                &self.adjacencies,
+                at * layout::ADJACENCY_SIZE as usize,
+                adjacency_word(adjacency),
+            );
         }
     }
 
@@ -315,7 +324,9 @@ fn adjacency_word(adjacency: &Adjacency) -> u64 {
 /// The buckets of a group as words of four indices.
 fn bucket_words(buckets: &[slipring_fib::AdjacencyIndex; BUCKETS]) -> Vec<u64> {
     let words = buckets.chunks_exact(4);
-    words.map(|four| four.iter().rev().fold(0, |word, index| word << 16 | u64::from(index.0))).collect()
+    words
+        .map(|four| four.iter().rev().fold(0, |word, index| word << 16 | u64::from(index.0)))
+        .collect()
 }
 
 /// Indices that exist in two snapshots with another meaning.

@@ -1,9 +1,7 @@
 //! Step 6 with several next hops: the flow's hash, which [`crate::flow_hash`] defines.
 
 use slipring_bpf::Assembler;
-use slipring_bpf::insn::{
-    AccessWidth, AluOp, BpfReg, JumpIf, add_imm, alu, load, load_imm64, mov,
-};
+use slipring_bpf::insn::{AccessWidth, AluOp, BpfReg, JumpIf, add_imm, alu, load, load_imm64, mov};
 
 use super::{CTX_DATA_END, Family, PortConstants, choose, ipv4, ipv6, pass_label};
 use crate::flow_hash::{HAS_PORTS, MULTIPLIER};
@@ -70,9 +68,12 @@ fn ports_and_protocol(program: &mut Assembler, family: Family) {
     }
     program.jump(&without).label(&has);
     if family == Family::V4 {
-        program
-            .put(load(AccessWidth::Half, BpfReg::R1, BpfReg::R7, ipv4::FRAGMENT))
-            .jump_if(BpfReg::R1, JumpIf::Set, i32::from(ipv4::FRAGMENT_BITS.to_be()), &without);
+        program.put(load(AccessWidth::Half, BpfReg::R1, BpfReg::R7, ipv4::FRAGMENT)).jump_if(
+            BpfReg::R1,
+            JumpIf::Set,
+            i32::from(ipv4::FRAGMENT_BITS.to_be()),
+            &without,
+        );
     }
     let ports_end = family.headers_len() + 4;
     program

@@ -14,7 +14,12 @@ pub(super) fn adjacency(program: &mut Assembler, constants: &PortConstants, fami
         .put_all([mov(BpfReg::R1, BpfReg::R9), alu(AluOp::Rsh, BpfReg::R1, 48)])
         .jump_if(BpfReg::R1, JumpIf::Eq, ActionCode::Forward as i32, &forward)
         .jump_if(BpfReg::R1, JumpIf::Eq, ActionCode::Balance as i32, &balance)
-        .jump_if(BpfReg::R1, JumpIf::Eq, ActionCode::NoRoute as i32, pass_label(PassReason::NoRoute))
+        .jump_if(
+            BpfReg::R1,
+            JumpIf::Eq,
+            ActionCode::NoRoute as i32,
+            pass_label(PassReason::NoRoute),
+        )
         .jump(pass_label(PassReason::Kernel))
         .label(&balance);
     balance::bucket(program, constants, family);

@@ -6,7 +6,9 @@ use slipring_bpf::insn::{
     mov, store,
 };
 
-use super::{CTX_DATA, CTX_DATA_END, Family, PortConstants, emit, ethernet, ipv4, ipv6, pass_label, stack};
+use super::{
+    CTX_DATA, CTX_DATA_END, Family, PortConstants, emit, ethernet, ipv4, ipv6, pass_label, stack,
+};
 use crate::layout::{self, PassReason, map};
 
 /// `R1` = the end of the packet, from its start in `R7` and its length in `R8`.
@@ -21,14 +23,29 @@ pub(super) fn end_of_packet(program: &mut Assembler) {
 pub(super) fn egress(program: &mut Assembler, constants: &PortConstants, family: Family) {
     let limits = constants.limits;
     program
-        .jump_if(BpfReg::R1, JumpIf::Ge, i32::from(limits.adjacencies), pass_label(PassReason::NoTable))
+        .jump_if(
+            BpfReg::R1,
+            JumpIf::Ge,
+            i32::from(limits.adjacencies),
+            pass_label(PassReason::NoTable),
+        )
         .load_map_value(BpfReg::R2, map::ADJACENCIES, 0)
         .put(alu(AluOp::Mul, BpfReg::R1, layout::ADJACENCY_SIZE as i32))
         .put(alu(AluOp::Add, BpfReg::R2, BpfReg::R1))
         .put(load(AccessWidth::Double, BpfReg::R3, BpfReg::R2, 0))
         .put_all([mov(BpfReg::R4, BpfReg::R3), alu(AluOp::Rsh, BpfReg::R4, 48)])
-        .jump_if(BpfReg::R4, JumpIf::Ge, i32::from(limits.ports), pass_label(PassReason::Unresolved))
-        .jump_if(BpfReg::R4, JumpIf::Eq, i32::from(constants.port.0), pass_label(PassReason::SamePort))
+        .jump_if(
+            BpfReg::R4,
+            JumpIf::Ge,
+            i32::from(limits.ports),
+            pass_label(PassReason::Unresolved),
+        )
+        .jump_if(
+            BpfReg::R4,
+            JumpIf::Eq,
+            i32::from(constants.port.0),
+            pass_label(PassReason::SamePort),
+        )
         .put(store(AccessWidth::Double, BpfReg::R10, stack::EGRESS_PORT, BpfReg::R4));
     egress_port(program);
     fits(program, family);
@@ -117,7 +134,8 @@ fn decrement_ttl(program: &mut Assembler) {
 }
 
 fn decrement_byte(program: &mut Assembler, offset: i16) {
-    program
-        .put(load(AccessWidth::Byte, BpfReg::R1, BpfReg::R7, offset))
-        .put_all([add_imm(BpfReg::R1, -1), store(AccessWidth::Byte, BpfReg::R7, offset, BpfReg::R1)]);
+    program.put(load(AccessWidth::Byte, BpfReg::R1, BpfReg::R7, offset)).put_all([
+        add_imm(BpfReg::R1, -1),
+        store(AccessWidth::Byte, BpfReg::R7, offset, BpfReg::R1),
+    ]);
 }

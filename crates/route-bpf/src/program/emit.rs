@@ -2,8 +2,7 @@
 
 use slipring_bpf::Assembler;
 use slipring_bpf::insn::{
-    AccessWidth, AluOp, BpfHelper, BpfReg, JumpIf, add_imm, alu, alu32, call, load, mov,
-    store_imm,
+    AccessWidth, AluOp, BpfHelper, BpfReg, JumpIf, add_imm, alu, alu32, call, load, mov, store_imm,
 };
 
 use super::{CTX_DATA, CTX_DATA_END, PortConstants, stack};
@@ -20,9 +19,12 @@ pub(super) fn look_up(program: &mut Assembler, otherwise: &str) {
 /// `R7` and `R2` = start and end of the frame, or jumps to `otherwise` if it has fewer than `len`
 /// bytes.
 pub(super) fn bounds(program: &mut Assembler, len: i32, otherwise: &str) {
-    program
-        .put(load(AccessWidth::Word, BpfReg::R7, BpfReg::R6, CTX_DATA))
-        .put(load(AccessWidth::Word, BpfReg::R2, BpfReg::R6, CTX_DATA_END));
+    program.put(load(AccessWidth::Word, BpfReg::R7, BpfReg::R6, CTX_DATA)).put(load(
+        AccessWidth::Word,
+        BpfReg::R2,
+        BpfReg::R6,
+        CTX_DATA_END,
+    ));
     at_least(program, len, otherwise);
 }
 

@@ -4,6 +4,7 @@ use slipring_bpf::Assembler;
 use slipring_bpf::insn::{
     AccessWidth, AluOp, BpfReg, JumpIf, add_imm, alu, load, mov, mov_imm, store, to_big_endian,
 };
+use slipring_classify::intervals::{MAX_STEPS, NODE_FLAG};
 
 use super::{Family, PortConstants, choose, deliver, emit, partial, pass_label, stack};
 use crate::layout::{self, PassReason, map};
@@ -84,11 +85,16 @@ fn look_up(program: &mut Assembler, constants: &PortConstants) {
         .put(to_big_endian(BpfReg::R4, 64))
         .put(load(AccessWidth::Word, BpfReg::R3, BpfReg::R0, 0))
         .put(load(AccessWidth::Word, BpfReg::R9, BpfReg::R0, 4));
-    for step in 0..layout::MAX_TREE_STEPS {
+    for step in 0..MAX_STEPS {
         descend(program, constants, step);
     }
     program
-        .jump_if(BpfReg::R3, JumpIf::Ge, i32::from(constants.limits.targets), pass_label(PassReason::NoTable))
+        .jump_if(
+            BpfReg::R3,
+            JumpIf::Ge,
+            i32::from(constants.limits.targets),
+            pass_label(PassReason::NoTable),
+        )
         .label("v6:found")
         .put(mov(BpfReg::R9, BpfReg::R3));
 }
@@ -104,15 +110,18 @@ fn descend(program: &mut Assembler, constants: &PortConstants, step: u32) {
         .jump_if(BpfReg::R9, JumpIf::Ne, step as i32, &same_half)
         .put(load(AccessWidth::Double, BpfReg::R4, BpfReg::R10, stack::LOWER))
         .label(&same_half)
-        .put(alu(AluOp::And, BpfReg::R3, (layout::NODE_FLAG - 1) as i32))
+        .put(alu(AluOp::And, BpfReg::R3, (NODE_FLAG - 1) as i32))
         .jump_if(BpfReg::R3, JumpIf::Ge, nodes, pass_label(PassReason::NoTable))
         .put(alu(AluOp::Mul, BpfReg::R3, layout::NODE_SIZE as i32))
         .put_all([mov(BpfReg::R1, BpfReg::R0), alu(AluOp::Add, BpfReg::R1, BpfReg::R3)]);
     last_key(program, step);
     let entries = layout::NODES_OFFSET + layout::NODE_ENTRIES_OFFSET;
-    program
-        .put(alu(AluOp::Sub, BpfReg::R1, BpfReg::R5))
-        .put(load(AccessWidth::Word, BpfReg::R3, BpfReg::R1, entries as i16));
+    program.put(alu(AluOp::Sub, BpfReg::R1, BpfReg::R5)).put(load(
+        AccessWidth::Word,
+        BpfReg::R3,
+        BpfReg::R1,
+        entries as i16,
+    ));
 }
 
 /// Moves `R1` from the first key of a node to the last one that is not above `R4`, by binary
@@ -125,7 +134,12 @@ fn last_key(program: &mut Assembler, step: u32) {
         let above = format!("v6:above{step}-{keys}");
         let bytes = 8 * keys as i32;
         program
-            .put(load(AccessWidth::Double, BpfReg::R2, BpfReg::R1, layout::NODES_OFFSET as i16 + bytes as i16))
+            .put(load(
+                AccessWidth::Double,
+                BpfReg::R2,
+                BpfReg::R1,
+                layout::NODES_OFFSET as i16 + bytes as i16,
+            ))
             .jump_if(BpfReg::R2, JumpIf::Gt, BpfReg::R4, &above)
             .put_all([add_imm(BpfReg::R1, bytes), add_imm(BpfReg::R5, bytes / 2)])
             .label(&above);

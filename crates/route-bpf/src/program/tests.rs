@@ -5,16 +5,15 @@ use slipring_bpf::{BpfRedirect, XdpOutcome};
 
 use crate::flow_hash::flow_bucket;
 use crate::layout::PassReason;
-use crate::testing::{
-    LIMITS, LOCAL, SEED, Simulation, egress_of, hop_mac, port_mac, target,
-};
+use crate::testing::{LIMITS, LOCAL, SEED, Simulation, egress_of, hop_mac, port_mac, target};
 
 const XDP_REDIRECT: u32 = super::XDP_REDIRECT as u32;
 const SOURCE: [u8; 4] = [192, 0, 2, 9];
 
 /// The ones' complement sum of 16-bit words, big-endian; 0xffff if it contains its own checksum.
 pub(crate) fn sum(bytes: &[u8]) -> u16 {
-    let pairs = bytes.chunks(2).map(|pair| u64::from(pair[0]) << 8 | u64::from(*pair.get(1).unwrap_or(&0)));
+    let pairs =
+        bytes.chunks(2).map(|pair| u64::from(pair[0]) << 8 | u64::from(*pair.get(1).unwrap_or(&0)));
     let mut sum: u64 = pairs.sum();
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
@@ -373,9 +372,11 @@ fn packets_larger_than_the_interface_s_or_the_route_s_mtu_go_to_the_kernel() {
         }
         frame
     };
-    for (target, mtu, port, hop) in
-        [(target::FORWARD, 1500, 1, 0), (target::MTU_1000, 1000, 1, 0), (target::SMALL_PORT, 600, 2, 4)]
-    {
+    for (target, mtu, port, hop) in [
+        (target::FORWARD, 1500, 1, 0),
+        (target::MTU_1000, 1000, 1, 0),
+        (target::SMALL_PORT, 600, 2, 4),
+    ] {
         for (frame, header) in [(v4_to(target), 20), (v6_to(target), 40)] {
             let large = sized(frame.clone(), header, mtu + 1);
             assert_eq!(router.reason(&large), PassReason::TooBig, "target {target}");
@@ -406,7 +407,12 @@ fn bytes_after_the_packet_are_cut_off() {
 }
 
 /// The port and hop that the buckets of the test snapshot give: even buckets hop 0, odd ones hop 4.
-fn balanced(frame: &[u8], addresses: std::ops::Range<usize>, ports: [u8; 4], protocol: u8) -> (u16, u16) {
+fn balanced(
+    frame: &[u8],
+    addresses: std::ops::Range<usize>,
+    ports: [u8; 4],
+    protocol: u8,
+) -> (u16, u16) {
     let bucket = flow_bucket(SEED, &frame[addresses], ports, protocol);
     if bucket.is_multiple_of(2) { (1, 0) } else { (2, 4) }
 }
@@ -472,7 +478,8 @@ fn checksummed(mut frame: Vec<u8>, protocol: u8, is_finished: bool) -> Vec<u8> {
     let at = l4 + if protocol == 6 { 16 } else { 6 };
     frame[at..at + 2].fill(0);
     let len = (frame.len() - l4) as u16;
-    let mut summed = [frame[addresses].to_vec(), len.to_be_bytes().into(), vec![0, protocol]].concat();
+    let mut summed =
+        [frame[addresses].to_vec(), len.to_be_bytes().into(), vec![0, protocol]].concat();
     let pseudo = sum(&summed);
     summed.extend(&frame[l4..]);
     let field = if is_finished { !sum(&summed) } else { pseudo };
