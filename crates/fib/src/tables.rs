@@ -82,7 +82,7 @@ pub enum TargetAction {
 }
 
 /// To which address a packet is sent on the link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum NextHopAddress {
     /// The packet's destination.
     OnLink,
