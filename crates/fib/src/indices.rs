@@ -54,11 +54,6 @@ impl IndexPool {
     pub(crate) fn available(&self) -> usize {
         self.free.len() + (self.limit - self.next) as usize
     }
-
-    /// One more than the greatest index ever given out.
-    pub(crate) const fn high_water(&self) -> u32 {
-        self.next
-    }
 }
 
 /// The snapshots that readers may hold.

@@ -61,10 +61,6 @@ impl NeighbourTable {
         self.entries.iter()
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
     pub(crate) fn begin_dump(&mut self) {
         self.entries.begin_dump();
     }

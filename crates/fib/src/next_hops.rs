@@ -48,16 +48,14 @@ pub(crate) struct NextHopObjects {
 }
 
 impl NextHopObjects {
-    pub(crate) fn len(&self) -> usize {
-        self.objects.len()
+    /// Whether there are `limit` objects, and this one is not among them.
+    pub(crate) fn is_full_for(&self, id: u32, limit: usize) -> bool {
+        self.objects.len() >= limit && self.objects.get(id).is_none()
     }
 
-    /// Stores an object unless there are `limit`. Returns whether something has changed.
-    pub(crate) fn set(&mut self, message: &NextHopMessage<'_>, origin: Origin, limit: usize) -> bool {
-        if self.objects.len() >= limit && self.objects.get(message.id).is_none() {
-            return false;
-        }
-        self.objects.set(message.id, NextHopObject::of(message), origin).is_some()
+    /// Stores an object.
+    pub(crate) fn set(&mut self, message: &NextHopMessage<'_>, origin: Origin) {
+        self.objects.set(message.id, NextHopObject::of(message), origin);
     }
 
     /// Removes an object, and groups that are empty without it. Returns all that were removed.

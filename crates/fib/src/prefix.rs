@@ -10,8 +10,6 @@ pub(crate) trait AddressBits: Copy + Ord + Hash + Debug {
     const BITS: u8;
     /// The first address.
     const FIRST: Self;
-    /// The last address.
-    const LAST: Self;
 
     /// Returns the address with the bits after the first `len` cleared.
     fn masked(self, len: u8) -> Self;
@@ -19,6 +17,8 @@ pub(crate) trait AddressBits: Copy + Ord + Hash + Debug {
     fn filled(self, len: u8) -> Self;
     /// Returns the next address; `None` after the last.
     fn next(self) -> Option<Self>;
+    /// Returns the address before; `None` before the first.
+    fn previous(self) -> Option<Self>;
     /// Returns an address of this family, `None` for the other.
     fn of(address: IpAddr) -> Option<Self>;
     /// Returns the address.
@@ -30,7 +30,6 @@ macro_rules! address_bits {
         impl AddressBits for $number {
             const BITS: u8 = <$number>::BITS as u8;
             const FIRST: Self = 0;
-            const LAST: Self = <$number>::MAX;
 
             fn masked(self, len: u8) -> Self {
                 self & !<$number>::MAX.checked_shr(u32::from(len)).unwrap_or(0)
@@ -42,6 +41,10 @@ macro_rules! address_bits {
 
             fn next(self) -> Option<Self> {
                 self.checked_add(1)
+            }
+
+            fn previous(self) -> Option<Self> {
+                self.checked_sub(1)
             }
 
             fn of(address: IpAddr) -> Option<Self> {

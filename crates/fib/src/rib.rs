@@ -100,6 +100,18 @@ impl<A: AddressBits> Rib<A> {
         list
     }
 
+    /// If the only route of the prefix is the same as `record`, notes that it was mentioned, and
+    /// returns `true`.
+    pub(crate) fn refresh(&mut self, prefix: RoutePrefix<A>, record: RouteRecord) -> bool {
+        let Some(stored) = self.routes.get_mut(&prefix) else { return false };
+        let is_same = stored.spec == record.spec && stored.key() == record.key();
+        let is_only = stored.flags & HAS_OTHERS == 0;
+        if is_same && is_only {
+            (stored.mark, stored.protocol) = (record.mark, record.protocol);
+        }
+        is_same && is_only
+    }
+
     /// Adds the only route of a prefix without routes.
     pub(crate) fn insert_first(&mut self, prefix: RoutePrefix<A>, record: RouteRecord) {
         let flags = if self.inherits_refusal(prefix) { COVERS_REFUSED } else { 0 };
@@ -108,12 +120,13 @@ impl<A: AddressBits> Rib<A> {
         self.len += 1;
     }
 
-    /// Sets the routes of a prefix; without routes, the prefix is removed.
-    pub(crate) fn set_list(&mut self, prefix: RoutePrefix<A>, list: &[RouteRecord]) {
+    /// Sets the routes of a prefix; without routes, the prefix is removed. Returns the prefix around
+    /// it that takes over the note of a refused route, if there is one.
+    pub(crate) fn set_list(&mut self, prefix: RoutePrefix<A>, list: &[RouteRecord]) -> Option<RoutePrefix<A>> {
         let before = self.list(prefix).len();
         self.len = self.len - before + list.len();
         match (before, list.split_first()) {
-            (0, None) => {}
+            (0, None) => None,
             (_, None) => self.remove(prefix),
             (_, Some((first, others))) => {
                 if before == 0 {
@@ -126,6 +139,7 @@ impl<A: AddressBits> Rib<A> {
                     let flags = stored.flags & COVERS_REFUSED | others;
                     *stored = RouteRecord { flags, ..*first };
                 }
+                None
             }
         }
     }
@@ -139,13 +153,11 @@ impl<A: AddressBits> Rib<A> {
         }
     }
 
-    fn remove(&mut self, prefix: RoutePrefix<A>) {
+    fn remove(&mut self, prefix: RoutePrefix<A>) -> Option<RoutePrefix<A>> {
         let removed = self.routes.remove(&prefix);
         self.others.remove(&prefix);
         self.lengths[usize::from(prefix.len)] -= 1;
-        if removed.is_some_and(RouteRecord::covers_refused) {
-            self.refuse(prefix);
-        }
+        removed.is_some_and(RouteRecord::covers_refused).then(|| self.refuse(prefix))
     }
 
     /// Notes that a route inside the prefix, or for it, is not in the table. Returns the prefix

@@ -211,10 +211,6 @@ impl Specs {
         (0..self.states.len() as u32).map(SpecId)
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.states.len() - self.free.len()
-    }
-
     /// Leaves the routes of the specs that `is_gone` names to the kernel. Later routes that say the
     /// same get another number. Returns how many specs it names.
     pub(crate) fn purge(&mut self, is_gone: impl Fn(&RouteSpec) -> bool) -> usize {
