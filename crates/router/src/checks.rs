@@ -54,6 +54,11 @@ pub(crate) fn missing_forwarding() -> Vec<String> {
     forwarding::missing()
 }
 
+/// Whether a setting of IPv4 is on for all interfaces, or for this one.
+pub(crate) fn is_set_for(interface: &str, setting: &str) -> bool {
+    forwarding::of_interface(interface, setting) > 0
+}
+
 #[cfg(test)]
 mod tests {
     use slipring_test_support::{Namespace, installed};

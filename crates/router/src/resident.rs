@@ -1,15 +1,18 @@
 //! The engine inside the kernel: XDP programs that forward by the tables that this process writes.
 
 use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
 
+use rustix::io::Errno;
 use slipring_bpf::BpfError;
-use slipring_cli::codes::{SR0104, SR0108, SR0199};
+use slipring_cli::codes::{SR0104, SR0107, SR0108, SR0199};
 use slipring_cli::{Diagnostic, Failure};
-use slipring_fib::{ForwardingTables, Ipv4Table, Mirror, PortIndex, VrfIndex, dir24_table};
+use slipring_fib::{ForwardingTables, Ipv4Table, Ipv6Lookup, PortIndex, VrfIndex, dir24_table};
 use slipring_port::iface::{Feature, FeatureGuard, Iface};
 use slipring_route_bpf::{
     AttachOptions, BpfLimits, BpfRouter, ResidentAttachment, ResidentCounters, ResidentError,
-    ResidentMode, ResidentOptions,
+    ResidentHeartbeat, ResidentMode, ResidentOptions,
 };
 
 use crate::flags::XdpChoice;
@@ -20,8 +23,12 @@ const SOFTWARE_DRIVERS: [&str; 5] = ["veth", "tun", "bridge", "macvlan", "virtio
 
 /// The programs, attached; they are detached when this is dropped, or when the process ends.
 pub(crate) struct ResidentEngine {
-    pub(crate) router: BpfRouter,
+    router: BpfRouter,
     attachments: Vec<AttachedInterface>,
+    /// The IPv6 tables that the programs have, by VRF.
+    ipv6: Vec<Arc<dyn Ipv6Lookup>>,
+    /// The newest snapshot whose indices programs may still use beside newer ones.
+    unsettled: Option<u64>,
 }
 
 /// An interface with its program.
@@ -40,13 +47,12 @@ impl ResidentEngine {
     /// If a privilege is missing, another program is attached, or no mode works.
     pub(crate) fn open(ifaces: &[Iface], choice: XdpChoice) -> Result<Self, Failure> {
         let queues = ifaces.iter().map(|iface| iface.rx_queues).max().unwrap_or(1);
-        let limits = BpfLimits { queues: u16::try_from(queues).unwrap_or(u16::MAX), ..BpfLimits::default() };
-        let mut seed = [0; 8];
-        rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())?;
-        let router = BpfRouter::create(limits, u64::from_ne_bytes(seed)).map_err(|error| failed(error, ""))?;
-        let attach = |(at, iface): (usize, &Iface)| attach(&router, PortIndex(at as u16), iface, choice);
+        let queues = u16::try_from(queues).unwrap_or(u16::MAX);
+        let limits = BpfLimits { queues, ..BpfLimits::default() };
+        let router = BpfRouter::create(limits, random_seed()?).map_err(|error| refused(&error, None))?;
+        let attach = |(at, iface)| attach(&router, PortIndex(at as u16), iface, choice);
         let attachments = ifaces.iter().enumerate().map(attach).collect::<Result<_, _>>()?;
-        Ok(Self { router, attachments })
+        Ok(Self { router, attachments, ipv6: Vec::new(), unsettled: None })
     }
 
     pub(crate) fn interfaces(&self) -> &[AttachedInterface] {
@@ -58,22 +64,54 @@ impl ResidentEngine {
     /// # Errors
     /// If the kernel has no memory for it.
     pub(crate) fn ipv4_table(&mut self) -> Result<Box<dyn Ipv4Table>, Failure> {
-        let (root, tail) = self.router.cells(VrfIndex(0)).map_err(|error| failed(error, ""))?;
-        Ok(dir24_table(root, tail))
+        let table = self.router.v4(VrfIndex(0)).map_err(|error| refused(&error, None))?;
+        Ok(dir24_table(table))
     }
 
-    /// Makes the programs forward by a snapshot.
+    /// Makes the programs forward by a snapshot, from the first one on.
     ///
     /// # Errors
     /// The kernel's error.
     pub(crate) fn apply(&mut self, tables: &ForwardingTables) -> io::Result<()> {
         self.router.apply(tables)?;
         for (at, vrf) in tables.vrfs.iter().enumerate() {
-            if let Some(tree) = vrf.v6.intervals() {
-                self.router.set_v6(VrfIndex(at as u16), tree.into()).map_err(io::Error::other)?;
+            if self.ipv6.get(at).is_none_or(|known| !Arc::ptr_eq(known, &vrf.v6)) {
+                self.set_ipv6(at, &vrf.v6)?;
             }
         }
+        self.unsettled = Some(tables.generation);
+        self.router.enable();
         Ok(())
+    }
+
+    fn set_ipv6(&mut self, at: usize, table: &Arc<dyn Ipv6Lookup>) -> io::Result<()> {
+        if let Some(tree) = table.intervals() {
+            self.router.set_v6(VrfIndex(at as u16), tree).map_err(io::Error::other)?;
+        }
+        self.ipv6.truncate(at);
+        self.ipv6.push(table.clone());
+        Ok(())
+    }
+
+    /// Waits until no program uses indices of snapshots before the last one. Returns its generation,
+    /// or `None` if that was so already.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub(crate) fn settle(&mut self) -> io::Result<Option<u64>> {
+        let Some(generation) = self.unsettled.take() else { return Ok(None) };
+        self.router.quiesce()?;
+        Ok(Some(generation))
+    }
+
+    /// Returns the writer of heartbeats: without them, everything is left to the kernel.
+    pub(crate) fn heartbeat(&self) -> ResidentHeartbeat {
+        self.router.heartbeat()
+    }
+
+    /// Tells the programs this machine's addresses: packets from them are not forwarded.
+    pub(crate) fn set_local(&mut self, addresses: &[(IpAddr, u8)]) {
+        self.router.set_local(addresses);
     }
 
     /// Leaves an interface's packets to the kernel, or forwards them again.
@@ -82,8 +120,81 @@ impl ResidentEngine {
     }
 
     /// What the programs have counted, by port.
-    pub(crate) fn counters(&self) -> Vec<ResidentCounters> {
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub(crate) fn counters(&self) -> io::Result<Vec<ResidentCounters>> {
         let ports = 0..self.attachments.len();
-        ports.map(|at| self.router.counters(PortIndex(at as u16)).unwrap_or_default()).collect()
+        ports.map(|at| self.router.counters(PortIndex(at as u16))).collect()
     }
+}
+
+fn random_seed() -> io::Result<u64> {
+    let mut seed = [0; 8];
+    rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())?;
+    Ok(u64::from_ne_bytes(seed))
+}
+
+/// Attaches the program to an interface: in the driver if that is wanted and possible, else in the
+/// stack.
+fn attach(
+    router: &BpfRouter,
+    port: PortIndex,
+    iface: &Iface,
+    choice: XdpChoice,
+) -> Result<AttachedInterface, Failure> {
+    // XDP sees no tag that the device has taken out of the frame.
+    let settings = iface.with_features(&[(Feature::RxVlan, false)]);
+    let is_software = SOFTWARE_DRIVERS.contains(&iface.driver.as_str());
+    let modes: &[ResidentMode] = match choice {
+        XdpChoice::Auto => &[ResidentMode::Native, ResidentMode::Generic],
+        XdpChoice::Native => &[ResidentMode::Native],
+        XdpChoice::Generic => &[ResidentMode::Generic],
+    };
+    let mut error = None;
+    for &mode in modes {
+        match router.attach(iface.index, port, AttachOptions { mode, is_software }) {
+            Ok(link) => {
+                return Ok(AttachedInterface {
+                    iface: iface.clone(),
+                    mode,
+                    _link: link,
+                    _settings: settings,
+                });
+            }
+            // A mode that the driver does not have may be replaced by the next one.
+            Err(cause) => error = error.or(Some(cause)),
+        }
+    }
+    let error = error.expect("there is at least one mode");
+    Err(refused(&error, Some(&iface.name)).into())
+}
+
+fn refused(error: &ResidentError, interface: Option<&str>) -> Diagnostic {
+    let on = interface.map_or_else(String::new, |name| format!(" on {name}"));
+    let summary = format!("packets cannot be forwarded in XDP{on}");
+    let name = interface.unwrap_or("IF");
+    match (errno_of(error), error) {
+        (Some(Errno::PERM | Errno::ACCESS), _) => Diagnostic::new(SR0104, summary)
+            .with_cause(error.to_string())
+            .with_help("run as root, or give the capabilities: sudo setcap cap_net_admin,cap_bpf,cap_net_raw+ep \"$(command -v slipring)\""),
+        (Some(Errno::BUSY | Errno::EXIST), _) => Diagnostic::new(SR0107, summary)
+            .with_cause("another XDP program is attached")
+            .with_help(format!("see which one: ip -details link show dev {name}")),
+        (Some(Errno::OPNOTSUPP), _) => Diagnostic::new(SR0108, summary)
+            .with_cause("the driver has no XDP")
+            .with_help("let the stack run the program: --io xdp-generic"),
+        _ => Diagnostic::new(SR0199, summary)
+            .with_cause(error.to_string())
+            .with_help("see what this machine can do: slipring doctor"),
+    }
+}
+
+fn errno_of(error: &ResidentError) -> Option<Errno> {
+    let source = match error {
+        ResidentError::Attach { source, .. }
+        | ResidentError::Bpf(BpfError::System { source, .. }) => source,
+        _ => return None,
+    };
+    Errno::from_io_error(source)
 }

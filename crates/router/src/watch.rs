@@ -8,6 +8,7 @@
 //! ```
 //!
 //! Listing is done by a thread of its own, because a long list of rules must not delay a heartbeat.
+//! The kernel gives the lists to CAP_NET_ADMIN only, so this thread keeps that capability, and no other.
 //! Changes that netlink does not announce (sysctl settings, tables of iptables-legacy) are found
 //! when the list is read for another reason, or after [`PERIOD`].
 
@@ -20,6 +21,7 @@ use std::thread::{JoinHandle, spawn};
 use netlink_sys::Socket;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, recv};
+use slipring_confine::{CapabilitySet, FORBIDDEN_CALLS, SETUP_ONLY_CALLS, confine};
 use slipring_ring::Doorbell;
 
 use crate::checks::{self, CheckedInterface, Obstacle};
@@ -73,7 +75,12 @@ impl BypassWatch {
             changed,
         });
         let watching = shared.clone();
-        let thread = spawn(move || watching.watch(&sockets));
+        let thread = spawn(move || {
+            // Lists of nf_tables and IPsec are only given to CAP_NET_ADMIN. What could not be dropped
+            // is reported by the main thread, which drops more.
+            let _ = confine(CapabilitySet::NET_ADMIN, &[FORBIDDEN_CALLS, SETUP_ONLY_CALLS]);
+            watching.watch(&sockets);
+        });
         Ok(Self { shared, thread: Some(thread) })
     }
 

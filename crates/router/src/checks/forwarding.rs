@@ -5,26 +5,30 @@ use std::fs;
 
 use super::{CheckedInterface, Obstacle};
 
-/// A setting below /proc/sys/net, as sysctl(8) writes it.
-fn sysctl(name: &str) -> Option<i64> {
-    let path = format!("/proc/sys/{}", name.replace('.', "/"));
-    fs::read_to_string(path).ok()?.trim().parse().ok()
+/// A setting by its path below /proc/sys; an interface's name may contain dots.
+fn sysctl(path: &str) -> Option<i64> {
+    fs::read_to_string(format!("/proc/sys/{path}")).ok()?.trim().parse().ok()
 }
 
 /// The sysctl settings that are missing for the kernel to forward in place of the router: lines for
 /// sysctl(8), empty if it forwards.
 pub(super) fn missing() -> Vec<String> {
     let needed = ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"];
-    let is_off = |name: &&str| sysctl(name) == Some(0);
+    let is_off = |name: &&str| sysctl(&name.replace('.', "/")) == Some(0);
     needed.into_iter().filter(is_off).map(|name| format!("sysctl -w {name}=1")).collect()
 }
 
-/// Reverse-path filters of the router's interfaces. The kernel applies the greater value of `all`
-/// and the interface's (ip-sysctl, `rp_filter`).
+/// The value of an IPv4 setting for an interface: the greater of `all` and its own, as the kernel
+/// takes it (ip-sysctl).
+pub(super) fn of_interface(name: &str, setting: &str) -> i64 {
+    let value = |of: &str| sysctl(&format!("net/ipv4/conf/{of}/{setting}")).unwrap_or_default();
+    value("all").max(value(name))
+}
+
+/// Reverse-path filters of the router's interfaces.
 pub(super) fn reverse_path_filters(interfaces: &[CheckedInterface]) -> Vec<Obstacle> {
-    let value = |of: &str| sysctl(&format!("net.ipv4.conf.{of}.rp_filter")).unwrap_or_default();
-    let all = value("all");
-    let filtered = interfaces.iter().filter(|interface| all.max(value(&interface.name)) > 0);
+    let filtered =
+        interfaces.iter().filter(|interface| of_interface(&interface.name, "rp_filter") > 0);
     filtered
         .map(|CheckedInterface { name, .. }| Obstacle {
             interface: Some(name.clone()),
