@@ -99,7 +99,7 @@ impl IntervalTree {
             Self { nodes: Vec::new(), free: Vec::new(), root: 0, levels: 1, built: 0, simd };
         let entries = tree.upper_entries(starts);
         (tree.root, tree.levels) = tree.rooted(&entries);
-        tree.built = tree.nodes.len() - tree.free.len();
+        tree.built = tree.nodes.len();
         tree
     }
 
