@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use alloc::collections::BTreeMap;
+use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -192,6 +193,7 @@ fn a_tail_without_blocks_serves_prefixes_up_to_24() {
     writer.set(&table, 0, u32::MAX, &[(0, 1), (0x100, MAX_NUMBER), (0x200, 2)]).unwrap();
     assert_eq!([0xff, 0x1ff, 0x200].map(|address| table.lookup(address)), [1, MAX_NUMBER, 2]);
     assert_eq!(writer.set(&table, 1, 1, &[(1, 0)]), Err(NoBlocks));
+    assert_eq!(NoBlocks.to_string(), "no free block for prefixes longer than /24");
     writer.set(&table, 1, 1, &[(1, 1)]).unwrap();
 }
 
