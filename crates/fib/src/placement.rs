@@ -26,6 +26,8 @@ pub(crate) enum Insertion {
 pub(crate) struct PlacementResult {
     /// Routes that are no longer there.
     pub removed: Vec<RouteRecord>,
+    /// The message says nothing new, and was not used.
+    pub is_superseded: bool,
     /// The kernel has chosen among several routes, perhaps others than we have.
     pub is_doubtful: bool,
 }
@@ -49,6 +51,10 @@ pub(crate) fn place(
     let same = list[group.clone()].iter().position(|other| says_same(specs, other.spec, record.spec));
     let same = same.map(|at| group.start + at);
     match (how, family) {
+        // A notification has come since the dump's start, so the dump's order may be older.
+        (Insertion::Dump, _) if same.is_some_and(|at| list[at].mark == record.mark) => {
+            result.is_superseded = true;
+        }
         (Insertion::Dump, _) => {
             result.removed.extend(same.map(|at| list.remove(at)));
             list.insert(group.end - result.removed.len(), record);

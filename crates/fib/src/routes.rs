@@ -9,6 +9,7 @@ use crate::dirty::DirtyPrefixes;
 use crate::mirrored::Origin;
 use crate::placement::{Insertion, Removal, find_removed, place};
 use crate::prefix::{AddressBits, RoutePrefix};
+use crate::purges::Purge;
 use crate::rib::{Rib, RouteRecord};
 use crate::specs::{RouteSpec, SpecId, Specs};
 
@@ -32,6 +33,8 @@ pub(crate) struct RouteTables<A> {
     is_dumping: bool,
     /// Routes that notifications have deleted since the dump's start, with a use of their specs.
     deleted: BTreeSet<RouteKey<A>>,
+    /// What routes were silently removed for since the dump's start: it may still mention them.
+    purges: Vec<Purge>,
     /// Routes that found no space since the start of the last dump.
     pub refused: u64,
 }
@@ -54,6 +57,7 @@ impl<A: AddressBits> RouteTables<A> {
             mark: 0,
             is_dumping: false,
             deleted: BTreeSet::new(),
+            purges: Vec::new(),
             refused: 0,
         }
     }
@@ -86,7 +90,7 @@ impl<A: AddressBits> RouteTables<A> {
         has_space: bool,
     ) -> RouteOutcome {
         let Some((table, prefix)) = self.place_of(route) else { return RouteOutcome::default() };
-        let spec = specs.acquire(RouteSpec::of(route));
+        let spec = self.acquire(specs, RouteSpec::of(route), origin);
         let record = RouteRecord::new(spec, route.metric, route.protocol, route.tos, self.mark);
         let how = insertion(flags, origin);
         if self.was_deleted(specs, (table, prefix, record.key(), spec), how) {
@@ -106,6 +110,10 @@ impl<A: AddressBits> RouteTables<A> {
         }
         let len = list.len();
         let result = place(&mut list, record, how, self.family, specs);
+        if result.is_superseded {
+            specs.release(spec);
+            return RouteOutcome::default();
+        }
         if list.len() > len && !has_space {
             specs.release(spec);
             let changed = rib.refuse(prefix);
@@ -120,6 +128,20 @@ impl<A: AddressBits> RouteTables<A> {
             self.forget(specs, (table, prefix, removed.key(), removed.spec), is_notification);
         }
         RouteOutcome { is_doubtful: result.is_doubtful, is_refused: false }
+    }
+
+    fn acquire(&self, specs: &mut Specs, spec: RouteSpec, origin: Origin) -> SpecId {
+        if origin == Origin::Dump && self.purges.iter().any(|purge| purge.concerns(&spec)) {
+            return specs.acquire_purged(spec);
+        }
+        specs.acquire(spec)
+    }
+
+    /// Notes that the kernel has removed routes silently.
+    pub(crate) fn note_purge(&mut self, purge: &Purge) {
+        if self.is_dumping && !self.purges.contains(purge) {
+            self.purges.push(purge.clone());
+        }
     }
 
     /// Removes the route that a notification says to be deleted.
@@ -192,6 +214,7 @@ impl<A: AddressBits> RouteTables<A> {
 
     pub(crate) fn begin_dump(&mut self, specs: &mut Specs) {
         self.clear_deleted(specs);
+        self.purges.clear();
         self.mark = next_mark(self.mark);
         self.is_dumping = true;
         self.refused = 0;
