@@ -26,6 +26,7 @@ mod neighbours;
 mod next_hops;
 mod placement;
 mod prefix;
+mod purges;
 mod ranges;
 mod resync;
 mod rib;

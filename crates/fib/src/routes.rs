@@ -9,6 +9,7 @@ use crate::dirty::DirtyPrefixes;
 use crate::mirrored::Origin;
 use crate::placement::{Insertion, Removal, find_removed, place};
 use crate::prefix::{AddressBits, RoutePrefix};
+use crate::purges::Purge;
 use crate::rib::{Rib, RouteRecord};
 use crate::specs::{RouteSpec, SpecId, Specs};
 
@@ -30,8 +31,12 @@ pub(crate) struct RouteTables<A> {
     /// The dump that runs, or the last one.
     mark: u8,
     is_dumping: bool,
+    /// Prefixes with several routes that notifications have changed since the dump's start.
+    reordered: BTreeSet<(u32, RoutePrefix<A>)>,
     /// Routes that notifications have deleted since the dump's start, with a use of their specs.
     deleted: BTreeSet<RouteKey<A>>,
+    /// What routes were silently removed for since the dump's start: it may still mention them.
+    purges: Vec<Purge>,
     /// Routes that found no space since the start of the last dump.
     pub refused: u64,
 }
@@ -53,7 +58,9 @@ impl<A: AddressBits> RouteTables<A> {
             dirty: DirtyPrefixes::all(),
             mark: 0,
             is_dumping: false,
+            reordered: BTreeSet::new(),
             deleted: BTreeSet::new(),
+            purges: Vec::new(),
             refused: 0,
         }
     }
@@ -86,7 +93,7 @@ impl<A: AddressBits> RouteTables<A> {
         has_space: bool,
     ) -> RouteOutcome {
         let Some((table, prefix)) = self.place_of(route) else { return RouteOutcome::default() };
-        let spec = specs.acquire(RouteSpec::of(route));
+        let spec = self.acquire(specs, RouteSpec::of(route), origin);
         let record = RouteRecord::new(spec, route.metric, route.protocol, route.tos, self.mark);
         let how = insertion(flags, origin);
         if self.was_deleted(specs, (table, prefix, record.key(), spec), how) {
@@ -106,7 +113,12 @@ impl<A: AddressBits> RouteTables<A> {
         }
         let len = list.len();
         let result = place(&mut list, record, how, self.family, specs);
-        if list.len() > len && !has_space {
+        if result.is_superseded {
+            specs.release(spec);
+            let is_doubtful = result.is_doubtful && self.reordered.contains(&(table, prefix));
+            return RouteOutcome { is_doubtful, is_refused: false };
+        }
+        if list.len() > len && !has_space && result.removed.is_empty() {
             specs.release(spec);
             let changed = rib.refuse(prefix);
             self.dirty.add(table, changed);
@@ -119,7 +131,32 @@ impl<A: AddressBits> RouteTables<A> {
         for removed in result.removed {
             self.forget(specs, (table, prefix, removed.key(), removed.spec), is_notification);
         }
-        RouteOutcome { is_doubtful: result.is_doubtful, is_refused: false }
+        let is_doubtful = result.is_doubtful && (is_notification || self.reordered.contains(&(table, prefix)));
+        if is_notification {
+            self.note_order(table, prefix, list.len().max(len));
+        }
+        RouteOutcome { is_doubtful, is_refused: false }
+    }
+
+    fn acquire(&self, specs: &mut Specs, spec: RouteSpec, origin: Origin) -> SpecId {
+        if origin == Origin::Dump && self.purges.iter().any(|purge| purge.concerns(&spec)) {
+            return specs.acquire_purged(spec);
+        }
+        specs.acquire(spec)
+    }
+
+    /// Notes that the kernel has removed routes silently.
+    pub(crate) fn note_purge(&mut self, purge: &Purge) {
+        if self.is_dumping && !self.purges.contains(purge) {
+            self.purges.push(purge.clone());
+        }
+    }
+
+    /// Notes that a notification has changed the routes for a prefix, of which there are `count`.
+    fn note_order(&mut self, table: u32, prefix: RoutePrefix<A>, count: usize) {
+        if self.is_dumping && count > 1 && self.reordered.len() < MAX_DELETED {
+            self.reordered.insert((table, prefix));
+        }
     }
 
     /// Removes the route that a notification says to be deleted.
@@ -137,13 +174,16 @@ impl<A: AddressBits> RouteTables<A> {
             }
             // With refused routes, it may be one of them.
             Removal::Unknown => {
-                let is_doubtful = !list.is_empty() && self.refused == 0;
+                // A dump may mention it as part of a route with several next hops.
+                let may_be_part = self.is_dumping && self.family == IpFamily::V6;
+                let is_doubtful = may_be_part || !list.is_empty() && self.refused == 0;
                 self.note_unknown(specs, (table, prefix, key), deleted);
                 return RouteOutcome { is_doubtful, is_refused: false };
             }
         };
         let heir = rib.set_list(prefix, &list);
         self.dirty.add(table, heir.unwrap_or(prefix));
+        self.note_order(table, prefix, list.len() + 1);
         self.forget(specs, (table, prefix, key, removed.spec), true);
         RouteOutcome::default()
     }
@@ -192,8 +232,10 @@ impl<A: AddressBits> RouteTables<A> {
 
     pub(crate) fn begin_dump(&mut self, specs: &mut Specs) {
         self.clear_deleted(specs);
+        self.purges.clear();
         self.mark = next_mark(self.mark);
         self.is_dumping = true;
+        self.reordered.clear();
         self.refused = 0;
     }
 

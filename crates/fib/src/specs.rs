@@ -64,6 +64,8 @@ pub(crate) struct RouteSpec {
     pub kind: RouteKind,
     pub hops: SpecHops,
     pub mtu: u32,
+    /// The source address that this machine's own packets prefer: when it goes, the route does.
+    pub source: Option<IpAddr>,
     /// The route has properties that the tables cannot represent.
     pub has_unknown: bool,
 }
@@ -74,6 +76,7 @@ impl RouteSpec {
         kind: RouteKind::Other(0),
         hops: SpecHops::Object(0),
         mtu: 0,
+        source: None,
         has_unknown: true,
     };
 
@@ -85,7 +88,8 @@ impl RouteSpec {
         };
         // The content of an object, not of the route, says what is unknown about its hops. But a
         // message does not tell the two apart, so the route is the kernel's in both cases.
-        Self { kind: route.kind, hops, mtu: route.mtu, has_unknown: route.has_unknown }
+        let (kind, mtu, has_unknown) = (route.kind, route.mtu, route.has_unknown);
+        Self { kind, hops, mtu, source: route.preferred_source, has_unknown }
     }
 
     /// Whether no event can make the tables represent the route.
@@ -127,6 +131,8 @@ impl SpecState {
 pub(crate) struct Specs {
     states: Vec<Option<SpecState>>,
     ids: BTreeMap<RouteSpec, SpecId>,
+    /// Those that are purged.
+    purged: BTreeMap<RouteSpec, SpecId>,
     free: Vec<SpecId>,
     /// Most routes of a dump say what the one before them said.
     latest: Option<SpecId>,
@@ -140,18 +146,36 @@ impl Specs {
         let latest = self.latest.filter(|id| self.get(*id).is_some_and(|it| !it.is_purged && it.spec == spec));
         let id = match latest.or_else(|| self.ids.get(&spec).copied()) {
             Some(id) => id,
-            None => self.add(spec),
+            None => {
+                let id = self.add(spec.clone(), false);
+                self.ids.insert(spec, id);
+                id
+            }
         };
         self.latest = Some(id);
         self.retain(id);
         id
     }
 
-    fn add(&mut self, spec: RouteSpec) -> SpecId {
+    /// As [`Self::acquire`], for a route that may have been removed silently since it was told.
+    pub(crate) fn acquire_purged(&mut self, spec: RouteSpec) -> SpecId {
+        let id = match self.purged.get(&spec) {
+            Some(id) => *id,
+            None => {
+                let id = self.add(spec.clone(), true);
+                self.purged.insert(spec, id);
+                id
+            }
+        };
+        self.retain(id);
+        id
+    }
+
+    fn add(&mut self, spec: RouteSpec, is_purged: bool) -> SpecId {
         let state = SpecState {
-            spec: spec.clone(),
+            spec,
             uses: 0,
-            is_purged: false,
+            is_purged,
             target: TargetIndex::KERNEL,
             adjacencies: Vec::new(),
             buckets: None,
@@ -166,7 +190,6 @@ impl Specs {
                 SpecId(self.states.len() as u32 - 1)
             }
         };
-        self.ids.insert(spec, id);
         self.changed.push(id);
         id
     }
@@ -191,8 +214,10 @@ impl Specs {
     /// Removes the spec if nothing uses it, and returns it.
     pub(crate) fn remove_unused(&mut self, id: SpecId) -> Option<SpecState> {
         let state = self.states.get_mut(id.0 as usize)?.take_if(|state| state.uses == 0)?;
-        if !state.is_purged {
-            self.ids.remove(&state.spec);
+        let ids = if state.is_purged { &mut self.purged } else { &mut self.ids };
+        // There may be more than one purged spec with the same content.
+        if ids.get(&state.spec) == Some(&id) {
+            ids.remove(&state.spec);
         }
         self.latest = self.latest.filter(|latest| *latest != id);
         self.free.push(id);
@@ -221,6 +246,7 @@ impl Specs {
             };
             state.is_purged = true;
             self.ids.remove(&state.spec);
+            self.purged.entry(state.spec.clone()).or_insert(SpecId(at as u32));
             self.changed.push(SpecId(at as u32));
             count += 1;
         }

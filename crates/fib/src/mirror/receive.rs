@@ -10,7 +10,8 @@ use crate::adjacencies::AdjacencyKey;
 use crate::links::KernelLink;
 use crate::mirrored::Origin;
 use crate::resync::{DumpEnd, DumpKind, DumpSet};
-use crate::specs::{RouteSpec, SpecHops};
+use crate::purges::Purge;
+use crate::specs::SpecHop;
 use crate::tables::NextHopAddress;
 
 impl Mirror {
@@ -143,12 +144,18 @@ impl Mirror {
         if !is_down {
             return;
         }
+        let purge = Purge::Link(ifindex);
         let links = &self.links.links;
-        let is_dead = |hop: u32| links.get(hop).is_none_or(|link| !link.is_up());
-        self.specs.purge(|spec| {
-            let hops = spec.hops.named();
-            hops.iter().any(|hop| hop.ifindex == ifindex) && hops.iter().all(|hop| is_dead(hop.ifindex))
-        });
+        let is_dead = |hop: &SpecHop| links.get(hop.ifindex).is_none_or(|link| !link.is_up());
+        // A route with another next hop that is alive stays.
+        self.specs.purge(|spec| purge.concerns(spec) && spec.hops.named().iter().all(is_dead));
+        self.note_purge(&purge);
+    }
+
+    /// Dumps that run may still mention what is gone.
+    fn note_purge(&mut self, purge: &Purge) {
+        self.v4.note_purge(purge);
+        self.v6.note_purge(purge);
     }
 
     /// Routes that use these next-hop objects are gone.
@@ -157,7 +164,9 @@ impl Mirror {
             return;
         }
         self.has_stale_specs = true;
-        self.specs.purge(|spec: &RouteSpec| matches!(&spec.hops, SpecHops::Object(id) if gone.contains(id)));
+        let purge = Purge::Objects(gone.to_vec());
+        self.specs.purge(|spec| purge.concerns(spec));
+        self.note_purge(&purge);
     }
 
     fn receive_address(&mut self, change: Change, message: &AddressMessage, header: NetlinkHeader) {
@@ -170,6 +179,9 @@ impl Mirror {
                 self.links.remove_address(message);
                 // Routes that prefer the address as source are gone, without messages.
                 if message.local.is_ipv4() {
+                    let purge = Purge::Source(message.local);
+                    self.specs.purge(|spec| purge.concerns(spec));
+                    self.note_purge(&purge);
                     self.resync.want_one(DumpKind::Ipv4Routes);
                 }
             }
