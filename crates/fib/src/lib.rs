@@ -15,6 +15,6 @@ extern crate alloc;
 mod tables;
 
 pub use tables::{
-    Adjacency, AdjacencyIndex, BUCKETS, FibPort, ForwardingTables, Ipv4Lookup, Ipv6Lookup,
-    NextHopAddress, PortIndex, Target, TargetAction, TargetIndex, VlanTags, VrfIndex, VrfTables,
+    Adjacency, AdjacencyIndex, BUCKETS, FibPort, ForwardingTables, Ipv4Lookup, Ipv6Lookup, NextHopAddress,
+    PortIndex, Target, TargetAction, TargetIndex, VlanTags, VrfIndex, VrfTables,
 };

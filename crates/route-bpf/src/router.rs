@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
-use slipring_bpf::{BpfAttachType, BpfError, BpfLink, BpfLinkFlags, MappedArray};
+use slipring_bpf::{BpfAttachType, BpfError, BpfLink, BpfLinkFlags, BpfProgram, MappedArray};
 use slipring_classify::dir24::Dir24;
 use slipring_classify::intervals::IntervalTree;
 use slipring_fib::{ForwardingTables, PortIndex, VrfIndex};
@@ -96,9 +96,7 @@ impl BpfRouter {
         port: PortIndex,
         options: AttachOptions,
     ) -> Result<ResidentAttachment, ResidentError> {
-        let is_software = options.is_software;
-        let constants = PortConstants { port, is_software, seed: self.seed, limits: self.limits };
-        let program = self.writer.host.load(&forwarding_program(&constants))?;
+        let program = self.program(port, options)?;
         let flags = match options.mode {
             ResidentMode::Native => BpfLinkFlags::XdpNative,
             ResidentMode::Generic => BpfLinkFlags::XdpGeneric,
@@ -106,6 +104,20 @@ impl BpfRouter {
         let link = retry_while_busy(|| program.attach(ifindex, BpfAttachType::Xdp, flags));
         let link = link.map_err(|source| ResidentError::Attach { ifindex, source })?;
         Ok(ResidentAttachment { link, port })
+    }
+
+    /// Loads the program of a port without attaching it.
+    ///
+    /// # Errors
+    /// [`ResidentError::Bpf`].
+    pub fn program(
+        &self,
+        port: PortIndex,
+        options: AttachOptions,
+    ) -> Result<BpfProgram, ResidentError> {
+        let is_software = options.is_software;
+        let constants = PortConstants { port, is_software, seed: self.seed, limits: self.limits };
+        Ok(self.writer.host.load(&forwarding_program(&constants))?)
     }
 
     /// Returns the IPv4 table of a VRF, which is created if it does not exist, with the target 0 for
