@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use slipring_classify::dir24::{Cells, Dir24Writer};
+use slipring_classify::dir24::Cells;
 use slipring_classify::intervals::IntervalTree;
 use slipring_fib::{
     Adjacency, AdjacencyIndex, BUCKETS, FibPort, ForwardingTables, Ipv4Lookup, Ipv6Lookup,
@@ -23,11 +23,11 @@ const XDP_PASS: u32 = 2;
 const XDP_REDIRECT: u32 = 4;
 const HOPS: u16 = 200;
 const RUNS: u32 = 1_000_000;
-/// Frames of different destinations; each is run in turn.
-const DESTINATIONS: u32 = 4096;
+/// Frames of different destinations; each is run in turn, which takes the kernel some 20 ms.
+const DESTINATIONS: u32 = 32;
 
 #[derive(Debug)]
-struct NoLookup;
+struct NoLookup(Option<IntervalTree>);
 
 impl Ipv4Lookup for NoLookup {
     fn lookup(&self, _: &[u32], _: &mut [TargetIndex]) {}
@@ -35,9 +35,13 @@ impl Ipv4Lookup for NoLookup {
 
 impl Ipv6Lookup for NoLookup {
     fn lookup(&self, _: &[u128], _: &mut [TargetIndex]) {}
+
+    fn intervals(&self) -> Option<&IntervalTree> {
+        self.0.as_ref()
+    }
 }
 
-fn tables() -> ForwardingTables {
+fn tables(generation: u64, tree: IntervalTree) -> ForwardingTables {
     let port = |at: u8| FibPort {
         ifindex: 1,
         name: format!("p{at}"),
@@ -61,9 +65,10 @@ fn tables() -> ForwardingTables {
         at => TargetAction::Forward(AdjacencyIndex(at - 3)),
     };
     ForwardingTables {
-        generation: 1,
+        generation,
         ports: [port(0), port(1)].into(),
-        vrfs: [VrfTables { v4: Arc::new(NoLookup), v6: Arc::new(NoLookup) }].into(),
+        vrfs: [VrfTables { v4: Arc::new(NoLookup(None)), v6: Arc::new(NoLookup(Some(tree))) }]
+            .into(),
         targets: (0..HOPS + 3).map(|at| Target { action: action(at), mtu: 0 }).collect(),
         adjacencies: (0..HOPS).map(adjacency).collect(),
         buckets: [[AdjacencyIndex(0); BUCKETS]].into(),
@@ -74,7 +79,8 @@ fn v4(to: u32) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 0, 2, 9, 9, 9, 9, 9, 8, 0];
     frame.extend([0x45, 0, 0, 46, 0, 0, 0, 0, 255, 17, 0, 0, 10, 1, 0, 2]);
     frame.extend(to.to_be_bytes());
-    let sum: u32 = frame[14..34].chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
+    let sum: u32 =
+        frame[14..34].chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
     let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
     frame[24..26].copy_from_slice(&sum.to_be_bytes());
     frame.extend([0, 9, 0, 9, 0, 26, 0x11, 0x22]);
@@ -118,7 +124,9 @@ fn measure_expecting(
                 let run = program.test_run(frame, runs.min(200)).unwrap();
                 (run.result == expected).then_some(run.nanos)
             });
-            sum += u64::from(ran.unwrap_or_else(|| panic!("{name}: {:?}", router.counters(PortIndex(0)))));
+            sum += u64::from(
+                ran.unwrap_or_else(|| panic!("{name}: {:?}", router.counters(PortIndex(0)))),
+            );
         }
         nanos.push(sum / frames.len() as u64);
     }
@@ -129,26 +137,26 @@ fn measure_expecting(
 fn main() {
     let mut router = BpfRouter::create(BpfLimits::default(), 1).unwrap();
     let options = AttachOptions { mode: ResidentMode::Native, is_software: false };
-    router.apply(&tables()).unwrap();
+    let one_route = IntervalTree::build(&[(0_u128, 3)], Simd::detect());
+    router.apply(&tables(1, one_route)).unwrap();
     let program = router.program(PortIndex(0), options).unwrap();
-    let table = router.v4(VrfIndex(0)).unwrap();
+    let (root, _) = router.cells(VrfIndex(0)).unwrap();
+    let mut table = router.ipv4_table(VrfIndex(0)).unwrap();
     let load = std::fs::read_to_string("/proc/loadavg").unwrap();
     println!("min / median / max of 5, load {}", &load[..4]);
-    table.root().fill(0..1 << 24, 3);
+    root.fill(0..1 << 24, 3);
     let one = [v4(0x0a03_0002)];
     measure_expecting(XDP_PASS, "nothing (disabled)", &router, &program, &one);
     router.enable();
-    router.set_v6(VrfIndex(0), &IntervalTree::build(&[(0_u128, 3)], Simd::detect())).unwrap();
     measure("IPv4, 1 route", &router, &program, &one);
     measure("IPv6, 1 route", &router, &program, &[v6(0xfd03 << 112 | 2)]);
-    table.root().fill(0..1 << 24, 2);
+    root.fill(0..1 << 24, 2);
     measure("IPv4, several next hops", &router, &program, &one);
 
     let start = std::time::Instant::now();
-    let mut writer = Dir24Writer::new(&table);
     for slot in 1 << 16..61 << 16 {
         let number = 3 + (slot % u32::from(HOPS)) as u16;
-        writer.set(&table, slot << 8, slot << 8 | 0xff, &[(slot << 8, number)]).unwrap();
+        table.set(slot << 8, slot << 8 | 0xff, &[(slot << 8, number)]).unwrap();
     }
     println!("{} routes written in {:?}", 60 << 16, start.elapsed());
     let mut starts = vec![(0_u128, 3_u32)];
@@ -158,8 +166,9 @@ fn main() {
     }
     let tree = IntervalTree::build(&starts, Simd::detect());
     let start = std::time::Instant::now();
-    router.set_v6(VrfIndex(0), &tree).unwrap();
-    println!("{} IPv6 nodes, {} levels, written in {:?}", tree.nodes().len(), tree.levels(), start.elapsed());
+    let (nodes, levels) = (tree.nodes().len(), tree.levels());
+    router.apply(&tables(2, tree)).unwrap();
+    println!("{nodes} IPv6 nodes, {levels} levels, written in {:?}", start.elapsed());
     let start = std::time::Instant::now();
     for _ in 0..10 {
         router.quiesce().unwrap();

@@ -9,9 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 use slipring_bpf::{BpfAttachType, BpfError, BpfLink, BpfLinkFlags, BpfProgram, MappedArray};
-use slipring_classify::dir24::Dir24;
-use slipring_classify::intervals::IntervalTree;
-use slipring_fib::{ForwardingTables, PortIndex, VrfIndex};
+use slipring_fib::{ForwardingTables, Ipv4Table, PortIndex, VrfIndex};
 
 use crate::cells::MappedCells;
 use crate::counters::ResidentCounters;
@@ -120,23 +118,23 @@ impl BpfRouter {
         Ok(self.writer.host.load(&forwarding_program(&constants))?)
     }
 
-    /// Returns the IPv4 table of a VRF, which is created if it does not exist, with the target 0 for
-    /// all destinations.
+    /// Returns the root and the tail of the IPv4 table of a VRF, which is created if it does not
+    /// exist, with zeros in all cells.
     ///
     /// # Errors
     /// [`ResidentError::Bpf`].
-    pub fn v4(&mut self, vrf: VrfIndex) -> Result<Dir24<MappedCells>, ResidentError> {
-        let (root, tail) = MappedCells::of(&self.writer.v4(vrf)?);
-        Ok(Dir24::new(root, tail))
+    pub fn cells(&mut self, vrf: VrfIndex) -> Result<(MappedCells, MappedCells), ResidentError> {
+        Ok(MappedCells::of(&self.writer.v4(vrf)?))
     }
 
-    /// Replaces the IPv6 table of a VRF. Programs use the old or the new tree as a whole, and no
-    /// program uses the old one when this returns.
+    /// Returns the IPv4 table of a VRF as a [`Mirror`](slipring_fib::Mirror) takes it. The mirror's
+    /// limits should not be above those of this router.
     ///
     /// # Errors
     /// [`ResidentError::Bpf`].
-    pub fn set_v6(&mut self, vrf: VrfIndex, tree: &IntervalTree) -> Result<(), ResidentError> {
-        Ok(self.writer.set_v6(vrf, tree)?)
+    pub fn ipv4_table(&mut self, vrf: VrfIndex) -> Result<Box<dyn Ipv4Table>, ResidentError> {
+        let (root, tail) = self.cells(vrf)?;
+        Ok(slipring_fib::dir24_table(root, tail))
     }
 
     /// Sets the addresses of this machine (the routes of its local table), with the lengths of their
@@ -150,21 +148,19 @@ impl BpfRouter {
         self.writer.set_options(port, options);
     }
 
-    /// Writes the ports, targets, adjacencies and buckets of a snapshot, as far as they differ. The
-    /// calling thread must be in the namespace of the interfaces. Destinations that need new targets
-    /// are written afterwards, in [`Self::v4`] and by [`Self::set_v6`].
+    /// Writes the ports, targets, adjacencies, buckets and IPv6 destinations of a snapshot, as far
+    /// as they differ. The calling thread must be in the namespace of the interfaces.
     ///
     /// # Errors
-    /// The kernel's error while waiting for running programs; the maps are then partly written, and
-    /// a repetition completes them.
-    pub fn apply(&mut self, tables: &ForwardingTables) -> io::Result<()> {
-        self.writer.apply(tables)
+    /// [`ResidentError::Bpf`]: the maps are partly written, and a repetition completes them.
+    pub fn apply(&mut self, tables: &ForwardingTables) -> Result<(), ResidentError> {
+        Ok(self.writer.apply(tables)?)
     }
 
-    /// Waits until no running program uses an index of an earlier snapshot, and drops the snapshots
-    /// that [`Self::apply`] has kept. After this, indices that neither the current tables nor the
-    /// destinations refer to may get another meaning. It takes as long as the kernel's RCU grace
-    /// period, some milliseconds.
+    /// Waits until no running program uses an index of an earlier snapshot, or a block of an IPv4
+    /// table that was retired before the call, and drops the snapshots that [`Self::apply`] has
+    /// kept. Then tell [`Mirror::quiesced`](slipring_fib::Mirror::quiesced) the generation. It takes
+    /// as long as a grace period of the kernel's RCU, some milliseconds.
     ///
     /// # Errors
     /// The kernel's error.
