@@ -24,6 +24,7 @@ mod counters;
 mod flow_hash;
 mod layout;
 mod maps;
+mod probe;
 mod program;
 mod router;
 #[cfg(test)]

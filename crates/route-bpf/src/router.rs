@@ -15,6 +15,7 @@ use crate::cells::MappedCells;
 use crate::counters::ResidentCounters;
 use crate::layout::{BEATS_OFFSET, BpfLimits, ENABLED_OFFSET};
 use crate::maps::KernelMaps;
+use crate::probe;
 use crate::program::{PortConstants, forwarding_program};
 use crate::writer::{ResidentOptions, TableWriter};
 
@@ -116,6 +117,25 @@ impl BpfRouter {
         let is_software = options.is_software;
         let constants = PortConstants { port, is_software, seed: self.seed, limits: self.limits };
         Ok(self.writer.host.load(&forwarding_program(&constants))?)
+    }
+
+    /// Whether frames that are redirected to a port leave its interface, which has this name in the
+    /// calling thread's namespace. Some frames are sent to find out, see `README.md`. The port must
+    /// be in the tables that were applied. Programs in [`ResidentMode::Generic`] can redirect to any
+    /// interface; for those in the driver, switch off [`ResidentOptions::egress`] if the result is
+    /// false.
+    ///
+    /// # Errors
+    /// The kernel's error; `NotFound` if there is no such port or interface.
+    pub fn probe_egress(&self, port: PortIndex, ifname: &str) -> Result<bool, ResidentError> {
+        let failed = |source| BpfError::System { what: "probe an interface", source };
+        let mac = self.writer.port_mac(port);
+        let mac = mac.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
+        let program = self.writer.host.load(&probe::redirect_program(port.0))?;
+        let before = probe::sent_packets(ifname).map_err(failed)?;
+        let frames = probe::PROBE_FRAMES;
+        program.run_live(&probe::probe_frame(mac), frames, frames).map_err(failed)?;
+        Ok(probe::all_sent(ifname, before).map_err(failed)?)
     }
 
     /// Returns the root and the tail of the IPv4 table of a VRF, which is created if it does not
