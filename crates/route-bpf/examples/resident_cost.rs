@@ -15,7 +15,9 @@ use slipring_fib::{
     Adjacency, AdjacencyIndex, BUCKETS, FibPort, ForwardingTables, Ipv4Lookup, Ipv6Lookup,
     NextHopAddress, PortIndex, Target, TargetAction, TargetIndex, VlanTags, VrfIndex, VrfTables,
 };
-use slipring_route_bpf::{AttachOptions, BpfLimits, BpfRouter, ResidentHeartbeat, ResidentMode};
+use slipring_route_bpf::{
+    AttachOptions, BpfLimits, BpfRouter, ResidentHash, ResidentHeartbeat, ResidentMode,
+};
 use slipring_simd::Simd;
 use slipring_wire::mac::MacAddr;
 
@@ -135,7 +137,7 @@ fn measure_expecting(
 }
 
 fn main() {
-    let mut router = BpfRouter::create(BpfLimits::default(), 1).unwrap();
+    let mut router = BpfRouter::create(BpfLimits::default(), ResidentHash::default()).unwrap();
     let options = AttachOptions { mode: ResidentMode::Native, is_software: false };
     let one_route = IntervalTree::build(&[(0_u128, 3)], Simd::detect());
     router.apply(&tables(1, one_route)).unwrap();

@@ -34,7 +34,7 @@ mod writer;
 
 pub use cells::MappedCells;
 pub use counters::ResidentCounters;
-pub use flow_hash::flow_bucket;
+pub use flow_hash::ResidentHash;
 pub use layout::{BpfLimits, PassReason};
 pub use router::{
     AttachOptions, BpfRouter, ResidentAttachment, ResidentError, ResidentHeartbeat, ResidentMode,

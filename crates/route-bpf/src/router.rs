@@ -13,6 +13,7 @@ use slipring_fib::{ForwardingTables, Ipv4Table, PortIndex, VrfIndex};
 
 use crate::cells::MappedCells;
 use crate::counters::ResidentCounters;
+use crate::flow_hash::ResidentHash;
 use crate::layout::{BEATS_OFFSET, BpfLimits, ENABLED_OFFSET};
 use crate::maps::KernelMaps;
 use crate::probe;
@@ -67,20 +68,20 @@ pub enum ResidentError {
 pub struct BpfRouter {
     writer: TableWriter<KernelMaps>,
     limits: BpfLimits,
-    seed: u64,
+    hash: ResidentHash,
 }
 
 impl BpfRouter {
-    /// Creates the maps. `seed` is mixed into the hash of flows, see [`crate::flow_bucket`].
+    /// Creates the maps. `hash` is the one of the router's other engines.
     ///
     /// # Errors
     /// [`ResidentError::Bpf`]: EPERM without the privileges, ENOMEM.
-    pub fn create(limits: BpfLimits, seed: u64) -> Result<Self, ResidentError> {
+    pub fn create(limits: BpfLimits, hash: ResidentHash) -> Result<Self, ResidentError> {
         if cfg!(target_endian = "big") {
             return Err(ResidentError::BigEndian);
         }
         let writer = TableWriter::create(KernelMaps::create(&limits)?, limits)?;
-        Ok(Self { writer, limits, seed })
+        Ok(Self { writer, limits, hash })
     }
 
     /// Attaches a program to an interface of this thread's network namespace, as the router's port
@@ -115,7 +116,7 @@ impl BpfRouter {
         options: AttachOptions,
     ) -> Result<BpfProgram, ResidentError> {
         let is_software = options.is_software;
-        let constants = PortConstants { port, is_software, seed: self.seed, limits: self.limits };
+        let constants = PortConstants { port, is_software, hash: self.hash, limits: self.limits };
         Ok(self.writer.host.load(&forwarding_program(&constants))?)
     }
 

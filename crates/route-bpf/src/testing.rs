@@ -25,6 +25,7 @@ use slipring_simd::Simd;
 use slipring_wire::mac::MacAddr;
 
 use crate::cells::MappedCells;
+use crate::flow_hash::ResidentHash;
 use crate::layout::{BLOCK_FLAG, BpfLimits, PassReason, map};
 use crate::maps::MapHost;
 use crate::program::{PortConstants, forwarding_program};
@@ -42,6 +43,7 @@ pub(crate) const LIMITS: BpfLimits = BpfLimits {
     v6_nodes: 64,
 };
 pub(crate) const SEED: u64 = 0x1234_5678_9abc_def0;
+pub(crate) const HASH: ResidentHash = ResidentHash { seed: SEED, uses_flow_label: true };
 
 /// Targets of the test snapshot.
 pub(crate) mod target {
@@ -335,5 +337,5 @@ impl Simulation {
 }
 
 pub(crate) const fn constants(is_software: bool) -> PortConstants {
-    PortConstants { port: PortIndex(0), is_software, seed: SEED, limits: LIMITS }
+    PortConstants { port: PortIndex(0), is_software, hash: HASH, limits: LIMITS }
 }

@@ -151,10 +151,12 @@ impl<H: MapHost> TableWriter<H> {
     pub(crate) fn set_local(&mut self, addresses: &[(IpAddr, u8)]) {
         let mut bits = vec![0_u64; layout::LOCAL_SIZE as usize / 8];
         for &(address, len) in addresses {
-            let IpAddr::V4(address) = address else { continue };
-            let bit = usize::from(layout::local_bit(address.octets()));
+            let (bit, whole) = match address {
+                IpAddr::V4(address) => (layout::local_bit(address.octets()), 32),
+                IpAddr::V6(address) => (layout::local_bit_v6(address.to_bits()), 128),
+            };
             match len {
-                32 => bits[bit / 64] |= 1 << (bit % 64),
+                _ if len == whole => bits[usize::from(bit / 64)] |= 1 << (bit % 64),
                 _ if address.is_loopback() => {}
                 _ => bits.fill(u64::MAX),
             }

@@ -20,7 +20,7 @@ use slipring_fib::{
 };
 use slipring_route_bpf::{
     AttachOptions, BpfLimits, BpfRouter, ResidentAttachment, ResidentCounters, ResidentError,
-    ResidentHeartbeat, ResidentMode,
+    ResidentHash, ResidentHeartbeat, ResidentMode,
 };
 use slipring_simd::Simd;
 use slipring_test_support::{Namespace, skip};
@@ -189,7 +189,7 @@ pub(crate) fn tables(ifindices: [u32; 2]) -> ForwardingTables {
 pub(crate) fn start(
     mode: ResidentMode,
 ) -> Result<(BpfRouter, Vec<ResidentAttachment>), ResidentError> {
-    let mut router = BpfRouter::create(LIMITS, 7)?;
+    let mut router = BpfRouter::create(LIMITS, ResidentHash::default())?;
     let ifindices = ["la", "ra"].map(ifindex_of);
     router.apply(&tables(ifindices)).unwrap();
     let local = ["10.1.0.1", "10.3.0.1", "fd01::1", "fd03::1"];
