@@ -1,63 +1,33 @@
-//! The hash by which a flow chooses among several next hops.
+//! The hash by which a flow chooses among several next hops, as the program computes it.
 //!
-//! All engines of a router must choose the same next hop, and one of them is a BPF program, which
-//! has neither rotations nor wide multiplications. So the hash is a chain of xor, multiply and
-//! shift over the words of the flow, read from the packet in little-endian order:
+//! All engines of a router must choose the same next hop, so this is the hash of `slipring-route`:
 //!
 //! ```text
-//!   h = seed
-//!   IPv4: one word     source | destination << 32
-//!   IPv6: four words   the source's 16 bytes, then the destination's
-//!   then one word      source port | destination port << 16 | protocol << 32
-//!   each word:         h = (h ^ word) * M;  h ^= h >> 32
-//!   at the end:        h *= M;  the bucket is h >> 56
+//!   fold(a, b)  = high half of the 128-bit product ^ low half
+//!   IPv4: rest  = ports << 8 | protocol
+//!         hash  = fold(fold(addresses ^ seed, M0) ^ rest, M1)
+//!   IPv6: rest  = ports << 32 | flow label << 8 | next header
+//!         hash  = fold(fold(source[0] ^ seed, destination[0] ^ M0)
+//!                      ^ fold(source[1] ^ M1, destination[1] ^ seed) ^ rest, M2)
+//!   bucket      = hash modulo 256
 //! ```
 //!
-//! The ports are those of TCP, UDP and SCTP directly after the IP header. They are 0 for all
-//! fragments, of which only the first has ports, and for packets whose ports are cut off.
-//! `protocol` is IPv4's protocol, or IPv6's next header field.
+//! Words of the packet are big-endian: the two IPv4 addresses are one word of 64 bits, an IPv6
+//! address has two, the ports are one word of 32 bits. The ports are those of TCP, UDP and SCTP
+//! directly after the IP header, and 0 for all fragments, of which only the first has ports, and for
+//! packets in which they are cut off. The flow label is 0 unless it is to count.
 
-/// Odd, with no pattern in its bits (2^64 divided by the golden ratio).
-pub(crate) const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+/// How flows are spread over several next hops. Must be the same in all engines of a router.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ResidentHash {
+    /// Decides which flow takes which next hop.
+    pub seed: u64,
+    /// Whether the IPv6 flow label counts (RFC 6438).
+    pub uses_flow_label: bool,
+}
+
+/// M0, M1 and M2: odd numbers with irregular bits.
+pub(crate) const MULTIPLIERS: [u64; 3] =
+    [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb];
 /// TCP, UDP, SCTP.
 pub(crate) const HAS_PORTS: [u8; 3] = [6, 17, 132];
-
-/// Returns the number of the bucket of a flow. `addresses` are the source and the destination as
-/// they are in the header, `ports` the first four bytes of the transport header or zeros.
-#[must_use]
-pub fn flow_bucket(seed: u64, addresses: &[u8], ports: [u8; 4], protocol: u8) -> u8 {
-    let (words, _) = addresses.as_chunks::<8>();
-    let last = u64::from(u32::from_le_bytes(ports)) | u64::from(protocol) << 32;
-    let words = words.iter().map(|word| u64::from_le_bytes(*word)).chain([last]);
-    let hash = words.fold(seed, |hash, word| {
-        let hash = (hash ^ word).wrapping_mul(MULTIPLIER);
-        hash ^ hash >> 32
-    });
-    (hash.wrapping_mul(MULTIPLIER) >> 56) as u8
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn many_flows_fill_the_buckets_evenly() {
-        let mut counts = [0_u32; 256];
-        for client in 0..1024_u32 {
-            for port in 0..64_u16 {
-                let address = (0x0a00_0000 | client).to_be_bytes();
-                let addresses = [address, [10, 9, 8, 7]].concat();
-                let [high, low] = (40000 + port).to_be_bytes();
-                counts[usize::from(flow_bucket(5, &addresses, [high, low, 0, 80], 6))] += 1;
-            }
-        }
-        // 256 flows a bucket on average; the deviation of a random choice is 16.
-        assert!(counts.iter().all(|&count| (176..=336).contains(&count)), "{counts:?}");
-    }
-
-    #[test]
-    fn another_seed_distributes_otherwise() {
-        let bucket = |seed, port| flow_bucket(seed, &[1, 2, 3, 4, 5, 6, 7, 8], [0, port, 0, 80], 6);
-        assert!((0..=255).any(|port| bucket(1, port) != bucket(2, port)));
-    }
-}

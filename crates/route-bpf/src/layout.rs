@@ -70,6 +70,8 @@ pub(crate) const NO_PORT: u16 = u16::MAX;
 pub(crate) const LOCAL_SIZE: u32 = (1 << 16) / 8;
 /// The multiplier of the hash, odd and irregular (2^32 divided by the golden ratio).
 pub(crate) const LOCAL_MULTIPLIER: u32 = 0x9e37_79b1;
+/// The multiplier of the hash of IPv6 addresses (2^64 divided by the golden ratio).
+pub(crate) const LOCAL_MULTIPLIER_V6: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Offset of the first node of an IPv6 tree.
 pub(crate) const NODES_OFFSET: u32 = 64;
@@ -169,9 +171,16 @@ pub(crate) const fn mac_word(mac: MacAddr, with: u16) -> u64 {
     u64::from_ne_bytes([a, b, c, d, e, f, g, h])
 }
 
-/// The number of the bit of a local IPv4 address; several addresses may share a bit.
+/// The number of the bit of a local IPv4 address. Several addresses may share a bit, so packets
+/// with some other sources go to the kernel as well.
 pub(crate) const fn local_bit(address: [u8; 4]) -> u16 {
-    (u32::from_ne_bytes(address).wrapping_mul(LOCAL_MULTIPLIER) >> 16) as u16
+    (u32::from_be_bytes(address).wrapping_mul(LOCAL_MULTIPLIER) >> 16) as u16
+}
+
+/// As [`local_bit`], of an IPv6 address.
+pub(crate) const fn local_bit_v6(address: u128) -> u16 {
+    let halves = (address >> 64) as u64 ^ address as u64;
+    (halves.wrapping_mul(LOCAL_MULTIPLIER_V6) >> 48) as u16
 }
 
 /// Positions in the value of a port's counters, in words of 8 bytes.

@@ -49,6 +49,7 @@ use slipring_bpf::insn::{
 use slipring_bpf::{Assembler, BpfCode};
 use slipring_fib::PortIndex;
 
+use crate::flow_hash::ResidentHash;
 use crate::layout::{self, BpfLimits, PassReason, counter, map};
 
 pub(crate) const XDP_ABORTED: i32 = 0;
@@ -70,6 +71,10 @@ mod stack {
     pub(super) const EGRESS: i16 = -24;
     /// The egress port.
     pub(super) const EGRESS_PORT: i16 = -32;
+    /// Ports, flow label and protocol, of a flow that is hashed.
+    pub(super) const FLOW: i16 = -40;
+    /// The first half of the addresses' hash.
+    pub(super) const ADDRESSES: i16 = -48;
 }
 
 /// The constants of an interface's program.
@@ -79,8 +84,8 @@ pub(crate) struct PortConstants {
     /// The interface is a software device, whose frames may come from a sender on this machine that
     /// left the transport checksum to the device.
     pub(crate) is_software: bool,
-    /// Mixed into the hash that chooses among several next hops.
-    pub(crate) seed: u64,
+    /// The hash that chooses among several next hops.
+    pub(crate) hash: ResidentHash,
     pub(crate) limits: BpfLimits,
 }
 

@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
-use slipring_bpf::{BpfAttachType, BpfError, BpfLink, BpfLinkFlags, MappedArray};
-use slipring_classify::dir24::Dir24;
-use slipring_classify::intervals::IntervalTree;
-use slipring_fib::{ForwardingTables, PortIndex, VrfIndex};
+use slipring_bpf::{BpfAttachType, BpfError, BpfLink, BpfLinkFlags, BpfProgram, MappedArray};
+use slipring_fib::{ForwardingTables, Ipv4Table, PortIndex, VrfIndex};
 
 use crate::cells::MappedCells;
 use crate::counters::ResidentCounters;
+use crate::flow_hash::ResidentHash;
 use crate::layout::{BEATS_OFFSET, BpfLimits, ENABLED_OFFSET};
 use crate::maps::KernelMaps;
+use crate::probe;
 use crate::program::{PortConstants, forwarding_program};
 use crate::writer::{ResidentOptions, TableWriter};
 
@@ -68,20 +68,20 @@ pub enum ResidentError {
 pub struct BpfRouter {
     writer: TableWriter<KernelMaps>,
     limits: BpfLimits,
-    seed: u64,
+    hash: ResidentHash,
 }
 
 impl BpfRouter {
-    /// Creates the maps. `seed` is mixed into the hash of flows, see [`crate::flow_bucket`].
+    /// Creates the maps. `hash` is the one of the router's other engines.
     ///
     /// # Errors
     /// [`ResidentError::Bpf`]: EPERM without the privileges, ENOMEM.
-    pub fn create(limits: BpfLimits, seed: u64) -> Result<Self, ResidentError> {
+    pub fn create(limits: BpfLimits, hash: ResidentHash) -> Result<Self, ResidentError> {
         if cfg!(target_endian = "big") {
             return Err(ResidentError::BigEndian);
         }
         let writer = TableWriter::create(KernelMaps::create(&limits)?, limits)?;
-        Ok(Self { writer, limits, seed })
+        Ok(Self { writer, limits, hash })
     }
 
     /// Attaches a program to an interface of this thread's network namespace, as the router's port
@@ -96,9 +96,7 @@ impl BpfRouter {
         port: PortIndex,
         options: AttachOptions,
     ) -> Result<ResidentAttachment, ResidentError> {
-        let is_software = options.is_software;
-        let constants = PortConstants { port, is_software, seed: self.seed, limits: self.limits };
-        let program = self.writer.host.load(&forwarding_program(&constants))?;
+        let program = self.program(port, options)?;
         let flags = match options.mode {
             ResidentMode::Native => BpfLinkFlags::XdpNative,
             ResidentMode::Generic => BpfLinkFlags::XdpGeneric,
@@ -108,23 +106,56 @@ impl BpfRouter {
         Ok(ResidentAttachment { link, port })
     }
 
-    /// Returns the IPv4 table of a VRF, which is created if it does not exist, with the target 0 for
-    /// all destinations.
+    /// Loads the program of a port without attaching it.
     ///
     /// # Errors
     /// [`ResidentError::Bpf`].
-    pub fn v4(&mut self, vrf: VrfIndex) -> Result<Dir24<MappedCells>, ResidentError> {
-        let (root, tail) = MappedCells::of(&self.writer.v4(vrf)?);
-        Ok(Dir24::new(root, tail))
+    pub fn program(
+        &self,
+        port: PortIndex,
+        options: AttachOptions,
+    ) -> Result<BpfProgram, ResidentError> {
+        let is_software = options.is_software;
+        let constants = PortConstants { port, is_software, hash: self.hash, limits: self.limits };
+        Ok(self.writer.host.load(&forwarding_program(&constants))?)
     }
 
-    /// Replaces the IPv6 table of a VRF. Programs use the old or the new tree as a whole, and no
-    /// program uses the old one when this returns.
+    /// Whether frames that are redirected to a port leave its interface, which has this name in the
+    /// calling thread's namespace. Some frames are sent to find out, see `README.md`. The port must
+    /// be in the tables that were applied. Programs in [`ResidentMode::Generic`] can redirect to any
+    /// interface; for those in the driver, switch off [`ResidentOptions::egress`] if the result is
+    /// false.
+    ///
+    /// # Errors
+    /// The kernel's error; `NotFound` if there is no such port or interface.
+    pub fn probe_egress(&self, port: PortIndex, ifname: &str) -> Result<bool, ResidentError> {
+        let failed = |source| BpfError::System { what: "probe an interface", source };
+        let mac = self.writer.port_mac(port);
+        let mac = mac.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
+        let program = self.writer.host.load(&probe::redirect_program(port.0))?;
+        let before = probe::sent_packets(ifname).map_err(failed)?;
+        let frames = probe::PROBE_FRAMES;
+        program.run_live(&probe::probe_frame(mac), frames, frames).map_err(failed)?;
+        Ok(probe::all_sent(ifname, before).map_err(failed)?)
+    }
+
+    /// Returns the root and the tail of the IPv4 table of a VRF, which is created if it does not
+    /// exist, with zeros in all cells.
     ///
     /// # Errors
     /// [`ResidentError::Bpf`].
-    pub fn set_v6(&mut self, vrf: VrfIndex, tree: &IntervalTree) -> Result<(), ResidentError> {
-        Ok(self.writer.set_v6(vrf, tree)?)
+    pub fn cells(&mut self, vrf: VrfIndex) -> Result<(MappedCells, MappedCells), ResidentError> {
+        Ok(MappedCells::of(&self.writer.v4(vrf)?))
+    }
+
+    /// Returns the IPv4 table of a VRF as a [`Mirror`](slipring_fib::Mirror) takes it. The mirror's
+    /// limits should not be above those of this router.
+    ///
+    /// # Errors
+    /// [`ResidentError::Bpf`].
+    pub fn ipv4_table(&mut self, vrf: VrfIndex) -> Result<Box<dyn Ipv4Table>, ResidentError> {
+        let (root, tail) = self.cells(vrf)?;
+        Ok(slipring_fib::dir24_table(root, tail))
     }
 
     /// Sets the addresses of this machine (the routes of its local table), with the lengths of their
@@ -138,21 +169,19 @@ impl BpfRouter {
         self.writer.set_options(port, options);
     }
 
-    /// Writes the ports, targets, adjacencies and buckets of a snapshot, as far as they differ. The
-    /// calling thread must be in the namespace of the interfaces. Destinations that need new targets
-    /// are written afterwards, in [`Self::v4`] and by [`Self::set_v6`].
+    /// Writes the ports, targets, adjacencies, buckets and IPv6 destinations of a snapshot, as far
+    /// as they differ. The calling thread must be in the namespace of the interfaces.
     ///
     /// # Errors
-    /// The kernel's error while waiting for running programs; the maps are then partly written, and
-    /// a repetition completes them.
-    pub fn apply(&mut self, tables: &ForwardingTables) -> io::Result<()> {
-        self.writer.apply(tables)
+    /// [`ResidentError::Bpf`]: the maps are partly written, and a repetition completes them.
+    pub fn apply(&mut self, tables: &ForwardingTables) -> Result<(), ResidentError> {
+        Ok(self.writer.apply(tables)?)
     }
 
-    /// Waits until no running program uses an index of an earlier snapshot, and drops the snapshots
-    /// that [`Self::apply`] has kept. After this, indices that neither the current tables nor the
-    /// destinations refer to may get another meaning. It takes as long as the kernel's RCU grace
-    /// period, some milliseconds.
+    /// Waits until no running program uses an index of an earlier snapshot, or a block of an IPv4
+    /// table that was retired before the call, and drops the snapshots that [`Self::apply`] has
+    /// kept. Then tell [`Mirror::quiesced`](slipring_fib::Mirror::quiesced) the generation. It takes
+    /// as long as a grace period of the kernel's RCU, some milliseconds.
     ///
     /// # Errors
     /// The kernel's error.

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use slipring_bpf::{
     BpfCode, BpfError, BpfMapKind, BpfMapSpec, Interpreter, MappedArray, SimulatedMap, XdpMeta,
@@ -24,6 +25,7 @@ use slipring_simd::Simd;
 use slipring_wire::mac::MacAddr;
 
 use crate::cells::MappedCells;
+use crate::flow_hash::ResidentHash;
 use crate::layout::{BLOCK_FLAG, BpfLimits, PassReason, map};
 use crate::maps::MapHost;
 use crate::program::{PortConstants, forwarding_program};
@@ -41,6 +43,7 @@ pub(crate) const LIMITS: BpfLimits = BpfLimits {
     v6_nodes: 64,
 };
 pub(crate) const SEED: u64 = 0x1234_5678_9abc_def0;
+pub(crate) const HASH: ResidentHash = ResidentHash { seed: SEED, uses_flow_label: true };
 
 /// Targets of the test snapshot.
 pub(crate) mod target {
@@ -71,8 +74,9 @@ pub(crate) const fn hop_mac(adjacency: u16) -> MacAddr {
 /// The address of this machine in the test snapshot.
 pub(crate) const LOCAL: [u8; 4] = [10, 200, 0, 1];
 
+/// Lookups that nobody makes, and the tree that programs search.
 #[derive(Debug)]
-struct NoLookup;
+struct NoLookup(Option<IntervalTree>);
 
 impl Ipv4Lookup for NoLookup {
     fn lookup(&self, _: &[u32], _: &mut [TargetIndex]) {
@@ -83,6 +87,10 @@ impl Ipv4Lookup for NoLookup {
 impl Ipv6Lookup for NoLookup {
     fn lookup(&self, _: &[u128], _: &mut [TargetIndex]) {
         unreachable!("programs look up in the maps");
+    }
+
+    fn intervals(&self) -> Option<&IntervalTree> {
+        self.0.as_ref()
     }
 }
 
@@ -136,7 +144,7 @@ pub(crate) fn snapshot() -> ForwardingTables {
     let targets: Vec<_> = actions.map(|(action, mtu)| Target { action, mtu }).into();
     let mut buckets = [AdjacencyIndex(0); BUCKETS];
     buckets.iter_mut().skip(1).step_by(2).for_each(|bucket| *bucket = AdjacencyIndex(4));
-    let lookup = VrfTables { v4: Arc::new(NoLookup), v6: Arc::new(NoLookup) };
+    let lookup = VrfTables { v4: Arc::new(NoLookup(None)), v6: Arc::new(NoLookup(Some(tree()))) };
     ForwardingTables {
         generation: 1,
         ports: ports().into(),
@@ -172,10 +180,8 @@ pub(crate) fn fill<H: MapHost>(writer: &mut TableWriter<H>) {
     // Block numbers and targets that do not exist.
     root.set(10 << 16 | 2 << 8, BLOCK_FLAG | LIMITS.tail_blocks);
     root.set(10 << 16 | 3 << 8, LIMITS.targets);
-    writer.set_v6(VrfIndex(0), &tree()).unwrap();
     let control = Arc::clone(&writer.control);
-    let enabled = control.atomic::<std::sync::atomic::AtomicU64>(0, 0).unwrap();
-    enabled.store(1, std::sync::atomic::Ordering::Relaxed);
+    control.atomic::<AtomicU64>(0, 0).unwrap().store(1, Ordering::Relaxed);
 }
 
 /// Maps in memory.
@@ -184,8 +190,18 @@ pub(crate) struct MemoryMaps {
     arrays: Vec<(String, Arc<MappedArray>)>,
     published: BTreeMap<(&'static str, u16), String>,
     egress: BTreeMap<u16, u32>,
-    /// What happened to the maps, in order.
-    pub(crate) log: Vec<&'static str>,
+    /// The word at this offset of a map is noted at each wait for programs.
+    pub(crate) watched: Option<(&'static str, usize)>,
+    /// What was noted, or 0.
+    pub(crate) waits: Vec<u64>,
+}
+
+impl MemoryMaps {
+    fn watched_word(&self) -> Option<u64> {
+        let (name, offset) = self.watched?;
+        let (_, array) = self.arrays.iter().find(|(known, _)| known == name)?;
+        Some(array.atomic::<AtomicU64>(0, offset)?.load(Ordering::Relaxed))
+    }
 }
 
 fn out_of_memory(source: io::Error) -> BpfError {
@@ -222,7 +238,8 @@ impl MapHost for MemoryMaps {
     }
 
     fn quiesce(&mut self) -> io::Result<()> {
-        self.log.push("quiesce");
+        let noted = self.watched_word().unwrap_or(0);
+        self.waits.push(noted);
         Ok(())
     }
 
@@ -320,5 +337,5 @@ impl Simulation {
 }
 
 pub(crate) const fn constants(is_software: bool) -> PortConstants {
-    PortConstants { port: PortIndex(0), is_software, seed: SEED, limits: LIMITS }
+    PortConstants { port: PortIndex(0), is_software, hash: HASH, limits: LIMITS }
 }

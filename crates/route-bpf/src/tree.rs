@@ -9,7 +9,7 @@ use slipring_classify::intervals::{IntervalTree, NODE_FLAG};
 use crate::layout::{NODE_SIZE, NODES_OFFSET};
 
 /// A root entry that is no node and no target: the program leaves all packets to the kernel.
-const TOO_LARGE: u32 = NODE_FLAG - 1;
+const NO_TREE: u32 = NODE_FLAG - 1;
 
 /// Two tables; `active` is the number of the one that programs use.
 #[derive(Debug)]
@@ -24,13 +24,16 @@ impl<T> TreeBuffers<T> {
     }
 
     /// Writes a tree into the table that no program uses; returns the table, which the caller
-    /// publishes. A tree of more than `capacity` nodes leaves all packets to the kernel.
-    pub(crate) fn write(&mut self, tree: &IntervalTree, capacity: u32) -> &T {
+    /// publishes. Without a tree, or if it has more than `capacity` nodes, all packets are left to
+    /// the kernel.
+    pub(crate) fn write(&mut self, tree: Option<&IntervalTree>, capacity: u32) -> &T {
         self.active ^= 1;
         let (table, array) = &self.buffers[self.active];
-        let fits = tree.nodes().len() <= capacity as usize;
-        let (root, nodes) = if fits { (tree.root(), tree.nodes()) } else { (TOO_LARGE, &[][..]) };
-        put(array, 0, u64::from(root) | u64::from(tree.levels()) << 32);
+        let tree = tree.filter(|tree| tree.nodes().len() <= capacity as usize);
+        let first = |tree: &IntervalTree| (tree.root(), tree.levels());
+        let (root, levels) = tree.map_or((NO_TREE, 0), first);
+        put(array, 0, u64::from(root) | u64::from(levels) << 32);
+        let nodes = tree.map_or(&[][..], IntervalTree::nodes);
         for (at, node) in nodes.iter().enumerate() {
             let start = NODES_OFFSET as usize + NODE_SIZE as usize * at;
             let bytes = node.to_bytes();

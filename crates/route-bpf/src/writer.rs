@@ -1,15 +1,19 @@
 //! Writes forwarding tables into the maps, as differences, while programs read them.
 //!
-//! Each record is a word that one store replaces, so most changes need no order. An order is needed
-//! where an index gets another meaning: a program may have read the old word that contains the index
-//! and not yet the record to which the index now refers.
+//! Each record is a word that one store replaces. Records are written before the words that contain
+//! their indices, so a program that finds a new word finds a new record. More is needed where an
+//! index gets another meaning: a program may have read an old word that contains the index and not
+//! yet the record to which the index now refers.
 //!
 //! ```text
 //!   1  indices with another meaning: collected from the previous and the new snapshot
-//!   2  words that contained or will contain such an index: set to "kernel"; ports: to no flags
+//!   2  words that will not contain such an index any more: set to "kernel"; ports: to no flags
 //!   3  wait for the programs that run                     (only if step 2 changed something)
 //!   4  egress interfaces, adjacencies, buckets, targets, ports
+//!   5  IPv6 trees, into the buffer that no program uses; then the buffers change places
 //! ```
+//! The owner of the IPv4 cells writes them before the snapshot: until step 4, a target index that is
+//! new has the meaning "kernel".
 //!
 //! What the maps cannot represent goes to the kernel: indices beyond the limits, subinterfaces.
 //!
@@ -29,6 +33,7 @@ use slipring_fib::{
     Adjacency, BUCKETS, FibPort, ForwardingTables, PortIndex, Target, TargetAction, VlanTags,
     VrfIndex,
 };
+use slipring_wire::mac::MacAddr;
 
 use crate::layout::{self, ActionCode, BpfLimits, map};
 use crate::maps::MapHost;
@@ -132,7 +137,7 @@ impl<H: MapHost> TableWriter<H> {
     }
 
     /// Replaces the IPv6 tree of a VRF; afterwards no program uses the previous one.
-    pub(crate) fn set_v6(&mut self, vrf: VrfIndex, tree: &IntervalTree) -> Result<(), BpfError> {
+    fn set_v6(&mut self, vrf: VrfIndex, tree: Option<&IntervalTree>) -> Result<(), BpfError> {
         let capacity = self.limits.v6_nodes;
         self.vrf(vrf)?;
         let tables = self.vrfs.get_mut(&vrf.0).expect("it was created");
@@ -146,10 +151,12 @@ impl<H: MapHost> TableWriter<H> {
     pub(crate) fn set_local(&mut self, addresses: &[(IpAddr, u8)]) {
         let mut bits = vec![0_u64; layout::LOCAL_SIZE as usize / 8];
         for &(address, len) in addresses {
-            let IpAddr::V4(address) = address else { continue };
-            let bit = usize::from(layout::local_bit(address.octets()));
+            let (bit, whole) = match address {
+                IpAddr::V4(address) => (layout::local_bit(address.octets()), 32),
+                IpAddr::V6(address) => (layout::local_bit_v6(address.to_bits()), 128),
+            };
             match len {
-                32 => bits[bit / 64] |= 1 << (bit % 64),
+                _ if len == whole => bits[usize::from(bit / 64)] |= 1 << (bit % 64),
                 _ if address.is_loopback() => {}
                 _ => bits.fill(u64::MAX),
             }
@@ -168,12 +175,13 @@ impl<H: MapHost> TableWriter<H> {
         }
     }
 
-    /// Replaces the tables that programs use by those of a snapshot, except those of IPv4 and IPv6
-    /// destinations, which have their own ways.
-    pub(crate) fn apply(&mut self, tables: &ForwardingTables) -> io::Result<()> {
+    /// Replaces the tables that programs use by those of a snapshot, except the IPv4 destinations,
+    /// which their owner changes in place.
+    pub(crate) fn apply(&mut self, tables: &ForwardingTables) -> Result<(), BpfError> {
         let changed = ChangedIndices::between(self.current.as_ref(), tables);
         if self.suspend(&changed, tables) {
-            self.quiesce()?;
+            self.quiesce()
+                .map_err(|source| BpfError::System { what: "wait for programs", source })?;
         }
         self.write_adjacencies(tables);
         self.write_buckets(tables);
@@ -184,8 +192,33 @@ impl<H: MapHost> TableWriter<H> {
         for at in tables.ports.len()..self.limits.ports.into() {
             store(&self.ports, at * layout::PORT_SIZE as usize, 0);
         }
-        self.retired.extend(self.current.replace(tables.clone()));
+        let previous = self.current.replace(tables.clone());
+        let is_published = self.write_v6(previous.as_ref(), tables)?;
+        self.retired.extend(previous);
+        if is_published {
+            // Each publication has waited, after all other records were written.
+            self.retired.clear();
+            self.quiesced = tables.generation;
+        }
         Ok(())
+    }
+
+    /// Step 5: replaces the IPv6 trees that differ; returns whether there are any.
+    fn write_v6(
+        &mut self,
+        previous: Option<&ForwardingTables>,
+        tables: &ForwardingTables,
+    ) -> Result<bool, BpfError> {
+        let mut is_published = false;
+        for (at, vrf) in tables.vrfs.iter().enumerate().take(self.limits.vrfs.into()) {
+            let old = previous.and_then(|tables| tables.vrfs.get(at));
+            if !old.is_some_and(|old| std::ptr::addr_eq(Arc::as_ptr(&old.v6), Arc::as_ptr(&vrf.v6)))
+            {
+                self.set_v6(VrfIndex(at as u16), vrf.v6.intervals())?;
+                is_published = true;
+            }
+        }
+        Ok(is_published)
     }
 
     /// Waits until no program uses an index of a snapshot before the current one, and drops those
@@ -212,7 +245,7 @@ impl<H: MapHost> TableWriter<H> {
         for (at, target) in tables.targets.iter().enumerate().take(self.limits.targets.into()) {
             let offset = at * layout::TARGET_SIZE as usize;
             let (old, new) = (load(&self.targets, offset), self.target(target));
-            if old != new && [old, new].iter().any(|&word| changed.contain_index_of(word)) {
+            if old != new && changed.contain_index_of(old) {
                 suspended |= store(&self.targets, offset, kernel);
             }
         }
@@ -282,6 +315,12 @@ impl<H: MapHost> TableWriter<H> {
         store(&self.ports, record, layout::mac_word(port.mac, flags));
     }
 
+    /// The MAC address of a port of the current snapshot.
+    pub(crate) fn port_mac(&self, port: PortIndex) -> Option<MacAddr> {
+        let tables = self.current.as_ref()?;
+        tables.ports.get(usize::from(port.0)).map(|port| port.mac)
+    }
+
     /// Whether frames for a port can be redirected to its interface. They cannot if the interface
     /// does not exist any more.
     fn has_egress(&mut self, port: u16, ifindex: u32) -> bool {
@@ -317,7 +356,7 @@ fn load(array: &MappedArray, offset: usize) -> u64 {
 fn adjacency_word(adjacency: &Adjacency) -> u64 {
     match adjacency.mac {
         Some(mac) => layout::mac_word(mac, adjacency.port.0),
-        None => layout::mac_word(slipring_wire::mac::MacAddr([0; 6]), layout::NO_PORT),
+        None => layout::mac_word(MacAddr::ZERO, layout::NO_PORT),
     }
 }
 
@@ -358,10 +397,12 @@ impl ChangedIndices {
         }
     }
 
-    /// Whether two words of four buckets differ in one that contains a changed adjacency.
+    /// Whether a bucket of a word of four leaves an adjacency that is another neighbour now.
     fn contain_adjacency_of(&self, old: u64, new: u64) -> bool {
-        (0..4).map(|at| ((old >> (16 * at)) as u16, (new >> (16 * at)) as u16)).any(|(old, new)| {
-            old != new && (self.adjacencies.contains(&old) || self.adjacencies.contains(&new))
+        let bucket = |word: u64, at: u32| (word >> (16 * at)) as u16;
+        (0..4).any(|at| {
+            let old = bucket(old, at);
+            old != bucket(new, at) && self.adjacencies.contains(&old)
         })
     }
 }
@@ -370,3 +411,6 @@ fn differing<T>(old: &[T], new: &[T], is_same: impl Fn(&T, &T) -> bool) -> BTree
     let pairs = old.iter().zip(new).enumerate();
     pairs.filter(|(_, (old, new))| !is_same(old, new)).map(|(at, _)| at as u16).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -178,7 +178,10 @@ fn a_tcp_stream_crosses_with_finished_and_with_half_finished_checksums() {
         let segments = (BYTES / 1448) as u64;
         match offload {
             "off" => assert!(forwarded > segments, "{forwarded} forwarded, {passed} passed"),
-            _ => assert!(passed > segments / 64 && forwarded == 0, "{forwarded}, {passed}"),
+            // A few packets without a socket have a finished checksum.
+            _ => {
+                assert!(passed > segments / 64 && passed > 20 * forwarded, "{forwarded}, {passed}")
+            }
         }
     }
 }
@@ -208,6 +211,26 @@ fn what_the_program_cannot_do_the_kernel_does() {
     assert!(unreachable.contains("Unreachable"), "{unreachable}");
     assert!(router.counters(LEFT).passed(PassReason::NoRoute) > 0);
     assert!(router.counters(LEFT).passed(PassReason::Ttl) > 0);
+}
+
+#[test]
+fn a_probe_finds_the_interface_whose_peer_drops_redirected_frames() {
+    let (net, router) = running!(ResidentMode::Native);
+    let probe = |port, ifname: &'static str| {
+        router.change(move |router| router.probe_egress(port, ifname).unwrap())
+    };
+    assert!(probe(LEFT, "la") && probe(RIGHT, "ra"));
+    net.right.command("ethtool", "-K e0 gro off");
+    assert!(probe(LEFT, "la") && !probe(RIGHT, "ra"));
+    // Without the port as egress, the kernel forwards in that direction.
+    router.change(|router| {
+        router.set_options(RIGHT, ResidentOptions { ingress: true, egress: false });
+    });
+    let before = (router.counters(LEFT), router.counters(RIGHT));
+    net.ping("10.3.0.2", 3);
+    let after = (router.counters(LEFT), router.counters(RIGHT));
+    assert_eq!(after.0.packets, before.0.packets);
+    assert_eq!(after.1.packets, before.1.packets + 3);
 }
 
 #[test]

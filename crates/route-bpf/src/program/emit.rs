@@ -83,3 +83,15 @@ pub(super) fn table_of_vrf(program: &mut Assembler, constants: &PortConstants, t
     program.put(store_imm(AccessWidth::Word, BpfReg::R10, stack::KEY, 0));
     look_up(program, super::pass_label(PassReason::NoTable));
 }
+
+/// Passes the frame if the bit `R1`, below 2^16, is set in the set of local addresses.
+pub(super) fn pass_local(program: &mut Assembler) {
+    program
+        .put_all([mov(BpfReg::R3, BpfReg::R1), alu(AluOp::Rsh, BpfReg::R3, 6)])
+        .put(alu(AluOp::Lsh, BpfReg::R3, 3))
+        .load_map_value(BpfReg::R4, map::LOCAL, 0)
+        .put(alu(AluOp::Add, BpfReg::R4, BpfReg::R3))
+        .put(load(AccessWidth::Double, BpfReg::R3, BpfReg::R4, 0))
+        .put_all([alu(AluOp::And, BpfReg::R1, 63), alu(AluOp::Rsh, BpfReg::R3, BpfReg::R1)])
+        .jump_if(BpfReg::R3, JumpIf::Set, 1, super::pass_label(PassReason::Address));
+}

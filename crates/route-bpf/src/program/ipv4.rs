@@ -70,14 +70,10 @@ fn unicast(program: &mut Assembler, address: i16) {
 fn not_local(program: &mut Assembler) {
     program
         .put(load(AccessWidth::Word, BpfReg::R1, BpfReg::R7, SOURCE))
+        .put(to_big_endian(BpfReg::R1, 32))
         .put(alu32(AluOp::Mul, BpfReg::R1, layout::LOCAL_MULTIPLIER as i32))
-        .put_all([alu32(AluOp::Rsh, BpfReg::R1, 16), mov(BpfReg::R3, BpfReg::R1)])
-        .put_all([alu(AluOp::Rsh, BpfReg::R3, 6), alu(AluOp::Lsh, BpfReg::R3, 3)])
-        .load_map_value(BpfReg::R4, map::LOCAL, 0)
-        .put(alu(AluOp::Add, BpfReg::R4, BpfReg::R3))
-        .put(load(AccessWidth::Double, BpfReg::R3, BpfReg::R4, 0))
-        .put_all([alu(AluOp::And, BpfReg::R1, 63), alu(AluOp::Rsh, BpfReg::R3, BpfReg::R1)])
-        .jump_if(BpfReg::R3, JumpIf::Set, 1, pass_label(PassReason::Address));
+        .put(alu32(AluOp::Rsh, BpfReg::R1, 16));
+    emit::pass_local(program);
 }
 
 /// 5: `R9` = the target index of the destination, by DIR-24-8.

@@ -2,7 +2,8 @@
 
 use slipring_bpf::Assembler;
 use slipring_bpf::insn::{
-    AccessWidth, AluOp, BpfReg, JumpIf, add_imm, alu, load, mov, mov_imm, store, to_big_endian,
+    AccessWidth, AluOp, BpfReg, JumpIf, add_imm, alu, load, load_imm64, mov, mov_imm, store,
+    to_big_endian,
 };
 use slipring_classify::intervals::{MAX_STEPS, NODE_FLAG};
 
@@ -16,8 +17,6 @@ pub(super) const NEXT_HEADER: i16 = 20;
 pub(super) const HOP_LIMIT: i16 = 21;
 pub(super) const SOURCE: i16 = 22;
 pub(super) const DESTINATION: i16 = 38;
-/// Both addresses, in words of 8 bytes.
-pub(super) const ADDRESS_WORDS: [i16; 4] = [22, 30, 38, 46];
 
 const HEADER_LEN: i32 = 40;
 const HOP_BY_HOP: i32 = 0;
@@ -54,6 +53,18 @@ fn validate(program: &mut Assembler) {
     for address in [SOURCE, DESTINATION] {
         routable(program, address);
     }
+    not_local(program);
+}
+
+/// Leaves if the source may be an address of this machine.
+fn not_local(program: &mut Assembler) {
+    let half = |register, offset| load(AccessWidth::Double, register, BpfReg::R7, offset);
+    program
+        .put_all([half(BpfReg::R1, SOURCE), half(BpfReg::R3, SOURCE + 8)])
+        .put_all([alu(AluOp::Xor, BpfReg::R1, BpfReg::R3), to_big_endian(BpfReg::R1, 64)])
+        .put_all(load_imm64(BpfReg::R3, layout::LOCAL_MULTIPLIER_V6))
+        .put_all([alu(AluOp::Mul, BpfReg::R1, BpfReg::R3), alu(AluOp::Rsh, BpfReg::R1, 48)]);
+    emit::pass_local(program);
 }
 
 /// Leaves if the address is multicast (ff00::/8), link-local (fe80::/10), or begins with 64 zeros:

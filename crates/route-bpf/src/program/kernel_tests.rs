@@ -1,4 +1,4 @@
-//! The same frames in the kernel and in the interpreter, which the rules were checked with.
+//! The same frames in the kernel and in the interpreter.
 
 use proptest::prelude::*;
 use slipring_bpf::BpfProgram;

@@ -3,7 +3,6 @@
 
 use slipring_bpf::{BpfRedirect, XdpOutcome};
 
-use crate::flow_hash::flow_bucket;
 use crate::layout::PassReason;
 use crate::testing::{LIMITS, LOCAL, SEED, Simulation, egress_of, hop_mac, port_mac, target};
 
@@ -302,7 +301,21 @@ fn ipv4_addresses_that_are_not_forwarded_go_to_the_kernel() {
 }
 
 #[test]
-fn a_machine_with_local_prefixes_leaves_all_ipv4_to_the_kernel() {
+fn an_own_ipv6_address_as_a_source_goes_to_the_kernel() {
+    let mut router = Simulation::new(false);
+    let mut frame = v6_to(target::FORWARD);
+    let own: std::net::Ipv6Addr = "2001:db8:63::7:5".parse().unwrap();
+    frame[22..38].copy_from_slice(&own.octets());
+    assert_eq!(router.run(&frame).action, XDP_REDIRECT);
+    router.writer.set_local(&[(own.into(), 128)]);
+    router.copy_maps();
+    assert_eq!(router.reason(&frame), PassReason::Address);
+    frame[37] ^= 1;
+    assert_eq!(router.run(&frame).action, XDP_REDIRECT, "another address of the subnet");
+}
+
+#[test]
+fn a_machine_with_local_prefixes_leaves_all_packets_to_the_kernel() {
     let mut router = Simulation::new(false);
     let local = |address: [u8; 4], len| (std::net::IpAddr::from(address), len);
     router.writer.set_local(&[local([127, 0, 0, 0], 8)]);
@@ -406,15 +419,27 @@ fn bytes_after_the_packet_are_cut_off() {
     assert_eq!(router.reason(&[v4_to(target::KERNEL), vec![0; 9]].concat()), PassReason::Kernel);
 }
 
+/// The hash of a flow as in [`crate::flow_hash`], with 128-bit arithmetic.
+fn flow_hash(frame: &[u8], ports: [u8; 4]) -> u64 {
+    let [m0, m1, m2] = crate::flow_hash::MULTIPLIERS;
+    let fold = |a: u64, b: u64| {
+        let product = u128::from(a) * u128::from(b);
+        (product >> 64) as u64 ^ product as u64
+    };
+    let word = |at: usize| u64::from_be_bytes(frame[at..at + 8].try_into().unwrap());
+    let ports = u64::from(u32::from_be_bytes(ports));
+    if frame[12] == 8 {
+        return fold(fold(word(26) ^ SEED, m0) ^ (ports << 8 | u64::from(frame[23])), m1);
+    }
+    let label = u64::from(u32::from_be_bytes(frame[14..18].try_into().unwrap()) & 0xf_ffff);
+    let rest = ports << 32 | label << 8 | u64::from(frame[20]);
+    let addresses = fold(word(22) ^ SEED, word(38) ^ m0) ^ fold(word(30) ^ m1, word(46) ^ SEED);
+    fold(addresses ^ rest, m2)
+}
+
 /// The port and hop that the buckets of the test snapshot give: even buckets hop 0, odd ones hop 4.
-fn balanced(
-    frame: &[u8],
-    addresses: std::ops::Range<usize>,
-    ports: [u8; 4],
-    protocol: u8,
-) -> (u16, u16) {
-    let bucket = flow_bucket(SEED, &frame[addresses], ports, protocol);
-    if bucket.is_multiple_of(2) { (1, 0) } else { (2, 4) }
+fn balanced(frame: &[u8], ports: [u8; 4]) -> (u16, u16) {
+    if flow_hash(frame, ports).is_multiple_of(2) { (1, 0) } else { (2, 4) }
 }
 
 #[test]
@@ -425,13 +450,13 @@ fn flows_with_several_next_hops_are_spread_by_the_hash_of_the_flow() {
         let mut frame = v4_to(target::BALANCE);
         frame[35] = port;
         let ports = frame[34..38].try_into().unwrap();
-        let (out, hop) = balanced(&frame, 26..34, ports, 17);
+        let (out, hop) = balanced(&frame, ports);
         used.insert(out);
         assert_forwarded(&router.run(&frame), &frame, out, hop);
         let mut frame = v6_to(target::BALANCE);
         frame[55] = port;
         let ports = frame[54..58].try_into().unwrap();
-        let (out, hop) = balanced(&frame, 22..54, ports, 17);
+        let (out, hop) = balanced(&frame, ports);
         assert_forwarded(&router.run(&frame), &frame, out, hop);
     }
     assert_eq!(used.len(), 2, "both next hops are used");
@@ -446,7 +471,7 @@ fn all_fragments_of_a_packet_have_the_same_next_hop() {
             frame[20..22].copy_from_slice(&fragment);
             frame[35] = fragment[1];
             seal(&mut frame);
-            let (out, hop) = balanced(&frame, 26..34, [0; 4], 17);
+            let (out, hop) = balanced(&frame, [0; 4]);
             assert_forwarded(&router.run(&frame), &frame, out, hop);
         }
     }
@@ -457,15 +482,22 @@ fn protocols_without_ports_and_cut_off_ports_are_flows_by_addresses() {
     let mut router = Simulation::new(false);
     for protocol in [1, 47, 50, 89] {
         let frame = with(&v4_to(target::BALANCE), 23, protocol);
-        let (out, hop) = balanced(&frame, 26..34, [0; 4], protocol);
+        let (out, hop) = balanced(&frame, [0; 4]);
         assert_forwarded(&router.run(&frame), &frame, out, hop);
     }
     let mut cut = v4_to(target::BALANCE);
     cut.truncate(14 + 20 + 3);
     cut[16..18].copy_from_slice(&[0, 23]);
     seal(&mut cut);
-    let (out, hop) = balanced(&cut, 26..34, [0; 4], 17);
-    assert_forwarded(&router.run(&cut), &cut, out, hop);
+    for last in 0..16 {
+        cut[33] = last;
+        seal(&mut cut);
+        let (out, hop) = balanced(&cut, [0; 4]);
+        assert_forwarded(&router.run(&cut), &cut, out, hop);
+        // Bytes after the packet are not its ports.
+        let padded = [cut.clone(), vec![0x77; 23]].concat();
+        assert_forwarded(&router.run(&padded), &cut, out, hop);
+    }
 }
 
 /// Writes the transport checksum: finished, or as a sender leaves it to its device.

@@ -13,7 +13,6 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use slipring_classify::dir24::Dir24Writer;
 use slipring_classify::intervals::IntervalTree;
 use slipring_fib::{
     Adjacency, AdjacencyIndex, FibPort, ForwardingTables, Ipv4Lookup, Ipv6Lookup, NextHopAddress,
@@ -21,7 +20,7 @@ use slipring_fib::{
 };
 use slipring_route_bpf::{
     AttachOptions, BpfLimits, BpfRouter, ResidentAttachment, ResidentCounters, ResidentError,
-    ResidentHeartbeat, ResidentMode,
+    ResidentHash, ResidentHeartbeat, ResidentMode,
 };
 use slipring_simd::Simd;
 use slipring_test_support::{Namespace, skip};
@@ -46,7 +45,7 @@ const LIMITS: BpfLimits = BpfLimits {
 };
 
 #[derive(Debug)]
-struct NoLookup;
+struct NoLookup(Option<IntervalTree>);
 
 impl Ipv4Lookup for NoLookup {
     fn lookup(&self, _: &[u32], _: &mut [TargetIndex]) {}
@@ -54,6 +53,10 @@ impl Ipv4Lookup for NoLookup {
 
 impl Ipv6Lookup for NoLookup {
     fn lookup(&self, _: &[u128], _: &mut [TargetIndex]) {}
+
+    fn intervals(&self) -> Option<&IntervalTree> {
+        self.0.as_ref()
+    }
 }
 
 /// The namespaces.
@@ -127,6 +130,19 @@ fn ifindex_of(ifname: &str) -> u32 {
     text.split(':').next().unwrap().parse().unwrap()
 }
 
+/// The IPv6 destinations: the hosts' networks, without the router's addresses.
+fn tree() -> IntervalTree {
+    let net = |number: u128| 0xfd00_u128 << 112 | number << 112;
+    let mut starts = vec![(0, 0)];
+    for (number, target) in [(1, 2), (3, 3)] {
+        starts.push((net(number), target));
+        starts.push((net(number) + 1, 1));
+        starts.push((net(number) + 2, target));
+        starts.push((net(number) + (1 << 64), 0));
+    }
+    IntervalTree::build(&starts, Simd::detect())
+}
+
 /// The tables of the picture.
 pub(crate) fn tables(ifindices: [u32; 2]) -> ForwardingTables {
     let mac = |text: &str| {
@@ -155,7 +171,8 @@ pub(crate) fn tables(ifindices: [u32; 2]) -> ForwardingTables {
     ForwardingTables {
         generation: 1,
         ports: [port(ifindices[0], "la", 1), port(ifindices[1], "ra", 2)].into(),
-        vrfs: [VrfTables { v4: Arc::new(NoLookup), v6: Arc::new(NoLookup) }].into(),
+        vrfs: [VrfTables { v4: Arc::new(NoLookup(None)), v6: Arc::new(NoLookup(Some(tree()))) }]
+            .into(),
         targets: [
             target(TargetAction::NoRoute),
             target(TargetAction::Kernel),
@@ -172,35 +189,20 @@ pub(crate) fn tables(ifindices: [u32; 2]) -> ForwardingTables {
 pub(crate) fn start(
     mode: ResidentMode,
 ) -> Result<(BpfRouter, Vec<ResidentAttachment>), ResidentError> {
-    let mut router = BpfRouter::create(LIMITS, 7)?;
+    let mut router = BpfRouter::create(LIMITS, ResidentHash::default())?;
     let ifindices = ["la", "ra"].map(ifindex_of);
     router.apply(&tables(ifindices)).unwrap();
     let local = ["10.1.0.1", "10.3.0.1", "fd01::1", "fd03::1"];
     let local = local.map(|text| text.parse::<IpAddr>().unwrap());
     router.set_local(&local.map(|address| (address, if address.is_ipv4() { 32 } else { 128 })));
-    let table = router.v4(VrfIndex(0))?;
-    let mut writer = Dir24Writer::new(&table);
+    let mut table = router.ipv4_table(VrfIndex(0))?;
     for (net, number) in [(1_u32, 2), (3, 3)] {
         // The router's own address is local.
         let first = 10 << 24 | net << 16;
-        writer
-            .set(
-                &table,
-                first,
-                first | 0xff,
-                &[(first, number), (first + 1, 1), (first + 2, number)],
-            )
+        table
+            .set(first, first | 0xff, &[(first, number), (first + 1, 1), (first + 2, number)])
             .unwrap();
     }
-    let net = |number: u128| 0xfd00_u128 << 112 | number << 112;
-    let mut starts = vec![(0, 0)];
-    for (number, target) in [(1, 2), (3, 3)] {
-        starts.push((net(number), target));
-        starts.push((net(number) + 1, 1));
-        starts.push((net(number) + 2, target));
-        starts.push((net(number) + (1 << 64), 0));
-    }
-    router.set_v6(VrfIndex(0), &IntervalTree::build(&starts, Simd::detect()))?;
     let options = AttachOptions { mode, is_software: true };
     let attachments = [(ifindices[0], LEFT), (ifindices[1], RIGHT)]
         .into_iter()
