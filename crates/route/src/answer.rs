@@ -16,10 +16,10 @@ use crate::cause::RouteDropCause;
 use crate::counters::RouteCounters;
 use crate::egress;
 use crate::field::{be16, be32};
-use crate::hash::FlowHash;
+use crate::hash::NextHopHash;
 use crate::look_up::{Resolution, read_target};
 use crate::output::{OutputQueue, RouteOutput};
-use crate::packet::{Packet, PacketTraits};
+use crate::packet::{PacketTraits, RoutedPacket};
 use crate::punt::{PuntClass, PuntReason};
 use crate::verdict::RouteVerdict;
 use crate::view::{RouteView, shares_prefix};
@@ -35,7 +35,7 @@ pub(crate) struct AnswerParts<'e> {
     pub(crate) counters: &'e mut RouteCounters,
     pub(crate) limiter: &'e mut IcmpLimiter,
     pub(crate) output: &'e mut OutputQueue,
-    pub(crate) hash: FlowHash,
+    pub(crate) hash: NextHopHash,
     pub(crate) quote: QuoteLength,
     pub(crate) sends_redirects: bool,
 }
@@ -88,7 +88,7 @@ pub(crate) fn answer(
     view: &RouteView,
     parts: &mut AnswerParts<'_>,
     bytes: &[u8],
-    packet: &Packet,
+    packet: &RoutedPacket,
     message: IcmpMessage,
     now_ns: u64,
 ) -> AnswerOutcome {
@@ -145,20 +145,20 @@ fn dispatch(
     view: &RouteView,
     parts: &mut AnswerParts<'_>,
     ip: &[u8],
-    cause: &Packet,
+    cause: &RoutedPacket,
     route: TargetIndex,
 ) -> bool {
     let mut frame = parts.output.buffer();
     frame.extend_from_slice(&[0; LINK_LEN]);
     frame.extend_from_slice(ip);
-    let mut packet = Packet {
+    let mut packet = RoutedPacket {
         end: frame.len() as u32,
         l3: LINK_LEN as u16,
         port: cause.port,
         vrf: cause.vrf,
         target: route.0,
         traits: cause.traits.of_own_packet(),
-        ..Packet::default()
+        ..RoutedPacket::default()
     };
     parts.counters.generated += 1;
     let verdict = match read_target(view, parts.hash, &frame, &packet) {
@@ -203,7 +203,7 @@ pub(crate) fn redirect(
     view: &RouteView,
     parts: &mut AnswerParts<'_>,
     bytes: &[u8],
-    packet: &Packet,
+    packet: &RoutedPacket,
     now_ns: u64,
 ) {
     if !parts.sends_redirects || packet.is_v6() || egress::is_expired(bytes, packet) {
@@ -222,9 +222,8 @@ pub(crate) fn redirect(
     let to = IpAddr::V4(Ipv4Addr::from_bits(gateway));
     let port = &view.tables.ports[usize::from(packet.port)];
     let mut subnets = port.addresses.iter();
-    let share_a_subnet = subnets.any(|(own, len)| {
-        shares_prefix(*own, source, *len) && shares_prefix(*own, to, *len)
-    });
+    let share_a_subnet = subnets
+        .any(|(own, len)| shares_prefix(*own, source, *len) && shares_prefix(*own, to, *len));
     let message = IcmpMessage { kind: 5, code: 1, rest: gateway };
     if share_a_subnet
         && answer(view, parts, bytes, packet, message, now_ns) == AnswerOutcome::Queued

@@ -6,7 +6,7 @@ use slipring_wire::frame::TagSpec;
 
 use crate::cause::RouteDropCause;
 use crate::counters::RouteCounters;
-use crate::packet::Packet;
+use crate::packet::RoutedPacket;
 use crate::punt::{PuntClass, PuntReason};
 use crate::verdict::RouteVerdict;
 
@@ -52,7 +52,7 @@ pub struct RouteBatch {
     pub(crate) v4: u64,
     pub(crate) v6: u64,
     pub(crate) rejected: u64,
-    pub(crate) packets: [Packet; MAX_ROUTE_BATCH],
+    pub(crate) packets: [RoutedPacket; MAX_ROUTE_BATCH],
     /// The addresses to look up, usually the destinations.
     pub(crate) keys: [u128; MAX_ROUTE_BATCH],
     pub(crate) rejections: [Rejection; MAX_ROUTE_BATCH],
@@ -72,14 +72,13 @@ pub(crate) struct LookupScratch {
 
 impl Default for RouteBatch {
     fn default() -> Self {
-        let rejection =
-            Rejection { cause: RouteDropCause::NoRoute, problem: IcmpProblem::NoRoute };
+        let rejection = Rejection { cause: RouteDropCause::NoRoute, problem: IcmpProblem::NoRoute };
         Self {
             len: 0,
             v4: 0,
             v6: 0,
             rejected: 0,
-            packets: [Packet::default(); MAX_ROUTE_BATCH],
+            packets: [RoutedPacket::default(); MAX_ROUTE_BATCH],
             keys: [0; MAX_ROUTE_BATCH],
             rejections: [rejection; MAX_ROUTE_BATCH],
             verdicts: [None; MAX_ROUTE_BATCH],

@@ -17,7 +17,7 @@ use crate::cause::RouteDropCause;
 use crate::counters::RouteCounters;
 use crate::field::{be32, be128, byte};
 use crate::output::{OutputQueue, RouteOutput};
-use crate::packet::{Packet, PacketTraits};
+use crate::packet::{PacketTraits, RoutedPacket};
 use crate::verdict::{ForwardedFrame, HeldPacket, RouteVerdict};
 use crate::view::{PortFacts, RouteView};
 
@@ -36,7 +36,7 @@ pub(crate) fn depart(
     counters: &mut RouteCounters,
     output: &mut OutputQueue,
     bytes: &mut [u8],
-    packet: Packet,
+    packet: RoutedPacket,
 ) -> Result<RouteVerdict, Rejection> {
     let Some(&Adjacency { port, next_hop, mac }) = view.adjacency(packet.adjacency) else {
         return Err(unreachable_port());
@@ -79,7 +79,7 @@ struct Egress<'v> {
 fn check<'v>(
     view: &'v RouteView,
     bytes: &[u8],
-    packet: &Packet,
+    packet: &RoutedPacket,
     port: PortIndex,
 ) -> Result<Egress<'v>, Rejection> {
     let is_own = packet.traits.has(PacketTraits::OWN);
@@ -109,7 +109,7 @@ fn unreachable_port() -> Rejection {
     Rejection { cause: RouteDropCause::PortDown, problem: IcmpProblem::HostUnreachable }
 }
 
-fn destination(bytes: &[u8], packet: &Packet) -> IpAddr {
+fn destination(bytes: &[u8], packet: &RoutedPacket) -> IpAddr {
     if packet.is_v6() {
         Ipv6Addr::from_bits(be128(bytes, packet.l3() + 24)).into()
     } else {
@@ -123,7 +123,7 @@ fn send(
     counters: &mut RouteCounters,
     output: &mut OutputQueue,
     bytes: &mut [u8],
-    packet: Packet,
+    packet: RoutedPacket,
     (port, mac): (PortIndex, MacAddr),
 ) -> Result<RouteVerdict, Rejection> {
     if packet.traits.has(PacketTraits::PARTIAL) {

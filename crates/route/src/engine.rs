@@ -13,7 +13,7 @@ use crate::cause::RouteDropCause;
 use crate::config::{PortPolicy, ReversePathMode, RouteConfig};
 use crate::counters::RouteCounters;
 use crate::egress;
-use crate::hash::FlowHash;
+use crate::hash::NextHopHash;
 use crate::output::{OutputQueue, RouteOutput};
 use crate::police::{self, Policers};
 use crate::verdict::{HeldPacket, RouteVerdict};
@@ -86,12 +86,7 @@ impl RouteEngine {
     ///
     /// # Panics
     /// If there are more than [`crate::MAX_ROUTE_BATCH`] frames.
-    pub fn process(
-        &mut self,
-        batch: &mut RouteBatch,
-        frames: &mut [RouteFrame<'_>],
-        now_ns: u64,
-    ) {
+    pub fn process(&mut self, batch: &mut RouteBatch, frames: &mut [RouteFrame<'_>], now_ns: u64) {
         self.parse(batch, frames);
         self.police(batch, frames, now_ns);
         self.look_up(batch, frames);
@@ -135,12 +130,7 @@ impl RouteEngine {
     }
 
     /// Fourth stage: TTL, MTU, neighbours, link headers. Rejected packets stay in the batch.
-    pub fn rewrite(
-        &mut self,
-        batch: &mut RouteBatch,
-        frames: &mut [RouteFrame<'_>],
-        now_ns: u64,
-    ) {
+    pub fn rewrite(&mut self, batch: &mut RouteBatch, frames: &mut [RouteFrame<'_>], now_ns: u64) {
         let (view, parts) = self.parts();
         rewrite::run(view, parts, batch, frames, now_ns);
     }
@@ -233,8 +223,8 @@ impl RouteEngine {
         self.counters.count(held.packet.port, &RouteVerdict::Drop(cause));
     }
 
-    fn hash(&self) -> FlowHash {
-        FlowHash { seed: self.config.seed, uses_flow_label: self.config.uses_flow_label }
+    fn hash(&self) -> NextHopHash {
+        NextHopHash { seed: self.config.seed, uses_flow_label: self.config.uses_flow_label }
     }
 
     fn parts(&mut self) -> (&RouteView, AnswerParts<'_>) {

@@ -48,7 +48,7 @@ pub enum RouteStep {
     },
     /// A stage rejected the packet; its sender may be told.
     Rejected {
-        /// Why.
+        /// Why the packet is dropped.
         cause: RouteDropCause,
         /// What the ICMP error would say.
         problem: IcmpProblem,

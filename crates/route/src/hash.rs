@@ -7,18 +7,18 @@
 use slipring_wire::assigned::IpProto;
 
 use crate::field::{array, be16, be32, be128, byte};
-use crate::packet::Packet;
+use crate::packet::RoutedPacket;
 
 /// How flows are hashed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct FlowHash {
+pub(crate) struct NextHopHash {
     pub(crate) seed: u64,
     pub(crate) uses_flow_label: bool,
 }
 
-impl FlowHash {
+impl NextHopHash {
     /// The hash of a packet's flow.
-    pub(crate) fn of(self, bytes: &[u8], packet: &Packet) -> u32 {
+    pub(crate) fn of(self, bytes: &[u8], packet: &RoutedPacket) -> u32 {
         let l3 = packet.l3();
         if packet.is_v6() {
             let proto = byte(bytes, l3 + 6);

@@ -1,4 +1,4 @@
-//! A router's decisions for each packet. 
+//! A router's decisions for each packet.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -12,8 +12,8 @@ use slipring_wire::assigned::EtherType;
 use crate::batch::{Bits, LookupScratch, MAX_ROUTE_BATCH, Rejection, RouteBatch, RouteFrame};
 use crate::cause::RouteDropCause;
 use crate::counters::RouteCounters;
-use crate::hash::FlowHash;
-use crate::packet::{Packet, PacketTraits};
+use crate::hash::NextHopHash;
+use crate::packet::{PacketTraits, RoutedPacket};
 use crate::punt::{PuntReason, classify};
 use crate::verdict::RouteVerdict;
 use crate::view::RouteView;
@@ -21,7 +21,7 @@ use crate::view::RouteView;
 /// Finds routes and adjacencies of all live packets.
 pub(crate) fn run(
     view: &RouteView,
-    hash: FlowHash,
+    hash: NextHopHash,
     counters: &mut RouteCounters,
     batch: &mut RouteBatch,
     frames: &[RouteFrame<'_>],
@@ -39,9 +39,9 @@ pub(crate) fn run(
 pub(crate) fn find_targets(
     view: &RouteView,
     masks: [u64; 2],
-    packets: &mut [Packet; MAX_ROUTE_BATCH],
+    packets: &mut [RoutedPacket; MAX_ROUTE_BATCH],
     scratch: &mut LookupScratch,
-    key: impl Fn(usize, &Packet) -> u128,
+    key: impl Fn(usize, &RoutedPacket) -> u128,
 ) {
     for (mask, is_v6) in masks.into_iter().zip([false, true]) {
         let mut rest = mask;
@@ -71,13 +71,7 @@ pub(crate) fn find_targets(
 }
 
 /// Looks up the first `found` keys in the tables of a VRF.
-fn look_up_in(
-    view: &RouteView,
-    vrf: u16,
-    is_v6: bool,
-    scratch: &mut LookupScratch,
-    found: usize,
-) {
+fn look_up_in(view: &RouteView, vrf: u16, is_v6: bool, scratch: &mut LookupScratch, found: usize) {
     let targets = &mut scratch.targets[..found];
     match view.tables.vrfs.get(usize::from(vrf)) {
         Some(tables) if is_v6 => tables.v6.lookup(&scratch.v6[..found], targets),
@@ -100,9 +94,9 @@ pub(crate) enum Resolution {
 #[inline(always)]
 pub(crate) fn read_target(
     view: &RouteView,
-    hash: FlowHash,
+    hash: NextHopHash,
     bytes: &[u8],
-    packet: &Packet,
+    packet: &RoutedPacket,
 ) -> Resolution {
     let target = view.target(TargetIndex(packet.target));
     let reject = |cause, problem| Resolution::Reject(Rejection { cause, problem });
@@ -125,7 +119,7 @@ pub(crate) fn read_target(
 #[inline(always)]
 fn resolve(
     view: &RouteView,
-    hash: FlowHash,
+    hash: NextHopHash,
     counters: &mut RouteCounters,
     batch: &mut RouteBatch,
     at: usize,

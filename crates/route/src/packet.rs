@@ -26,6 +26,11 @@ impl PacketTraits {
         Self(self.0 | other.0)
     }
 
+    /// These traits and, if `condition` is true, `other`.
+    pub(crate) const fn with_if(self, condition: bool, other: Self) -> Self {
+        if condition { self.with(other) } else { self }
+    }
+
     /// Returns whether the packet has the trait.
     #[inline(always)]
     pub(crate) const fn has(self, other: Self) -> bool {
@@ -41,7 +46,7 @@ impl PacketTraits {
 
 /// A packet on its way through the stages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Packet {
+pub(crate) struct RoutedPacket {
     /// Offset of the end of the IP packet in the frame.
     pub(crate) end: u32,
     /// MTU of the route, in bytes; 0 if the route has none.
@@ -62,7 +67,7 @@ pub(crate) struct Packet {
     pub(crate) dscp: u8,
 }
 
-impl Packet {
+impl RoutedPacket {
     /// Length of the IP packet in bytes.
     #[inline(always)]
     pub(crate) const fn ip_len(&self) -> u32 {

@@ -7,6 +7,7 @@
 mod ipv4;
 mod ipv6;
 mod link;
+mod outcome;
 mod plain;
 
 use slipring_wire::assigned::EtherType;
@@ -14,20 +15,11 @@ use slipring_wire::assigned::EtherType;
 use crate::batch::{RouteBatch, RouteFrame};
 use crate::cause::RouteDropCause;
 use crate::counters::RouteCounters;
-use crate::packet::{Packet, PacketTraits};
-use crate::punt::{PuntClass, PuntReason, classify};
+use crate::packet::{PacketTraits, RoutedPacket};
+use crate::punt::{PuntReason, classify};
 use crate::verdict::RouteVerdict;
 use crate::view::RouteView;
-
-/// Why a frame is not forwarded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ParseRefusal {
-    Drop(RouteDropCause),
-    Kernel(PuntClass, PuntReason),
-}
-
-/// A packet that may be forwarded, and its destination.
-type Accepted = (Packet, u128);
+use outcome::{Accepted, ParseRefusal};
 
 /// Parses all frames; those that are not to be forwarded get their verdicts.
 pub(crate) fn run(
@@ -76,7 +68,7 @@ fn parse_completely(
     match examine(view, punts_other_macs, frame, &mut port) {
         Ok((packet, destination)) => batch.accept(at, packet, destination),
         Err(refusal) => {
-            batch.packets[at] = Packet { port, ..Packet::default() };
+            batch.packets[at] = RoutedPacket { port, ..RoutedPacket::default() };
             match refusal {
                 ParseRefusal::Drop(cause) => {
                     batch.settle(counters, at, RouteVerdict::Drop(cause));
@@ -110,7 +102,13 @@ fn examine(
         .with_if(link.is_group, PacketTraits::LINK_GROUP)
         .with_if(frame.is_partial, PacketTraits::PARTIAL)
         .with_if(link.l3 != link::UNTAGGED_LEN, PacketTraits::TAGGED);
-    let packet = Packet { l3: link.l3, port: link.port, vrf: link.vrf, traits, ..Packet::default() };
+    let packet = RoutedPacket {
+        l3: link.l3,
+        port: link.port,
+        vrf: link.vrf,
+        traits,
+        ..RoutedPacket::default()
+    };
     match link.ethertype {
         EtherType::IPV4 => ipv4::examine(view, frame.bytes, packet),
         EtherType::IPV6 => ipv6::examine(view, frame.bytes, packet),
@@ -118,17 +116,10 @@ fn examine(
     }
 }
 
-impl PacketTraits {
-    /// These traits and, if `condition` is true, `other`.
-    fn with_if(self, condition: bool, other: Self) -> Self {
-        if condition { self.with(other) } else { self }
-    }
-}
-
 impl RouteBatch {
     /// Puts a packet on its way.
     #[inline(always)]
-    fn accept(&mut self, at: usize, packet: Packet, destination: u128) {
+    fn accept(&mut self, at: usize, packet: RoutedPacket, destination: u128) {
         self.packets[at] = packet;
         self.keys[at] = destination;
         let bit = 1 << at;

@@ -12,7 +12,7 @@ use crate::config::ReversePathMode;
 use crate::counters::RouteCounters;
 use crate::field::{be32, be128};
 use crate::look_up::find_targets;
-use crate::packet::{Packet, PacketTraits};
+use crate::packet::{PacketTraits, RoutedPacket};
 use crate::punt::{PuntReason, classify};
 use crate::verdict::RouteVerdict;
 use crate::view::RouteView;
@@ -52,7 +52,7 @@ pub(crate) fn check_reverse_paths(
     }
 }
 
-fn source(bytes: &[u8], packet: &Packet) -> u128 {
+fn source(bytes: &[u8], packet: &RoutedPacket) -> u128 {
     if packet.is_v6() {
         be128(bytes, packet.l3() + 8)
     } else {
@@ -60,7 +60,7 @@ fn source(bytes: &[u8], packet: &Packet) -> u128 {
     }
 }
 
-fn mode(view: &RouteView, packet: &Packet) -> ReversePathMode {
+fn mode(view: &RouteView, packet: &RoutedPacket) -> ReversePathMode {
     view.port(packet.port).map_or(ReversePathMode::Off, |port| port.reverse_path)
 }
 
@@ -71,7 +71,7 @@ enum Judgement {
 }
 
 /// Judges a source by the target that it matched (RFC 3704, 2.2 and 2.4).
-fn judge(view: &RouteView, packet: &Packet) -> Judgement {
+fn judge(view: &RouteView, packet: &RoutedPacket) -> Judgement {
     let is_strict = mode(view, packet) == ReversePathMode::Strict;
     let leads_back = |index: AdjacencyIndex| {
         view.adjacency(index.0).is_some_and(|adjacency| adjacency.port.0 == packet.port)

@@ -9,7 +9,7 @@ use crate::answer::{AnswerParts, redirect};
 use crate::batch::{Bits, RouteBatch, RouteFrame};
 use crate::egress::{self, count_hop_v4};
 use crate::field::mac_word;
-use crate::packet::Packet;
+use crate::packet::RoutedPacket;
 use crate::verdict::{ForwardedFrame, LinkPrefix, RouteVerdict};
 use crate::view::RouteView;
 
@@ -43,7 +43,7 @@ pub(crate) fn run(
 #[inline(always)]
 fn rewrite_plain(
     view: &RouteView,
-    packet: &Packet,
+    packet: &RoutedPacket,
     bytes: &mut [u8],
     sends_redirects: bool,
 ) -> Option<PortIndex> {

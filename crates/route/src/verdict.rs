@@ -6,7 +6,7 @@ use core::ops::Range;
 use slipring_fib::PortIndex;
 
 use crate::cause::RouteDropCause;
-use crate::packet::Packet;
+use crate::packet::RoutedPacket;
 use crate::punt::PuntClass;
 
 /// The router's decision about a frame.
@@ -80,7 +80,7 @@ pub struct HeldPacket {
     pub port: PortIndex,
     /// The neighbour to resolve.
     pub next_hop: IpAddr,
-    pub(crate) packet: Packet,
+    pub(crate) packet: RoutedPacket,
 }
 
 impl HeldPacket {

@@ -47,8 +47,14 @@ impl<'p> Fragments<'p> {
         let (header, data) = packet.split_at_checked(header_len.max(MIN_HEADER_LEN))?;
         let mtu = mtu as usize;
         let (options, options_len) = copied(&header[MIN_HEADER_LEN..]);
-        (mtu >= header.len() + 8)
-            .then_some(Self { header, data, done: 0, mtu, options, options_len })
+        (mtu >= header.len() + 8).then_some(Self {
+            header,
+            data,
+            done: 0,
+            mtu,
+            options,
+            options_len,
+        })
     }
 }
 

@@ -3,16 +3,16 @@
 use slipring_wire::checksum::Delta;
 
 use crate::field::{be16, byte, put};
-use crate::packet::Packet;
+use crate::packet::RoutedPacket;
 
 /// Returns whether the packet may not take another hop.
-pub(crate) fn is_expired(bytes: &[u8], packet: &Packet) -> bool {
+pub(crate) fn is_expired(bytes: &[u8], packet: &RoutedPacket) -> bool {
     let offset = if packet.is_v6() { 7 } else { 8 };
     byte(bytes, packet.l3() + offset) <= 1
 }
 
 /// Decrements TTL or hop limit, which must be above 0.
-pub(super) fn count_hop(bytes: &mut [u8], packet: &Packet) {
+pub(super) fn count_hop(bytes: &mut [u8], packet: &RoutedPacket) {
     let l3 = packet.l3();
     if packet.is_v6() {
         let hops = byte(bytes, l3 + 7);
@@ -37,13 +37,13 @@ pub(crate) const fn count_hop_v4(header: &mut [u8; 4]) {
 }
 
 /// The DSCP of a packet, 6 bits.
-pub(super) fn dscp(bytes: &[u8], packet: &Packet) -> u8 {
+pub(super) fn dscp(bytes: &[u8], packet: &RoutedPacket) -> u8 {
     let word = be16(bytes, packet.l3());
     if packet.is_v6() { (word >> 6) as u8 & 0x3f } else { word as u8 >> 2 }
 }
 
 /// Sets the DSCP to `packet.dscp`; the ECN bits stay as they are.
-pub(super) fn remark(bytes: &mut [u8], packet: &Packet) {
+pub(super) fn remark(bytes: &mut [u8], packet: &RoutedPacket) {
     let l3 = packet.l3();
     let (old, dscp) = (be16(bytes, l3), u16::from(packet.dscp));
     let new = if packet.is_v6() { old & 0xf03f | dscp << 6 } else { old & 0xff03 | dscp << 2 };

@@ -3,10 +3,10 @@
 use slipring_wire::assigned::EtherType;
 use slipring_wire::checksum;
 
-use super::{Accepted, ParseRefusal};
+use super::outcome::{Accepted, ParseRefusal};
 use crate::cause::RouteDropCause;
 use crate::field::{be16, be32};
-use crate::packet::Packet;
+use crate::packet::RoutedPacket;
 use crate::punt::{PuntReason, classify};
 use crate::view::RouteView;
 
@@ -17,14 +17,12 @@ const BROADCAST: u32 = u32::MAX;
 pub(super) fn examine(
     view: &RouteView,
     bytes: &[u8],
-    packet: Packet,
+    packet: RoutedPacket,
 ) -> Result<Accepted, ParseRefusal> {
     let l3 = packet.l3();
     let ip = bytes.get(l3..).unwrap_or(&[]);
     let (header_len, total_len) = lengths(ip).map_err(ParseRefusal::Drop)?;
-    let kernel = |reason| {
-        Err(ParseRefusal::Kernel(classify(bytes, EtherType::IPV4, l3), reason))
-    };
+    let kernel = |reason| Err(ParseRefusal::Kernel(classify(bytes, EtherType::IPV4, l3), reason));
     match options(&ip[MIN_HEADER_LEN..header_len]) {
         Options::None => {}
         Options::SourceRoute => return Err(ParseRefusal::Drop(RouteDropCause::V4SourceRoute)),
@@ -48,7 +46,7 @@ pub(super) fn examine(
         Some(cause) => Err(ParseRefusal::Drop(cause)),
         None => {
             let end = (l3 + total_len) as u32;
-            Ok((Packet { end, ..packet }, u128::from(destination)))
+            Ok((RoutedPacket { end, ..packet }, u128::from(destination)))
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use slipring_wire::assigned::{EtherType, IpProto};
 
-use super::{Accepted, ParseRefusal};
+use super::outcome::{Accepted, ParseRefusal};
 use crate::cause::RouteDropCause;
 use crate::field::{be16, be128};
-use crate::packet::{Packet, PacketTraits};
+use crate::packet::{PacketTraits, RoutedPacket};
 use crate::punt::{PuntReason, classify};
 use crate::view::RouteView;
 
@@ -17,7 +17,7 @@ const LOOPBACK: u128 = 1;
 pub(super) fn examine(
     view: &RouteView,
     bytes: &[u8],
-    packet: Packet,
+    packet: RoutedPacket,
 ) -> Result<Accepted, ParseRefusal> {
     let l3 = packet.l3();
     let ip = bytes.get(l3..).unwrap_or(&[]);
@@ -57,7 +57,7 @@ pub(super) fn examine(
     let traits = packet.traits.with(PacketTraits::V6);
     // Such a packet may be for an address of the router, which only the lookup tells.
     let traits = traits.with_if(is_link_local(source), PacketTraits::LINK_SOURCE);
-    Ok((Packet { end: (l3 + len) as u32, traits, ..packet }, destination))
+    Ok((RoutedPacket { end: (l3 + len) as u32, traits, ..packet }, destination))
 }
 
 /// Addresses that no packet on a link has.

@@ -3,7 +3,7 @@
 use slipring_fib::VlanTags;
 use slipring_wire::assigned::{EtherType, VlanTag};
 
-use super::ParseRefusal;
+use super::outcome::ParseRefusal;
 use crate::batch::RouteFrame;
 use crate::cause::RouteDropCause;
 use crate::field::{array, be16, mac_word};
@@ -17,7 +17,7 @@ const TAG_LEN: u16 = 4;
 const MAX_TAGS: usize = 3;
 
 /// A parsed link header.
-pub(super) struct Link {
+pub(super) struct ParsedLink {
     pub(super) ethertype: EtherType,
     /// Offset of the payload.
     pub(super) l3: u16,
@@ -30,9 +30,10 @@ pub(super) struct Link {
 }
 
 /// Finds the port of a frame by its tags.
-pub(super) fn parse(view: &RouteView, frame: &RouteFrame<'_>) -> Result<Link, ParseRefusal> {
+pub(super) fn parse(view: &RouteView, frame: &RouteFrame<'_>) -> Result<ParsedLink, ParseRefusal> {
     let bytes = &*frame.bytes;
-    let Some(mac) = array::<6>(bytes, 0).filter(|_| bytes.len() >= usize::from(UNTAGGED_LEN)) else {
+    let Some(mac) = array::<6>(bytes, 0).filter(|_| bytes.len() >= usize::from(UNTAGGED_LEN))
+    else {
         return Err(ParseRefusal::Drop(RouteDropCause::Runt));
     };
     let mut tags = TagStack::default();
@@ -65,7 +66,7 @@ pub(super) fn parse(view: &RouteView, frame: &RouteFrame<'_>) -> Result<Link, Pa
     };
     let is_group = mac[0] & 1 != 0;
     let is_other_mac = !is_group && mac_word(mac) != facts.mac;
-    Ok(Link { ethertype, l3, port, vrf: facts.vrf, is_group, is_other_mac })
+    Ok(ParsedLink { ethertype, l3, port, vrf: facts.vrf, is_group, is_other_mac })
 }
 
 /// The tags found so far. Priority tags (VLAN identifier 0) do not count (IEEE 802.1Q, 9.6).

@@ -3,9 +3,9 @@
 
 use slipring_wire::assigned::IpProto;
 
-use super::Accepted;
+use super::outcome::Accepted;
 use crate::batch::RouteFrame;
-use crate::packet::{Packet, PacketTraits};
+use crate::packet::{PacketTraits, RoutedPacket};
 use crate::view::RouteView;
 
 const V4_LEN: usize = 14 + 20;
@@ -24,7 +24,7 @@ pub(super) fn accept(view: &RouteView, frame: &RouteFrame<'_>) -> Option<Accepte
     if !is_ours || frame.stripped_tag.is_some() || frame.is_partial {
         return None;
     }
-    let packet = Packet { l3: 14, port, vrf: facts.vrf, ..Packet::default() };
+    let packet = RoutedPacket { l3: 14, port, vrf: facts.vrf, ..RoutedPacket::default() };
     match [head[12], head[13], head[14]] {
         [0x08, 0x00, 0x45] => accept_v4(view, frame.bytes, head, packet),
         [0x86, 0xdd, 0x60..=0x6f] => accept_v6(view, frame.bytes, packet),
@@ -37,7 +37,7 @@ fn accept_v4(
     view: &RouteView,
     bytes: &[u8],
     head: &[u8; V4_LEN],
-    packet: Packet,
+    packet: RoutedPacket,
 ) -> Option<Accepted> {
     let (words, _) = head[14..].as_chunks::<4>();
     let sum = words.iter().fold(0, |sum, word| sum + u64::from(u32::from_ne_bytes(*word)));
@@ -50,7 +50,8 @@ fn accept_v4(
         & is_plain_v4(source)
         & is_plain_v4(destination)
         & !view.own.may_have_v4(source);
-    is_valid.then_some((Packet { end: 14 + total_len as u32, ..packet }, u128::from(destination)))
+    is_valid
+        .then_some((RoutedPacket { end: 14 + total_len as u32, ..packet }, u128::from(destination)))
 }
 
 /// Returns whether a one's complement sum of 32-bit words is the one of a valid header.
@@ -71,7 +72,7 @@ fn is_plain_v4(address: u32) -> bool {
 }
 
 #[inline(always)]
-fn accept_v6(view: &RouteView, bytes: &[u8], packet: Packet) -> Option<Accepted> {
+fn accept_v6(view: &RouteView, bytes: &[u8], packet: RoutedPacket) -> Option<Accepted> {
     let head = bytes.first_chunk::<V6_LEN>()?;
     let payload_len = usize::from(u16::from_be_bytes([head[18], head[19]]));
     let (addresses, _) = head[22..].as_chunks::<16>();
@@ -84,7 +85,7 @@ fn accept_v6(view: &RouteView, bytes: &[u8], packet: Packet) -> Option<Accepted>
         & !view.own.may_have_v6(source);
     let traits = PacketTraits::V6;
     let end = (V6_LEN + payload_len) as u32;
-    is_valid.then_some((Packet { end, traits, ..packet }, destination))
+    is_valid.then_some((RoutedPacket { end, traits, ..packet }, destination))
 }
 
 /// Returns whether an address is neither above `fe00::` (multicast, link-local) nor begins with 64

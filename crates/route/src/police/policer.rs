@@ -12,14 +12,14 @@ use crate::packet::PacketTraits;
 use crate::verdict::RouteVerdict;
 
 #[derive(Clone, Debug)]
-struct Policer {
+struct PortPolicer {
     spec: PolicerSpec,
     bucket: TokenBucket,
 }
 
 /// The policers, by port.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Policers(Box<[Option<Policer>]>);
+pub(crate) struct Policers(Box<[Option<PortPolicer>]>);
 
 impl Policers {
     /// Makes the policers of the ports. A port whose policer stays the same keeps its tokens.
@@ -33,7 +33,7 @@ impl Policers {
             // A burst of 0 would stop all packets: 1 byte does, too.
             let new = || TokenBucket::new(spec.bps, spec.burst_bytes.max(1), now_ns).ok();
             let bucket = old.map(|old| old.bucket.clone()).or_else(new)?;
-            Some(Policer { spec, bucket })
+            Some(PortPolicer { spec, bucket })
         };
         Self(policies.iter().enumerate().map(policer).collect())
     }

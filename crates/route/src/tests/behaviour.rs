@@ -91,8 +91,12 @@ fn a_frame_for_another_mac_address_is_ignored() {
 
 #[test]
 fn a_broadcast_or_multicast_frame_with_a_unicast_packet_is_never_forwarded() {
-    for mac in [MacAddr::BROADCAST, MacAddr([1, 0, 0x5e, 0, 0, 5]), MacAddr([0x33, 0x33, 0, 0, 0, 1])] {
-        for (from, to) in [("10.1.0.2", "10.3.0.2"), ("fd01::2", "fd03::2"), ("10.1.0.2", "10.55.0.1")] {
+    for mac in
+        [MacAddr::BROADCAST, MacAddr([1, 0, 0x5e, 0, 0, 5]), MacAddr([0x33, 0x33, 0, 0, 0, 1])]
+    {
+        for (from, to) in
+            [("10.1.0.2", "10.3.0.2"), ("fd01::2", "fd03::2"), ("10.1.0.2", "10.55.0.1")]
+        {
             let mut frame = udp(from, to, 80);
             frame[..6].copy_from_slice(&mac.0);
             let mut engine = engine();

@@ -212,7 +212,9 @@ fn an_error_whose_way_only_the_kernel_knows_is_left_to_the_kernel() {
 fn an_error_to_an_unresolved_neighbour_waits_for_it() {
     let mut engine = engine();
     process(&mut engine, &mut udp("10.1.0.77", "10.55.0.1", 60));
-    let Some(crate::RouteOutput::Hold { held, mut frame }) = engine.pop() else { panic!("not held") };
+    let Some(crate::RouteOutput::Hold { held, mut frame }) = engine.pop() else {
+        panic!("not held")
+    };
     assert_eq!((held.port, held.next_hop), (LEFT, ip("10.1.0.77")));
     let verdict = engine.release(&held, &mut frame, GATEWAY, 0);
     assert!(matches!(verdict, RouteVerdict::Forward(_)));

@@ -60,10 +60,9 @@ fn an_unresolved_gateway_is_the_next_hop_even_of_the_other_family() {
 
 #[test]
 fn an_unanswered_neighbour_is_reported_to_the_sender_as_host_unreachable() {
-    for (from, to, kind_at, kind) in [
-        ("10.1.0.2", "10.3.0.9", 34, [3, 1]),
-        ("fd01::2", "fd03::9", 54, [1, 3]),
-    ] {
+    for (from, to, kind_at, kind) in
+        [("10.1.0.2", "10.3.0.9", 34, [3, 1]), ("fd01::2", "fd03::9", 54, [1, 3])]
+    {
         let mut engine = engine();
         let mut frame = udp(from, to, 80);
         let before = frame.clone();

@@ -101,7 +101,8 @@ fn transit_packets_of_these_protocols_are_forwarded() {
 #[test]
 fn neighbour_discovery_and_other_icmp_have_their_own_classes() {
     for kind in 133..=137 {
-        let frame = to_mac(v6("fe80::2", "ff02::1:ff00:1", 58, &[kind]), [0x33, 0x33, 0xff, 0, 0, 1]);
+        let frame =
+            to_mac(v6("fe80::2", "ff02::1:ff00:1", 58, &[kind]), [0x33, 0x33, 0xff, 0, 0, 1]);
         assert_kernel(frame, PuntClass::Nd, PuntReason::Group);
     }
     // A duplicate address detection probe has no source.

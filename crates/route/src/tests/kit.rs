@@ -230,7 +230,8 @@ impl TableBuilder {
 
     pub(super) fn build(&self) -> Arc<ForwardingTables> {
         let table = |vrf: u16, is_v4: bool| {
-            let of_it = self.routes.iter().filter(|route| (route.0, route.1.is_ipv4()) == (vrf, is_v4));
+            let of_it =
+                self.routes.iter().filter(|route| (route.0, route.1.is_ipv4()) == (vrf, is_v4));
             let bits = |address| match address {
                 IpAddr::V4(address) => u128::from(address.to_bits()),
                 IpAddr::V6(address) => address.to_bits(),

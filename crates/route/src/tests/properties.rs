@@ -14,8 +14,20 @@ use slipring_fib::PortIndex;
 
 /// Destinations and sources of every kind.
 const V4: [&str; 14] = [
-    "10.1.0.2", "10.3.0.2", "10.3.0.9", "10.8.0.1", "10.40.0.1", "10.55.0.1", "10.90.0.1",
-    "10.92.0.1", "10.93.0.1", "10.100.0.2", "10.7.0.2", "10.99.0.1", "224.0.0.5", "127.0.0.1",
+    "10.1.0.2",
+    "10.3.0.2",
+    "10.3.0.9",
+    "10.8.0.1",
+    "10.40.0.1",
+    "10.55.0.1",
+    "10.90.0.1",
+    "10.92.0.1",
+    "10.93.0.1",
+    "10.100.0.2",
+    "10.7.0.2",
+    "10.99.0.1",
+    "224.0.0.5",
+    "127.0.0.1",
 ];
 const V6: [&str; 8] =
     ["fd01::2", "fd03::2", "fd03::9", "fd40::1", "fd77::1", "fe80::2", "ff02::1", "::"];
@@ -68,15 +80,13 @@ fn busy_engine() -> RouteEngine {
     ];
     builder.balance("10.40.0.0/16", &all);
     builder.balance("fd40::/16", &all);
-    let config = RouteConfig { sends_redirects: true, uses_flow_label: true, ..RouteConfig::default() };
+    let config =
+        RouteConfig { sends_redirects: true, uses_flow_label: true, ..RouteConfig::default() };
     let mut engine = RouteEngine::new(config, builder.build());
     let exceed = ExceedAction::Remark(8);
     let policer = PolicerSpec { bps: 1000, burst_bytes: 3000, conform_dscp: None, exceed };
-    let policy = |reverse_path| PortPolicy {
-        reverse_path,
-        policer: Some(policer),
-        priorities: [7; 8],
-    };
+    let policy =
+        |reverse_path| PortPolicy { reverse_path, policer: Some(policer), priorities: [7; 8] };
     engine.set_policies([policy(ReversePathMode::Off), policy(ReversePathMode::Loose)].into(), 0);
     engine
 }
