@@ -4,10 +4,12 @@
 //! port and leave where the route to the sender leads, which need not be where the packet came
 //! from.
 
-use alloc::vec::Vec;
-use core::net::{IpAddr, Ipv4Addr};
+mod redirect;
 
-use slipring_fib::{NextHopAddress, TargetIndex};
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use slipring_fib::{TargetAction, TargetIndex};
 use slipring_neighbour::icmp::{IcmpLimiter, IcmpMessage, OffendingPacket, QuoteLength};
 use slipring_wire::checksum::Delta;
 
@@ -15,14 +17,16 @@ use crate::batch::{Bits, RouteBatch, RouteFrame};
 use crate::cause::RouteDropCause;
 use crate::counters::RouteCounters;
 use crate::egress;
-use crate::field::{be16, be32};
+use crate::field::be16;
 use crate::hash::NextHopHash;
 use crate::look_up::{Resolution, read_target};
 use crate::output::{OutputQueue, RouteOutput};
 use crate::packet::{PacketTraits, RoutedPacket};
 use crate::punt::{PuntClass, PuntReason};
 use crate::verdict::RouteVerdict;
-use crate::view::{RouteView, shares_prefix};
+use crate::view::RouteView;
+
+pub(crate) use redirect::redirect;
 
 /// Length of the link header of a frame that is being made.
 const LINK_LEN: usize = 14;
@@ -92,32 +96,44 @@ pub(crate) fn answer(
     message: IcmpMessage,
     now_ns: u64,
 ) -> AnswerOutcome {
-    let Some(offending) = OffendingPacket::parse(bytes) else { return AnswerOutcome::Silent };
-    let is_own = packet.traits.has(PacketTraits::OWN);
-    if is_own || offending.may_answer(message).is_err() || !parts.output.has_room(1) {
-        return AnswerOutcome::Silent;
-    }
+    let (offending, route) = match admit(view, parts, bytes, packet, message, now_ns) {
+        Ok(admitted) => admitted,
+        Err(outcome) => return outcome,
+    };
     let peer = offending.source;
-    let Some(own) = view.own_address(packet.port, peer) else { return AnswerOutcome::Silent };
-    let Some(route) = route_to(view, peer, packet.vrf) else { return AnswerOutcome::Silent };
-    if view.target(route) == view.target(TargetIndex::KERNEL) {
-        return AnswerOutcome::Kernel;
-    }
-    if parts.limiter.allows(peer, now_ns).is_err() {
-        parts.counters.suppressed += 1;
-        return AnswerOutcome::Silent;
-    }
-    let Some(mut error) = offending.error(message, own, parts.quote) else {
+    let own = view.own_address(packet.port, peer);
+    let Some(mut error) = own.and_then(|own| offending.error(message, own, parts.quote)) else {
         return AnswerOutcome::Silent;
     };
     if peer.is_ipv4() {
         raise_precedence(&mut error);
     }
-    if dispatch(view, parts, &error, packet, route) {
-        AnswerOutcome::Queued
-    } else {
-        AnswerOutcome::Silent
+    dispatch(view, parts, &error, packet, (peer, route))
+}
+
+/// Returns the packet to answer and the route to its sender, if an ICMP message may be sent.
+fn admit<'b>(
+    view: &RouteView,
+    parts: &mut AnswerParts<'_>,
+    bytes: &'b [u8],
+    packet: &RoutedPacket,
+    message: IcmpMessage,
+    now_ns: u64,
+) -> Result<(OffendingPacket<'b>, TargetIndex), AnswerOutcome> {
+    let offending = OffendingPacket::parse(bytes).ok_or(AnswerOutcome::Silent)?;
+    let is_own = packet.traits.has(PacketTraits::OWN);
+    if is_own || offending.may_answer(message).is_err() || !parts.output.has_room(1) {
+        return Err(AnswerOutcome::Silent);
     }
+    let route = route_to(view, offending.source, packet.vrf).ok_or(AnswerOutcome::Silent)?;
+    if view.target(route).action == TargetAction::Kernel {
+        return Err(AnswerOutcome::Kernel);
+    }
+    if parts.limiter.allows(offending.source, now_ns).is_err() {
+        parts.counters.suppressed += 1;
+        return Err(AnswerOutcome::Silent);
+    }
+    Ok((offending, route))
 }
 
 /// Sets the precedence of an IPv4 packet.
@@ -126,6 +142,13 @@ fn raise_precedence(ip: &mut [u8]) {
     *tos = INTERNETWORK_CONTROL;
     let checksum = Delta::new().u16(0x4500, 0x45c0).apply(be16(ip, 10));
     ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+}
+
+fn bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => address.to_bits().into(),
+        IpAddr::V6(address) => address.to_bits(),
+    }
 }
 
 /// Looks up one destination.
@@ -139,15 +162,15 @@ fn route_to(view: &RouteView, destination: IpAddr, vrf: u16) -> Option<TargetInd
     Some(target[0])
 }
 
-/// Sends a packet of the router's own, about `cause`, by a route. It counts as generated, and then
-/// as whatever becomes of it. Returns whether it is in the output queue.
+/// Sends a packet of the router's own, about `cause`, to `peer` by a route. It counts as generated, and then
+/// as whatever becomes of it.
 fn dispatch(
     view: &RouteView,
     parts: &mut AnswerParts<'_>,
     ip: &[u8],
     cause: &RoutedPacket,
-    route: TargetIndex,
-) -> bool {
+    (peer, route): (IpAddr, TargetIndex),
+) -> AnswerOutcome {
     let mut frame = parts.output.buffer();
     frame.extend_from_slice(&[0; LINK_LEN]);
     frame.extend_from_slice(ip);
@@ -164,7 +187,7 @@ fn dispatch(
     let verdict = match read_target(view, parts.hash, &frame, &packet) {
         Resolution::Adjacency(index, mtu) => {
             (packet.adjacency, packet.mtu) = (index, mtu);
-            egress::depart(view, parts.counters, parts.output, &mut frame, packet)
+            egress::depart(view, parts.counters, parts.output, &mut frame, packet, bits(peer))
                 .unwrap_or_else(|rejection| RouteVerdict::Drop(rejection.cause))
         }
         Resolution::Drop(cause) => RouteVerdict::Drop(cause),
@@ -172,7 +195,11 @@ fn dispatch(
         Resolution::Kernel => RouteVerdict::Drop(RouteDropCause::NoRoute),
     };
     parts.counters.count(packet.port, &verdict);
-    enqueue(parts.output, frame, &verdict)
+    if enqueue(parts.output, frame, &verdict) {
+        AnswerOutcome::Queued
+    } else {
+        AnswerOutcome::Silent
+    }
 }
 
 /// Puts a frame of the router's own into the output queue, unless its verdict is to drop it. Returns
@@ -194,40 +221,5 @@ impl PacketTraits {
     /// The traits of a packet about one with these traits.
     fn of_own_packet(self) -> Self {
         if self.has(Self::V6) { Self::OWN.with(Self::V6) } else { Self::OWN }
-    }
-}
-
-/// Tells the sender of an IPv4 packet that leaves by its ingress port of the better gateway (RFC
-/// 1812, 5.2.7.2). The packet itself is forwarded.
-pub(crate) fn redirect(
-    view: &RouteView,
-    parts: &mut AnswerParts<'_>,
-    bytes: &[u8],
-    packet: &RoutedPacket,
-    now_ns: u64,
-) {
-    if !parts.sends_redirects || packet.is_v6() || egress::is_expired(bytes, packet) {
-        return;
-    }
-    let Some(adjacency) = view.adjacency(packet.adjacency) else { return };
-    if adjacency.port.0 != packet.port {
-        return;
-    }
-    let gateway = match adjacency.next_hop {
-        NextHopAddress::OnLink => be32(bytes, packet.l3() + 16),
-        NextHopAddress::Via(IpAddr::V4(gateway)) => gateway.to_bits(),
-        NextHopAddress::Via(IpAddr::V6(_)) => return,
-    };
-    let source = IpAddr::V4(Ipv4Addr::from_bits(be32(bytes, packet.l3() + 12)));
-    let to = IpAddr::V4(Ipv4Addr::from_bits(gateway));
-    let port = &view.tables.ports[usize::from(packet.port)];
-    let mut subnets = port.addresses.iter();
-    let share_a_subnet = subnets
-        .any(|(own, len)| shares_prefix(*own, source, *len) && shares_prefix(*own, to, *len));
-    let message = IcmpMessage { kind: 5, code: 1, rest: gateway };
-    if share_a_subnet
-        && answer(view, parts, bytes, packet, message, now_ns) == AnswerOutcome::Queued
-    {
-        parts.counters.redirects += 1;
     }
 }

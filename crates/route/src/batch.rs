@@ -1,5 +1,7 @@
 //! A batch of frames on its way through the stages.
 
+use core::net::IpAddr;
+
 use slipring_fib::{PortIndex, TargetIndex};
 use slipring_neighbour::icmp::IcmpProblem;
 use slipring_wire::frame::TagSpec;
@@ -153,6 +155,20 @@ impl RouteBatch {
     pub fn ip_range(&self, at: usize) -> core::ops::Range<usize> {
         let packet = &self.packets[..self.len][at];
         packet.l3()..packet.end as usize
+    }
+
+    /// Has a live frame looked up by `next_hop` instead of its destination: before the third stage.
+    /// Returns whether the address is of the packet's family; otherwise nothing changes.
+    ///
+    /// # Panics
+    /// If there is no such frame.
+    pub fn set_next_hop(&mut self, at: usize, next_hop: IpAddr) -> bool {
+        match (next_hop, self.packets[..self.len][at].is_v6()) {
+            (IpAddr::V4(address), false) => self.keys[at] = address.to_bits().into(),
+            (IpAddr::V6(address), true) => self.keys[at] = address.to_bits(),
+            _ => return false,
+        }
+        true
     }
 
     /// Starts with `len` new frames.

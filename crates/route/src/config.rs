@@ -14,7 +14,7 @@ pub struct RouteConfig {
     pub icmp_limits: IcmpLimits,
     /// How much of an IPv4 packet an ICMP error quotes.
     pub quote: QuoteLength,
-    /// Whether ICMP redirects are sent (RFC 1812, 5.2.7.2). Only for IPv4.
+    /// Whether ICMP and ICMPv6 redirects are sent (RFC 1812, 5.2.7.2; RFC 4861, 8.2).
     pub sends_redirects: bool,
     /// Whether the IPv6 flow label counts when flows are spread over several next hops (RFC 6438).
     pub uses_flow_label: bool,

@@ -5,7 +5,7 @@ mod fragment;
 mod header;
 mod link;
 
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::net::{Ipv4Addr, Ipv6Addr};
 
 use slipring_fib::{Adjacency, NextHopAddress, PortIndex};
 use slipring_neighbour::icmp::IcmpProblem;
@@ -15,7 +15,7 @@ use slipring_wire::offload::complete_partial;
 use crate::batch::Rejection;
 use crate::cause::RouteDropCause;
 use crate::counters::RouteCounters;
-use crate::field::{be32, be128, byte};
+use crate::field::byte;
 use crate::output::{OutputQueue, RouteOutput};
 use crate::packet::{PacketTraits, RoutedPacket};
 use crate::verdict::{ForwardedFrame, HeldPacket, RouteVerdict};
@@ -27,7 +27,8 @@ pub(crate) use link::LinkHeader;
 /// Minimum MTU of a link with IPv6 (RFC 8200, 5).
 const MIN_V6_MTU: u32 = 1280;
 
-/// Sends a packet to the neighbour of its adjacency, or has it wait.
+/// Sends a packet to the neighbour of its adjacency, or has it wait. `key` is the address that was
+/// looked up: the neighbour's, if the adjacency is for all hosts of the link.
 ///
 /// # Errors
 /// The [`Rejection`] of a packet that cannot be sent. The frame is then unchanged.
@@ -37,13 +38,15 @@ pub(crate) fn depart(
     output: &mut OutputQueue,
     bytes: &mut [u8],
     packet: RoutedPacket,
+    key: u128,
 ) -> Result<RouteVerdict, Rejection> {
     let Some(&Adjacency { port, next_hop, mac }) = view.adjacency(packet.adjacency) else {
         return Err(unreachable_port());
     };
     let next_hop = match next_hop {
         NextHopAddress::Via(address) => address,
-        NextHopAddress::OnLink => destination(bytes, &packet),
+        NextHopAddress::OnLink if packet.is_v6() => Ipv6Addr::from_bits(key).into(),
+        NextHopAddress::OnLink => Ipv4Addr::from_bits(key as u32).into(),
     };
     let egress = check(view, bytes, &packet, port)?;
     match mac {
@@ -109,14 +112,6 @@ fn unreachable_port() -> Rejection {
     Rejection { cause: RouteDropCause::PortDown, problem: IcmpProblem::HostUnreachable }
 }
 
-fn destination(bytes: &[u8], packet: &RoutedPacket) -> IpAddr {
-    if packet.is_v6() {
-        Ipv6Addr::from_bits(be128(bytes, packet.l3() + 24)).into()
-    } else {
-        Ipv4Addr::from_bits(be32(bytes, packet.l3() + 16)).into()
-    }
-}
-
 /// Changes the packet and gives it a link header; fragments it if it is larger than the MTU.
 fn send(
     egress: Egress<'_>,
@@ -126,6 +121,10 @@ fn send(
     packet: RoutedPacket,
     (port, mac): (PortIndex, MacAddr),
 ) -> Result<RouteVerdict, Rejection> {
+    let is_fragmented = packet.ip_len() > egress.mtu;
+    if is_fragmented && let Err(cause) = can_fragment(egress.mtu, output, bytes, &packet) {
+        return Ok(RouteVerdict::Drop(cause));
+    }
     if packet.traits.has(PacketTraits::PARTIAL) {
         complete_partial(bytes);
     }
@@ -137,15 +136,31 @@ fn send(
     }
     let class_selector = header::dscp(bytes, &packet) >> 3;
     let link = LinkHeader::new(egress.facts, mac, packet.is_v6(), class_selector);
-    if packet.ip_len() > egress.mtu {
+    if is_fragmented {
         let ip = &bytes[packet.l3()..packet.end as usize];
-        return Ok(send_fragments(egress.mtu, counters, output, ip, &link, port));
+        send_fragments(egress.mtu, counters, output, ip, &link, port);
+        return Ok(RouteVerdict::Fragmented);
     }
     let (start, prepend) = link.write(bytes, packet.l3);
     Ok(RouteVerdict::Forward(ForwardedFrame { port, start, end: packet.end, prepend }))
 }
 
-/// Puts the fragments of an IPv4 packet into the output queue: all of them or none.
+/// Checks that all fragments of a packet fit, each into the MTU, and together into the output queue.
+fn can_fragment(
+    mtu: u32,
+    output: &OutputQueue,
+    bytes: &[u8],
+    packet: &RoutedPacket,
+) -> Result<(), RouteDropCause> {
+    let ip = &bytes[packet.l3()..packet.end as usize];
+    let fragments = fragment::Fragments::new(ip, mtu).ok_or(RouteDropCause::MtuTooSmall)?;
+    match output.has_room(fragments.count()) {
+        true => Ok(()),
+        false => Err(RouteDropCause::OutputQueueFull),
+    }
+}
+
+/// Puts the fragments of an IPv4 packet into the output queue.
 fn send_fragments(
     mtu: u32,
     counters: &mut RouteCounters,
@@ -153,14 +168,8 @@ fn send_fragments(
     ip: &[u8],
     link: &LinkHeader,
     port: PortIndex,
-) -> RouteVerdict {
-    let Some(fragments) = fragment::Fragments::new(ip, mtu) else {
-        return RouteVerdict::Drop(RouteDropCause::MtuTooSmall);
-    };
-    if !output.has_room(fragments.clone().count()) {
-        return RouteVerdict::Drop(RouteDropCause::OutputQueueFull);
-    }
-    for fragment in fragments {
+) {
+    for fragment in fragment::Fragments::new(ip, mtu).into_iter().flatten() {
         let mut frame = output.buffer();
         frame.extend_from_slice(link.as_bytes());
         fragment.write(&mut frame);
@@ -168,7 +177,6 @@ fn send_fragments(
         counters.count_frame(port, frame.len() as u32);
         output.push(RouteOutput::Send { port, frame });
     }
-    RouteVerdict::Fragmented
 }
 
 /// The fragments of a packet, for tests.

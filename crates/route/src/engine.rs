@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use slipring_fib::ForwardingTables;
+use slipring_fib::{ForwardingTables, PortIndex};
 use slipring_neighbour::icmp::{IcmpLimiter, IcmpProblem};
 use slipring_wire::MacAddr;
 
@@ -127,6 +127,16 @@ impl RouteEngine {
     pub fn look_up(&mut self, batch: &mut RouteBatch, frames: &[RouteFrame<'_>]) {
         let hash = self.hash();
         look_up::run(&self.view, hash, &mut self.counters, batch, frames);
+    }
+
+    /// The port by which a live frame leaves, after the third stage.
+    ///
+    /// # Panics
+    /// If there is no such frame.
+    #[must_use]
+    pub fn egress(&self, batch: &RouteBatch, at: usize) -> Option<PortIndex> {
+        let packet = &batch.packets[..batch.len()][at];
+        self.view.adjacency(packet.adjacency).map(|adjacency| adjacency.port)
     }
 
     /// Fourth stage: TTL, MTU, neighbours, link headers. Rejected packets stay in the batch.

@@ -86,7 +86,7 @@ fn rewrite_any(
 ) {
     let packet = batch.packets[at];
     redirect(view, parts, bytes, &packet, now_ns);
-    match egress::depart(view, parts.counters, parts.output, bytes, packet) {
+    match egress::depart(view, parts.counters, parts.output, bytes, packet, batch.keys[at]) {
         Ok(verdict) => batch.settle(parts.counters, at, verdict),
         Err(rejection) => batch.reject(at, rejection),
     }

@@ -80,3 +80,22 @@ fn a_full_batch_of_64_frames_has_64_verdicts() {
     engine.process(&mut batch, &mut [], 0);
     assert!(batch.is_empty());
 }
+
+#[test]
+fn a_rule_can_name_another_next_hop() {
+    let mut engine = engine();
+    let mut bytes = [udp("10.1.0.2", "192.0.2.1", 60), udp("10.1.0.2", "192.0.2.1", 60)];
+    let [one, two] = &mut bytes;
+    let mut frames = [RouteFrame::new(one, LEFT), RouteFrame::new(two, LEFT)];
+    let mut batch = RouteBatch::new();
+    engine.parse(&mut batch, &frames);
+    assert!(batch.set_next_hop(0, ip("10.3.0.2")));
+    assert!(batch.set_next_hop(1, ip("10.3.0.9")));
+    assert!(!batch.set_next_hop(1, ip("fd03::9")));
+    engine.look_up(&mut batch, &frames);
+    assert_eq!(engine.egress(&batch, 0), Some(RIGHT));
+    engine.rewrite(&mut batch, &mut frames, 0);
+    assert!(matches!(batch.verdict(0), Some(RouteVerdict::Forward(_))));
+    let Some(RouteVerdict::Hold(held)) = batch.verdict(1) else { panic!("not held") };
+    assert_eq!(held.next_hop, ip("10.3.0.9"));
+}

@@ -309,3 +309,40 @@ fn an_error_about_a_tagged_packet_leaves_with_the_tags_of_its_way() {
     assert_eq!(error[12..18], [0x81, 0, 0, 100, 8, 0]);
     assert_eq!(error[30..38], [10, 100, 0, 1, 10, 100, 0, 2]);
 }
+
+#[test]
+fn an_ipv6_redirect_names_the_better_router_by_its_link_local_address() {
+    let mut builder = TableBuilder::usual();
+    builder.forward("fd30::/16", LEFT, via("fe80::99"), Some(GATEWAY));
+    builder.forward("fd31::/16", LEFT, via("fd01::99"), Some(GATEWAY));
+    let config = RouteConfig { sends_redirects: true, ..RouteConfig::default() };
+    let mut engine = RouteEngine::new(config, builder.build());
+    let frame = udp("fd01::2", "fd30::1", 1400);
+    assert_eq!(forward(&mut engine, &frame).0, LEFT);
+    let (kind, code, rest, source, body) = error6(&mut engine);
+    assert_eq!((kind, code, rest, source), (137, 0, 0, octets6("fe80::1")));
+    assert_eq!(body[..16], octets6("fe80::99"));
+    assert_eq!(body[16..32], octets6("fd30::1"));
+    // Options: the target's MAC address, then the packet, both in units of 8 bytes.
+    assert_eq!(body[32..40], [2, 1, GATEWAY.0[0], 0, 0, 0, 1, 3]);
+    let quote = &body[48..];
+    assert_eq!((body[40], usize::from(body[41]) * 8), (4, 8 + quote.len()));
+    assert!(1280 - (40 + 8 + body.len()) < 8, "as much as fits");
+    assert_eq!(*quote, frame[14..14 + quote.len()]);
+    // A target that is neither link-local nor the destination is not valid (RFC 4861, 8.1).
+    forward(&mut engine, &udp("fd01::2", "fd31::1", 80));
+    // A sender that is no neighbour gets none.
+    forward(&mut engine, &udp("fd08::2", "fd30::1", 80));
+    assert_eq!(engine.pop(), None);
+}
+
+#[test]
+fn an_ipv6_redirect_has_a_hop_limit_of_255() {
+    let mut builder = TableBuilder::usual();
+    builder.forward("fd30::1/128", LEFT, via("fd30::1"), Some(GATEWAY));
+    let config = RouteConfig { sends_redirects: true, ..RouteConfig::default() };
+    let mut engine = RouteEngine::new(config, builder.build());
+    forward(&mut engine, &udp("fd01::2", "fd30::1", 80));
+    assert_eq!(only_output(&mut engine).1[21], 255, "RFC 4861, 8.1");
+    assert_eq!(engine.counters().redirects, 1);
+}

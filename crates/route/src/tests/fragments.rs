@@ -96,8 +96,10 @@ fn a_fragment_is_fragmented_again_with_its_offset_and_more_fragments_bit() {
 
 #[test]
 fn an_mtu_without_space_for_eight_bytes_of_data_drops_the_packet() {
-    let verdict = process(&mut engine_with_mtu(27), &mut udp("10.1.0.2", "10.3.0.2", 60));
-    assert_eq!(verdict, RouteVerdict::Drop(Cause::MtuTooSmall));
+    let mut frame = udp("10.1.0.2", "10.3.0.2", 60);
+    let before = frame.clone();
+    let verdict = process(&mut engine_with_mtu(27), &mut frame);
+    assert_eq!((verdict, frame), (RouteVerdict::Drop(Cause::MtuTooSmall), before));
     let packets = fragments_of(&mut engine_with_mtu(28), &udp("10.1.0.2", "10.3.0.2", 64));
     assert!(packets[..3].iter().all(|packet| packet.len() == 28));
 }
