@@ -103,7 +103,7 @@ impl RouteEngine {
         parse::run(&self.view, punts, &mut self.counters, batch, frames);
     }
 
-    /// Parses a live frame again, after its addresses were changed.
+    /// Parses a live frame again, after its addresses were changed: before the third stage.
     ///
     /// # Panics
     /// If there is no such frame.

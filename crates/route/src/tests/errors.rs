@@ -264,6 +264,7 @@ fn a_source_in_240_slash_4_gets_no_error() {
     assert_silent(udp("240.0.0.1", "10.55.0.1", 60));
 }
 
+/// Defect of netmap-fwd: no limit.
 #[test]
 fn errors_to_one_sender_are_limited() {
     let mut engine = engine();
@@ -275,6 +276,24 @@ fn errors_to_one_sender_are_limited() {
         .count();
     assert_eq!(answered, 10, "the burst of the limit");
     assert_eq!(engine.counters().suppressed, 90);
+}
+
+#[test]
+fn errors_to_all_senders_together_are_limited() {
+    let mut engine = engine();
+    let mut flood = |now_ns| {
+        let mut answered = 0;
+        for sender in 0..=255u8 {
+            let mut frame = udp("10.1.0.2", "10.55.0.1", 60);
+            patch_v4(&mut frame, 14, &[0, sender | 2]);
+            let mut batch = crate::RouteBatch::new();
+            engine.process(&mut batch, &mut [crate::RouteFrame::new(&mut frame, LEFT)], now_ns);
+            answered += u32::from(matches!(batch.verdict(0), Some(RouteVerdict::Answered(_))));
+        }
+        answered
+    };
+    // A burst of 50, then 1000 a second.
+    assert_eq!((flood(0), flood(10_000_000)), (50, 10));
 }
 
 #[test]

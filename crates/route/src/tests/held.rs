@@ -122,3 +122,19 @@ fn a_packet_whose_port_went_down_while_it_waited_is_answered() {
     assert_eq!(verdict, RouteVerdict::Answered(Cause::PortDown));
     assert!(engine.counters().is_balanced());
 }
+
+#[test]
+fn a_scan_of_a_subnet_takes_no_memory_in_the_engine() {
+    let mut builder = TableBuilder::usual();
+    builder.forward("10.50.0.0/16", RIGHT, slipring_fib::NextHopAddress::OnLink, None);
+    let mut engine = builder.engine();
+    for host in 1..=65_534u16 {
+        let mut frame = udp("10.1.0.2", "10.50.0.0", 60);
+        patch_v4(&mut frame, 18, &host.to_be_bytes());
+        let held = hold(&mut engine, &mut frame);
+        engine.discard(&held, Cause::HoldQueueFull);
+    }
+    assert_eq!((engine.pop(), engine.counters().held), (None, 0));
+    assert_eq!(engine.counters().dropped(Cause::HoldQueueFull), 65_534);
+    assert!(engine.counters().is_balanced());
+}

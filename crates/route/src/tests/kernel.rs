@@ -144,6 +144,15 @@ fn ipv4_options_other_than_source_routes_are_left_to_the_kernel() {
     }
 }
 
+/// Defect of netmap-fwd: packets with any option were dropped, so hosts lost their groups.
+#[test]
+fn igmp_with_its_router_alert_reaches_the_kernel() {
+    let mut report = udp("10.1.0.2", "224.0.0.251", 60);
+    patch_v4(&mut report, 9, &[2]);
+    let report = to_mac(with_options(report, &[148, 4, 0, 0]), [1, 0, 0x5e, 0, 0, 0xfb]);
+    assert_kernel(report, PuntClass::Other, PuntReason::Options);
+}
+
 #[test]
 fn hop_by_hop_options_are_left_to_the_kernel() {
     let frame = v6("fd01::2", "fd03::2", 0, &[17, 0, 5, 2, 0, 0, 1, 0]);
