@@ -32,18 +32,18 @@ fn prepared(router: Router) -> Prepared {
 }
 
 fn v4(routes: usize) -> Prepared {
-    prepared(Router::v4(routes))
+    prepared(Router::v4(routes, 64))
 }
 
 fn v6(routes: usize) -> Prepared {
-    prepared(Router::v6(routes))
+    prepared(Router::v6(routes, 64))
 }
 
 #[library_benchmark]
-#[bench::v4(args = (1), setup = v4, config = limit(100))]
-#[bench::v4_of_10k(args = (10_000), setup = v4, config = limit(100))]
-#[bench::v6(args = (1), setup = v6, config = limit(100))]
-#[bench::v6_of_10k(args = (10_000), setup = v6, config = limit(100))]
+#[bench::v4(args = (1), setup = v4, config = limit(23_923))]
+#[bench::v4_of_10k(args = (10_000), setup = v4, config = limit(23_923))]
+#[bench::v6(args = (1), setup = v6, config = limit(23_230))]
+#[bench::v6_of_10k(args = (10_000), setup = v6, config = limit(31_774))]
 fn process((mut router, mut batch, mut bytes): Prepared) -> Prepared {
     let mut frames: [RouteFrame<'_>; 64] =
         std::array::from_fn(|_| RouteFrame::new(&mut [], PortIndex(0)));

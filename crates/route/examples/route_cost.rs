@@ -13,14 +13,15 @@ use slipring_route::{RouteBatch, RouteFrame, RouteVerdict};
 use slipring_wire::checksum;
 
 const BATCHES: usize = 20_000;
+const DESTINATIONS: usize = 1 << 20;
 
 fn main() {
     println!("memcpy of 1500 bytes: {:.1} M/s", memcpy_rate() / 1e6);
     for (name, mut router) in [
-        ("IPv4, 1 route", Router::v4(1)),
-        ("IPv4, 1 M routes", Router::v4(1_000_000)),
-        ("IPv6, 1 route", Router::v6(1)),
-        ("IPv6, 210 k routes", Router::v6(210_000)),
+        ("IPv4, 1 route", Router::v4(1, DESTINATIONS)),
+        ("IPv4, 1 M routes", Router::v4(1_000_000, DESTINATIONS)),
+        ("IPv6, 1 route", Router::v6(1, DESTINATIONS)),
+        ("IPv6, 210 k routes", Router::v6(210_000, DESTINATIONS)),
     ] {
         let (fastest, median) = measure(&mut router);
         println!("{name}: {fastest:.1} ns at best, {median:.1} ns in the median");

@@ -96,7 +96,12 @@ fn check<'v>(
     let Some(facts) = view.port(port.0).filter(|facts| facts.is_up) else {
         return Err(unreachable_port());
     };
-    let mtu = if packet.mtu == 0 { facts.mtu } else { facts.mtu.min(packet.mtu) };
+    let mtu = match packet.mtu {
+        0 => facts.mtu,
+        // A route cannot go below the minimum, or senders could never reduce their packets enough.
+        route if packet.is_v6() => facts.mtu.min(route.max(MIN_V6_MTU)),
+        route => facts.mtu.min(route),
+    };
     let may_fragment = !packet.is_v6() && byte(bytes, packet.l3() + 6) & 0x40 == 0;
     if packet.ip_len() <= mtu || may_fragment {
         return Ok(Egress { facts, mtu });

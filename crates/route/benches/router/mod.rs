@@ -73,14 +73,14 @@ pub(crate) struct Router {
 }
 
 impl Router {
-    /// A router with `count` IPv4 routes; with 1, a default route.
-    pub(crate) fn v4(count: usize) -> Self {
+    /// A router with `count` IPv4 routes, and a number of destinations.
+    pub(crate) fn v4(count: usize, destinations: usize) -> Self {
         const LENGTHS: [u32; 16] = [24, 24, 24, 24, 24, 24, 24, 24, 24, 23, 22, 22, 21, 20, 19, 16];
         let table = Dir24::new(HeapCells::new(ROOT_CELLS), HeapCells::new(256 * 64));
         let mut writer = Dir24Writer::new(&table);
         let mut prefixes = prefixes(count, 0x20 << 120, &LENGTHS);
         if count == 1 {
-            prefixes = vec![(0, 0)];
+            prefixes = vec![(0x20 << 120, 8)];
         }
         for (at, (prefix, len)) in prefixes.iter().enumerate() {
             let start = (prefix >> 96) as u32;
@@ -88,34 +88,24 @@ impl Router {
             writer.set(&table, start, end, &[(start, target(at))]).expect("no block is needed");
         }
         let v6 = V6Table(IntervalTree::build(&[(0u128, 0)], Simd::detect()));
-        Self::new(V4Table(table), v6, &prefixes, false)
+        Self::new(V4Table(table), v6, &draw_destinations(&prefixes, destinations), false)
     }
 
-    /// A router with `count` IPv6 routes; with 1, a default route.
-    pub(crate) fn v6(count: usize) -> Self {
+    /// A router with `count` IPv6 routes, and a number of destinations.
+    pub(crate) fn v6(count: usize, destinations: usize) -> Self {
         const LENGTHS: [u32; 8] = [48, 48, 48, 48, 44, 40, 36, 32];
         let mut prefixes = prefixes(count, 0x2 << 124, &LENGTHS);
         if count == 1 {
-            prefixes = vec![(0, 0)];
+            prefixes = vec![(0x2 << 124, 4)];
         }
         let v6 = V6Table(IntervalTree::build(&starts(&prefixes), Simd::detect()));
         let v4 = Dir24::new(HeapCells::new(ROOT_CELLS), HeapCells::new(256));
-        Self::new(V4Table(v4), v6, &prefixes, true)
+        Self::new(V4Table(v4), v6, &draw_destinations(&prefixes, destinations), true)
     }
 
-    fn new(v4: V4Table, v6: V6Table, prefixes: &[(u128, u32)], is_v6: bool) -> Self {
-        let mut draws = Stream::new(2, "route/bench/destinations");
-        let destinations = (0..1 << 20)
-            .map(|_| {
-                let (prefix, len) = prefixes[draws.below(prefixes.len() as u64) as usize];
-                let random = u128::from(draws.next_u64()) << 64 | u128::from(draws.next_u64());
-                // A route for everything gets destinations within the usual range.
-                let base = if len == 0 { 0x20 << 120 } else { prefix };
-                base | random >> len.max(3)
-            })
-            .collect();
+    fn new(v4: V4Table, v6: V6Table, destinations: &[u128], is_v6: bool) -> Self {
         let engine = RouteEngine::new(RouteConfig::default(), Arc::new(tables(v4, v6)));
-        Self { engine, destinations, is_v6 }
+        Self { engine, destinations: destinations.to_vec(), is_v6 }
     }
 
     /// 64 frames of 64 bytes (60 without CRC; IPv6: 62), with their destinations from `at` on.
@@ -137,6 +127,17 @@ impl Router {
         let spec = FrameSpec { dst_mac: MAC, ip, ..FrameSpec::default() };
         spec.build(if self.is_v6 { 62 } else { 60 }).expect("a plain frame").bytes
     }
+}
+
+/// Random addresses of random prefixes.
+fn draw_destinations(prefixes: &[(u128, u32)], count: usize) -> Vec<u128> {
+    let mut draws = Stream::new(2, "route/bench/destinations");
+    let mut draw = || {
+        let (prefix, len) = prefixes[draws.below(prefixes.len() as u64) as usize];
+        let random = u128::from(draws.next_u64()) << 64 | u128::from(draws.next_u64());
+        prefix | random >> len
+    };
+    (0..count).map(|_| draw()).collect()
 }
 
 fn tables(v4: V4Table, v6: V6Table) -> ForwardingTables {

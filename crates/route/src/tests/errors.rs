@@ -164,6 +164,7 @@ fn the_mtu_of_a_route_counts_if_it_is_less_than_that_of_the_port() {
     // IPv6 nodes never reduce packets below 1280 bytes (RFC 8201, 4).
     process(&mut engine, &mut udp("fd01::2", "fd20::1", 1414));
     assert_eq!(error6(&mut engine).2, 1280);
+    forward(&mut engine, &udp("fd01::2", "fd20::1", 1294));
 }
 
 #[test]
