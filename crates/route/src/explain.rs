@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use slipring_fib::{Adjacency, PortIndex, Target, TargetIndex, VrfIndex};
+use slipring_fib::{Adjacency, PortIndex, Target, TargetAction, TargetIndex, VrfIndex};
 use slipring_neighbour::icmp::IcmpProblem;
 
 use crate::batch::{RouteBatch, RouteFrame};
@@ -124,7 +124,7 @@ fn matched(engine: &RouteEngine, batch: &RouteBatch) -> RouteStep {
     let index = TargetIndex(packet.target);
     let tables = engine.tables();
     let target = tables.targets.get(usize::from(index.0)).copied();
-    let target = target.unwrap_or(Target { action: slipring_fib::TargetAction::Kernel, mtu: 0 });
+    let target = target.unwrap_or(Target { action: TargetAction::Kernel, mtu: 0 });
     let adjacency = tables.adjacencies.get(usize::from(packet.adjacency));
     let adjacency = adjacency.filter(|_| batch.live() != 0).copied();
     RouteStep::Matched { index, target, adjacency }
@@ -143,7 +143,7 @@ impl fmt::Display for RouteStep {
                 write!(f, "police: accepted with new DSCP {dscp}")
             }
             Self::Matched { index, target, adjacency } => {
-                write!(f, "look up: target {}, {:?}", index.0, target.action)?;
+                write!(f, "look up: target {}, {}", index.0, action_name(target.action))?;
                 if target.mtu != 0 {
                     write!(f, ", route MTU {}", target.mtu)?;
                 }
@@ -169,6 +169,19 @@ impl fmt::Display for RouteStep {
                 write!(f, "made: {} bytes, held for {}", frame.len(), held.next_hop)
             }
         }
+    }
+}
+
+/// What a route says, in a word or two.
+const fn action_name(action: TargetAction) -> &'static str {
+    match action {
+        TargetAction::NoRoute => "no route",
+        TargetAction::Kernel => "kernel",
+        TargetAction::Blackhole => "blackhole",
+        TargetAction::Unreachable => "unreachable",
+        TargetAction::Prohibit => "prohibit",
+        TargetAction::Forward(_) => "forward",
+        TargetAction::Balance(_) => "balance",
     }
 }
 
