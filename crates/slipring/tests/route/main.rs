@@ -1,0 +1,63 @@
+//! The router's behaviour, checked at its interfaces.
+//!
+//! Each check sets up a router between hosts, sends frames from raw sockets, and compares every
+//! frame that comes back or comes through with what the standards say. It runs once for each
+//! subject: the kernel alone, which shows that the check is right, and `slipring route` with the
+//! kernel next to it.
+//!
+//! | file | behaviour |
+//! |---|---|
+//! | `forwarding` | what a packet looks like after one hop; which packets are dropped |
+//! | `link_layer` | destination MAC addresses, tags, other protocols |
+//! | `martians` | addresses that are not forwarded |
+//! | `errors` | ICMP errors: when, from which address, along which route, how many |
+//! | `fragments` | MTU, fragmentation, "too big" |
+//! | `extensions` | IPv6 extension headers and IPv4 options |
+//! | `redirects` | next hops on the ingress link |
+//! | `neighbours` | ARP and neighbour discovery, packets that wait for them |
+//! | `routes` | prefixes, metrics, tables, next-hop objects, links that go down |
+//! | `multipath` | several next hops |
+//! | `host_traffic` | what the kernel must receive on the real interface |
+//! | `hosts` | real hosts: ping, traceroute, TCP with checksum offload |
+#![allow(clippy::unwrap_used)]
+
+mod host;
+mod icmp;
+mod packet;
+mod resolution;
+mod rig;
+
+/// Declares the tests of a file: each check, once for each subject.
+macro_rules! checks {
+    ($($check:ident),* $(,)?) => {
+        crate::instances!(kernel: crate::rig::Setup = crate::rig::Subject::Kernel, $($check),*);
+    };
+}
+
+/// Declares the tests of one subject: each check gets a setup of its own.
+macro_rules! instances {
+    ($module:ident: $setup:path = $subject:expr, $($check:ident),*) => {
+        mod $module {
+            $(#[test]
+            fn $check() {
+                if let Some(setup) = <$setup>::new($subject) {
+                    super::$check(setup);
+                }
+            })*
+        }
+    };
+}
+pub(crate) use instances;
+
+mod errors;
+mod extensions;
+mod forwarding;
+mod fragments;
+mod host_traffic;
+mod hosts;
+mod link_layer;
+mod martians;
+mod multipath;
+mod neighbours;
+mod redirects;
+mod routes;

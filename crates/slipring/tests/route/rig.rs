@@ -1,0 +1,434 @@
+//! The rig: hosts A, B and, where a check asks for it, C around a router, and raw sockets at the
+//! hosts' ends.
+//!
+//! ```text
+//!   A  10.1.0.2 fd01::2  -- e0 10.1.0.1 fd01::1 |        | e1 10.3.0.1 fd03::1 --  10.3.0.2 fd03::2  B
+//!                                               | router |
+//!                                               |        | e2 10.5.0.1 fd05::1 --  10.5.0.2 fd05::2  C
+//! ```
+//! The hosts' kernels have no addresses: a test sends and receives every frame itself. The router
+//! knows the hosts' MAC addresses (permanent neighbours), and those of 10.3.0.3 and fd03::3 at B's
+//! link.
+
+use std::cell::{Cell, RefCell};
+use std::net::IpAddr;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use slipring_test_support::{Namespace, Program};
+
+use crate::host::{Frame, Host, LIMIT, Mac, wait_for_any};
+use crate::icmp::IcmpError;
+use crate::packet::{ICMP6, Packet, UDP};
+
+/// The binary under test.
+const SLIPRING: &str = env!("CARGO_BIN_EXE_slipring");
+
+/// The router of a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// The kernel alone.
+    Kernel,
+    /// `slipring route` with this value of `--io`, next to a kernel that forwards.
+    Slipring(&'static str),
+}
+
+/// Addresses of one family.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Addresses {
+    pub(crate) a: IpAddr,
+    pub(crate) b: IpAddr,
+    pub(crate) c: IpAddr,
+    /// The router's addresses on the links to the hosts.
+    pub(crate) router_a: IpAddr,
+    pub(crate) router_b: IpAddr,
+}
+
+/// Returns the addresses of the rig in each family.
+pub(crate) fn families() -> [Addresses; 2] {
+    [v4(), v6()]
+}
+
+pub(crate) fn v4() -> Addresses {
+    let [a, b, c, router_a, router_b] =
+        ["10.1.0.2", "10.3.0.2", "10.5.0.2", "10.1.0.1", "10.3.0.1"].map(ip);
+    Addresses { a, b, c, router_a, router_b }
+}
+
+pub(crate) fn v6() -> Addresses {
+    let [a, b, c, router_a, router_b] =
+        ["fd01::2", "fd03::2", "fd05::2", "fd01::1", "fd03::1"].map(ip);
+    Addresses { a, b, c, router_a, router_b }
+}
+
+pub(crate) fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+/// The router's MAC address on link 1, 3 or 5.
+pub(crate) const fn router_mac(link: u8) -> Mac {
+    [2, 0, 0, 0, link, 1]
+}
+
+/// The MAC address of the neighbour with the last number `host` on link 1, 3 or 5.
+pub(crate) const fn host_mac(link: u8, host: u8) -> Mac {
+    [2, 0, 0, 0, link, host]
+}
+
+pub(crate) fn words(mac: Mac) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
+}
+
+/// Settings of every router before its links exist: no rate limit for ICMP errors, no duplicate
+/// address detection, no router solicitations, and the multipath hash over ports.
+const SETTINGS: &[(&str, &str)] = &[
+    ("ipv4/ip_forward", "1"),
+    ("ipv4/conf/all/rp_filter", "0"),
+    ("ipv4/conf/default/rp_filter", "0"),
+    ("ipv4/icmp_ratemask", "0"),
+    ("ipv4/fib_multipath_hash_policy", "1"),
+    ("ipv6/conf/all/forwarding", "1"),
+    ("ipv6/conf/all/accept_dad", "0"),
+    ("ipv6/conf/default/accept_dad", "0"),
+    ("ipv6/conf/default/router_solicitations", "0"),
+    ("ipv6/icmp/ratelimit", "0"),
+    ("ipv6/fib_multipath_hash_policy", "1"),
+];
+
+/// The rig before its router starts.
+pub(crate) struct Setup {
+    subject: Subject,
+    router: Namespace,
+    a: Host,
+    b: Host,
+    c: Option<Host>,
+    has_ipv6: bool,
+}
+
+impl Setup {
+    /// Builds the links of A and B; returns `None`, and prints why, if that is not permitted.
+    pub(crate) fn new(subject: Subject) -> Option<Self> {
+        let router = Namespace::new()?;
+        for (name, value) in SETTINGS {
+            set(&router, name, value);
+        }
+        let (a, b) = (link(&router, "e0", 1)?, link(&router, "e1", 3)?);
+        router.ip_batch(&format!(
+            "neigh add 10.3.0.3 lladdr {mac} dev e1 nud permanent
+             neigh add fd03::3 lladdr {mac} dev e1 nud permanent",
+            mac = words(host_mac(3, 3))
+        ));
+        Some(Self { subject, router, a, b, c: None, has_ipv6: true })
+    }
+
+    /// Adds the link of C.
+    pub(crate) fn with_c(mut self) -> Self {
+        self.c = link(&self.router, "e2", 5);
+        // Fences pass A's and B's links only.
+        self.router.wait_for_carrier("e2");
+        self.c.iter().for_each(|c| c.namespace.wait_for_carrier("e0"));
+        self
+    }
+
+    /// Runs lines of `ip` in the router's namespace.
+    pub(crate) fn ip(self, lines: &str) -> Self {
+        self.router.ip_batch(lines);
+        self
+    }
+
+    /// Runs a line of `ip -6` there, for objects whose words do not show the family.
+    pub(crate) fn ip6(self, line: &str) -> Self {
+        self.router.ip(&format!("-6 {line}"));
+        self
+    }
+
+    /// Expects IPv4 only to cross the router: the kernel has no IPv6 on links with an MTU below 1280.
+    pub(crate) fn without_ipv6(mut self) -> Self {
+        self.has_ipv6 = false;
+        self
+    }
+
+    /// Sets a value in the router's `/proc/sys/net`.
+    pub(crate) fn set(self, name: &str, value: &str) -> Self {
+        set(&self.router, name, value);
+        self
+    }
+
+    /// Starts the router and waits until packets of both families cross it both ways.
+    pub(crate) fn start(self) -> Rig {
+        let Self { subject, router, a, b, c, has_ipv6 } = self;
+        let program = RefCell::new(None);
+        let rig = Rig { subject, program, a, b, c, router, fences: Cell::new(0) };
+        rig.start_program();
+        rig.wait_until_forwarding(&families()[..1 + usize::from(has_ipv6)]);
+        rig
+    }
+}
+
+/// Joins a new host to the router.
+fn link(router: &Namespace, ifname: &str, number: u8) -> Option<Host> {
+    let namespace = Namespace::new()?;
+    let (mac, router_mac) = (host_mac(number, 2), router_mac(number));
+    namespace.veth("e0", router, ifname, "");
+    namespace.ip_batch(&format!("link set e0 address {}", words(mac)));
+    // An XDP program of the router redirects frames only to a peer that polls its ring.
+    namespace.attempt("ethtool", "-K e0 gro on");
+    router.ip_batch(&format!(
+        "link set {ifname} address {own} up
+         addr add 10.{number}.0.1/24 dev {ifname}
+         addr add fd0{number}::1/64 dev {ifname} nodad
+         neigh add 10.{number}.0.2 lladdr {mac} dev {ifname} nud permanent
+         neigh add fd0{number}::2 lladdr {mac} dev {ifname} nud permanent",
+        own = words(router_mac),
+        mac = words(mac)
+    ));
+    Some(Host::open(namespace, mac, router_mac))
+}
+
+/// Sets a value in `/proc/sys/net` of a namespace.
+pub(crate) fn set(namespace: &Namespace, name: &str, value: &str) {
+    let (path, value) = (format!("/proc/sys/net/{name}"), value.to_owned());
+    namespace.run(move || std::fs::write(&path, value).unwrap_or_else(|e| panic!("{path}: {e}")));
+}
+
+/// Starts `slipring route` on these interfaces, unless the subject is the kernel, and waits until it
+/// forwards.
+pub(crate) fn launch(router: &Namespace, subject: Subject, ifnames: &[&str]) -> Option<Program> {
+    let Subject::Slipring(io) = subject else { return None };
+    let mut command = Command::new(SLIPRING);
+    command.arg("route").args(ifnames).args(["--io", io]);
+    let program = Program::launch(router, command);
+    program.wait_for_text("forwarding");
+    Some(program)
+}
+
+/// The running rig.
+pub(crate) struct Rig {
+    pub(crate) subject: Subject,
+    // Dropped first: the program ends before its interfaces.
+    program: RefCell<Option<Program>>,
+    pub(crate) a: Host,
+    pub(crate) b: Host,
+    c: Option<Host>,
+    pub(crate) router: Namespace,
+    /// Number of fences sent so far.
+    fences: Cell<u32>,
+}
+
+/// An IP packet that arrived at a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Arrival {
+    pub(crate) src: Mac,
+    pub(crate) dst: Mac,
+    pub(crate) packet: Packet,
+}
+
+/// The packets that arrived at each host, without those of neighbour discovery.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) a: Vec<Arrival>,
+    pub(crate) b: Vec<Arrival>,
+    pub(crate) c: Vec<Arrival>,
+    /// ARP and neighbour discovery at A, B and C.
+    pub(crate) resolution: [Vec<Frame>; 3],
+}
+
+impl Seen {
+    fn counts(&self) -> [usize; 3] {
+        [self.a.len(), self.b.len(), self.c.len()]
+    }
+}
+
+/// The data of fences.
+const FENCE: &[u8] = b"fence";
+
+impl Rig {
+    /// Host C.
+    pub(crate) fn c(&self) -> &Host {
+        self.c.as_ref().expect("the check called `with_c`")
+    }
+
+    fn hosts(&self) -> Vec<&Host> {
+        [&self.a, &self.b].into_iter().chain(&self.c).collect()
+    }
+
+    /// Starts `slipring route`, unless the subject is the kernel, and waits until it forwards.
+    pub(crate) fn start_program(&self) {
+        let ifnames = &["e0", "e1", "e2"][..self.hosts().len()];
+        *self.program.borrow_mut() = launch(&self.router, self.subject, ifnames);
+    }
+
+    /// Takes the running program out of the rig.
+    pub(crate) fn take_program(&self) -> Program {
+        self.program.borrow_mut().take().expect("the subject is a program")
+    }
+
+    /// Runs lines of `ip` in the router's namespace.
+    pub(crate) fn ip(&self, lines: &str) {
+        self.router.ip_batch(lines);
+    }
+
+    /// Repeats `attempt` until it returns a value: for changes of the kernel's tables, which a router
+    /// that mirrors them has a moment later. Each attempt waits for frames, so this does not spin.
+    #[track_caller]
+    pub(crate) fn until<T>(&self, attempt: impl Fn() -> Option<T>) -> T {
+        let start = Instant::now();
+        loop {
+            if let Some(found) = attempt() {
+                return found;
+            }
+            assert!(start.elapsed() < LIMIT, "the router does not follow the change");
+        }
+    }
+
+    /// Sends fences until they arrive: in these families, from A and from B.
+    fn wait_until_forwarding(&self, families: &[Addresses]) {
+        for family in families {
+            for (from, to, src, dst) in
+                [(&self.a, &self.b, family.a, family.b), (&self.b, &self.a, family.b, family.a)]
+            {
+                self.pass_fence(&mut Seen::default(), from, to, src, dst);
+            }
+        }
+    }
+
+    /// Waits until as many packets as in `want` have arrived at A, B and C, and then until a packet
+    /// has crossed the router in each direction. Whatever the router makes of earlier packets has
+    /// arrived then.
+    #[track_caller]
+    pub(crate) fn observe(&self, want: [usize; 3]) -> Seen {
+        let mut seen = Seen::default();
+        let start = Instant::now();
+        loop {
+            self.collect(&mut seen, |_| false);
+            if seen.counts().iter().zip(want).all(|(count, want)| *count >= want) {
+                break;
+            }
+            assert!(start.elapsed() < LIMIT, "want {want:?} packets at A, B, C: {seen:?}");
+            wait_for_any(&self.hosts(), LIMIT);
+        }
+        let family = v4();
+        self.pass_fence(&mut seen, &self.a, &self.b, family.a, family.b);
+        self.pass_fence(&mut seen, &self.b, &self.a, family.b, family.a);
+        seen
+    }
+
+    /// Sends a fence until it arrives; collects what arrives meanwhile.
+    fn pass_fence(&self, seen: &mut Seen, from: &Host, to: &Host, src: IpAddr, dst: IpAddr) {
+        self.fences.set(self.fences.get() + 1);
+        let fence = Packet::udp(src, dst, &[FENCE, &self.fences.get().to_be_bytes()].concat());
+        let (start, expected) = (Instant::now(), fence.forwarded());
+        from.send(&fence);
+        let mut sent = Instant::now();
+        while !self.collect(seen, |arrival| arrival.packet == expected && arrival.dst == to.mac) {
+            assert!(start.elapsed() < LIMIT, "{fence:?} does not cross the router: {seen:?}");
+            // A link that has just come up may lose a frame.
+            if sent.elapsed() > Duration::from_millis(100) {
+                from.send(&fence);
+                sent = Instant::now();
+            }
+            wait_for_any(&self.hosts(), Duration::from_millis(100));
+        }
+    }
+
+    /// Takes what has arrived at the hosts; returns whether `is_awaited` was true of a fence.
+    fn collect(&self, seen: &mut Seen, is_awaited: impl Fn(&Arrival) -> bool) -> bool {
+        let mut found = false;
+        let into = [&mut seen.a, &mut seen.b, &mut seen.c];
+        let into = into.into_iter().zip(&mut seen.resolution);
+        for (host, (arrivals, resolution)) in self.hosts().into_iter().zip(into) {
+            while let Some(frame) = host.try_receive() {
+                let packet = match frame.packet() {
+                    Some(packet) if !is_discovery(&packet) => packet,
+                    _ => {
+                        resolution.push(frame);
+                        continue;
+                    }
+                };
+                let fence = is_fence(&packet);
+                let arrival = Arrival { src: frame.src, dst: frame.dst, packet };
+                found |= fence && is_awaited(&arrival);
+                if !fence {
+                    arrivals.push(arrival);
+                }
+            }
+        }
+        found
+    }
+
+    /// Asserts that exactly these packets, sent by A, arrive at B in this order, with one hop fewer
+    /// and the MAC addresses of the last link, and that nothing else happens.
+    #[track_caller]
+    pub(crate) fn forwards(&self, packets: &[Packet]) {
+        let expected: Vec<_> = packets.iter().map(Packet::forwarded).collect();
+        packets.iter().for_each(|packet| self.a.send(packet));
+        self.only_b_receives(&expected);
+    }
+
+    /// Asserts that exactly these packets arrive at B, and nothing at the others.
+    #[track_caller]
+    pub(crate) fn only_b_receives(&self, expected: &[Packet]) {
+        let seen = self.observe([0, expected.len(), 0]);
+        let (src, dst) = (self.b.router_mac, self.b.mac);
+        let expected: Vec<_> =
+            expected.iter().map(|packet| Arrival { src, dst, packet: packet.clone() }).collect();
+        assert_eq!(seen.b, expected);
+        assert_eq!((&seen.a[..], &seen.c[..]), (&[][..], &[][..]));
+    }
+
+    /// Sends packets from A; returns `Some` if all arrive at B with its MAC address. For
+    /// [`Self::until`].
+    pub(crate) fn all_arrive_at_b(&self, packets: &[Packet]) -> Option<()> {
+        packets.iter().for_each(|packet| self.a.send(packet));
+        let seen = self.observe([0; 3]);
+        let arrived = seen.b.iter().filter(|arrival| arrival.dst == self.b.mac);
+        let arrived: Vec<_> = arrived.map(|arrival| arrival.packet.clone()).collect();
+        let expected: Vec<_> = packets.iter().map(Packet::forwarded).collect();
+        (arrived == expected).then_some(())
+    }
+
+    /// Asserts that nothing arrives anywhere after A has sent these packets.
+    #[track_caller]
+    pub(crate) fn ignores(&self, packets: &[Packet]) {
+        packets.iter().for_each(|packet| self.a.send(packet));
+        self.is_silent();
+    }
+
+    /// Asserts that nothing has arrived, nor arrives in answer to what was sent before.
+    #[track_caller]
+    pub(crate) fn is_silent(&self) {
+        assert_eq!(self.observe([0; 3]).counts(), [0; 3]);
+    }
+
+    /// Sends a packet from A that must be answered by one ICMP error from the router's address on
+    /// that link, and not forwarded.
+    #[track_caller]
+    pub(crate) fn refuses(&self, packet: &Packet) -> IcmpError {
+        self.a.send(packet);
+        let error = self.only_error();
+        let family = if packet.src.is_ipv4() { v4() } else { v6() };
+        assert_eq!(error.packet.src, family.router_a, "{error:?}");
+        error.assert_quotes(packet);
+        error
+    }
+
+    /// Waits for one ICMP error at A; nothing else may arrive.
+    #[track_caller]
+    pub(crate) fn only_error(&self) -> IcmpError {
+        let mut seen = self.observe([1, 0, 0]);
+        assert_eq!(seen.counts(), [1, 0, 0], "{seen:?}");
+        let arrival = seen.a.remove(0);
+        assert_eq!((arrival.src, arrival.dst), (self.a.router_mac, self.a.mac), "{arrival:?}");
+        IcmpError::parse(arrival.packet)
+    }
+}
+
+fn is_fence(packet: &Packet) -> bool {
+    packet.proto == UDP && packet.payload.len() > 8 && packet.payload[8..].starts_with(FENCE)
+}
+
+/// Whether a packet is one that an IPv6 router sends by itself: multicast listener, router and
+/// neighbour discovery.
+fn is_discovery(packet: &Packet) -> bool {
+    packet.proto == ICMP6 && matches!(packet.payload[0], 130..=136 | 143)
+}
