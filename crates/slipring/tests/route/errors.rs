@@ -72,7 +72,8 @@ fn a_packet_without_route_is_answered_with_no_route(setup: Setup) {
 
 /// Linux reports an IPv6 route of this kind as no route.
 fn an_unreachable_route_is_answered_with_host_unreachable(setup: Setup) {
-    let setup = setup.ip("route add unreachable 10.66.0.0/16").ip("route add unreachable fd66::/64");
+    let setup =
+        setup.ip("route add unreachable 10.66.0.0/16").ip("route add unreachable fd66::/64");
     is_refused(setup, |net| if net.a.is_ipv4() { (3, 1) } else { (1, 0) });
 }
 
@@ -82,10 +83,8 @@ fn a_prohibit_route_is_answered_with_prohibited(setup: Setup) {
 }
 
 fn a_blackhole_route_is_silent(setup: Setup) {
-    let rig = setup
-        .ip("route add blackhole 10.66.0.0/16")
-        .ip("route add blackhole fd66::/64")
-        .start();
+    let rig =
+        setup.ip("route add blackhole 10.66.0.0/16").ip("route add blackhole fd66::/64").start();
     for (net, to) in families().iter().zip(["10.66.0.9", "fd66::9"]) {
         for hops in [64, 1] {
             // A packet on its last hop may be answered; RFC 1812 leaves the order open.
@@ -254,10 +253,7 @@ fn errors_are_limited_in_rate(setup: Setup) {
 }
 
 fn echo_replies_are_not_limited_with_the_errors(setup: Setup) {
-    let rig = setup
-        .set("ipv4/icmp_ratemask", "6168")
-        .set("ipv6/icmp/ratelimit", "1000")
-        .start();
+    let rig = setup.set("ipv4/icmp_ratemask", "6168").set("ipv6/icmp/ratelimit", "1000").start();
     for net in families() {
         for sequence in 0..100 {
             rig.a.send(&Packet::echo(net.a, net.router_a, sequence));

@@ -1,7 +1,7 @@
 //! IPv4 options and IPv6 extension headers.
 
-use crate::icmp::IcmpError;
 use crate::host::Frame;
+use crate::icmp::IcmpError;
 use crate::packet::{HOP_BY_HOP, Packet};
 use crate::rig::{Setup, ip, v4, v6};
 
@@ -62,7 +62,9 @@ fn a_record_route_option_gets_the_egress_address(setup: Setup) {
 /// An answer, if any, is "parameter problem".
 fn a_malformed_option_is_not_forwarded(setup: Setup) {
     let rig = setup.start();
-    for options in [&[7, 2, 4, 0][..], &[7, 39, 4, 0], &[158, 1, 0, 0], &[158, 0, 0, 0], &[1, 1, 1, 158]] {
+    for options in
+        [&[7, 2, 4, 0][..], &[7, 39, 4, 0], &[158, 1, 0, 0], &[158, 0, 0, 0], &[1, 1, 1, 158]]
+    {
         rig.a.send(&with_options(options));
         let seen = rig.observe([0; 3]);
         assert_eq!(seen.b, [], "{options:?}");
@@ -124,9 +126,8 @@ fn a_hop_by_hop_header_with_known_options_is_forwarded(setup: Setup) {
 /// nobody knows (RFC 8200, section 4.1).
 fn headers_for_the_destination_are_left_to_it(setup: Setup) {
     let rig = setup.start();
-    let packet = |proto, header: &[u8]| {
-        Packet::new(v6().a, v6().b, proto, [header, &[5; 32]].concat())
-    };
+    let packet =
+        |proto, header: &[u8]| Packet::new(v6().a, v6().b, proto, [header, &[5; 32]].concat());
     rig.forwards(&[
         packet(60, &[17, 0, 0xde, 4, 0, 0, 0, 0]),
         packet(43, &[17, 2, 0, 1, 0, 0, 0, 0]),

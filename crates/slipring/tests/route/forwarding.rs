@@ -36,9 +36,7 @@ fn a_packet_arrives_with_one_hop_fewer_and_the_macs_of_the_next_link(setup: Setu
 fn packets_pass_both_ways_at_once_and_in_order(setup: Setup) {
     let rig = setup.start();
     for net in families() {
-        let numbered = |src, dst| {
-            move |number: u16| Packet::udp(src, dst, &number.to_be_bytes())
-        };
+        let numbered = |src, dst| move |number: u16| Packet::udp(src, dst, &number.to_be_bytes());
         let (out, back): (Vec<_>, Vec<_>) =
             (0..100).map(|i| (numbered(net.a, net.b)(i), numbered(net.b, net.a)(i))).unzip();
         for (packet, answer) in out.iter().zip(&back) {
@@ -58,9 +56,7 @@ fn dscp_and_ecn_pass_unchanged(setup: Setup) {
     let rig = setup.start();
     for net in families() {
         let packets: Vec<_> = (0..=255)
-            .map(|class| {
-                Packet::udp(net.a, net.b, &[class]).with(|packet| packet.class = class)
-            })
+            .map(|class| Packet::udp(net.a, net.b, &[class]).with(|packet| packet.class = class))
             .collect();
         rig.forwards(&packets);
     }
@@ -88,9 +84,8 @@ fn the_identification_and_df_pass_unchanged(setup: Setup) {
 fn every_protocol_passes(setup: Setup) {
     let rig = setup.start();
     for net in families() {
-        let packets = [6, 47, 50, 59, 89, 132, 136, 200, 253].map(|proto| {
-            Packet::new(net.a, net.b, proto, vec![proto; 32])
-        });
+        let packets = [6, 47, 50, 59, 89, 132, 136, 200, 253]
+            .map(|proto| Packet::new(net.a, net.b, proto, vec![proto; 32]));
         rig.forwards(&packets);
         rig.forwards(&[Packet::echo(net.a, net.b, 1)]);
     }
@@ -130,7 +125,9 @@ fn a_checksum_that_is_wrong_above_ip_is_not_the_routers_business(setup: Setup) {
 fn header_checksums_stay_valid_where_the_sum_wraps(setup: Setup) {
     let (rig, net) = (setup.start(), v4());
     let numbered = |id: u16| {
-        Packet::new(net.a, net.b, 200, vec![7; 8]).with(|packet| packet.id = id).hops(2 + id as u8 % 9)
+        Packet::new(net.a, net.b, 200, vec![7; 8])
+            .with(|packet| packet.id = id)
+            .hops(2 + id as u8 % 9)
     };
     // The sums of 512 identifications in steps of 128 pass every carry between the two bytes.
     for block in 0..8 {
@@ -245,8 +242,7 @@ fn a_frame_that_ends_inside_the_header_is_dropped(setup: Setup) {
 /// netmap-fwd ended its receive loop at the first malformed packet.
 fn malformed_packets_between_good_ones_cost_none_of_them(setup: Setup) {
     let rig = setup.start();
-    let good: Vec<_> =
-        (0..64u8).map(|i| Packet::udp(v4().a, v4().b, &[i])).collect();
+    let good: Vec<_> = (0..64u8).map(|i| Packet::udp(v4().a, v4().b, &[i])).collect();
     for packet in &good {
         let mut bad = rig.a.frame(packet);
         bad.body[11] ^= 1;

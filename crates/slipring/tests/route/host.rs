@@ -1,7 +1,9 @@
 //! A host of the rig: a namespace whose kernel says nothing, and a raw socket on its interface.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -77,7 +79,13 @@ impl fmt::Debug for Frame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { dst, src, tags, ethertype, body } = self;
         let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        write!(f, "[{} > {} tags {tags:04x?} type {ethertype:04x} {}]", hex(src), hex(dst), hex(body))
+        write!(
+            f,
+            "[{} > {} tags {tags:04x?} type {ethertype:04x} {}]",
+            hex(src),
+            hex(dst),
+            hex(body)
+        )
     }
 }
 
@@ -88,13 +96,20 @@ pub(crate) struct Host {
     /// The router's address on the link to this host.
     pub(crate) router_mac: Mac,
     listener: RefCell<InterfaceListener>,
+    sent: Cell<u64>,
 }
 
 impl Host {
     /// Opens the socket on `e0` of a namespace.
     pub(crate) fn open(namespace: Namespace, mac: Mac, router_mac: Mac) -> Self {
         let listener = namespace.run(|| InterfaceListener::open("e0").unwrap());
-        Self { namespace, mac, router_mac, listener: RefCell::new(listener) }
+        let (listener, sent) = (RefCell::new(listener), Cell::new(0));
+        Self { namespace, mac, router_mac, listener, sent }
+    }
+
+    /// Number of frames sent so far.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent.get()
     }
 
     /// Sends a packet to the router.
@@ -114,10 +129,14 @@ impl Host {
     /// Sends the bytes of a frame as they are.
     pub(crate) fn send_bytes(&self, frame: &[u8]) {
         let listener = self.listener.borrow();
-        eventually("room in the socket", || match send(&*listener, frame, SendFlags::empty()) {
-            Err(Errno::AGAIN | Errno::NOBUFS) => None,
-            sent => Some(assert_eq!(sent.unwrap(), frame.len())),
+        let sent = eventually("room in the socket", || {
+            match send(&*listener, frame, SendFlags::empty()) {
+                Err(Errno::AGAIN | Errno::NOBUFS) => None,
+                sent => Some(sent.unwrap()),
+            }
         });
+        assert_eq!(sent, frame.len());
+        self.sent.set(self.sent.get() + 1);
     }
 
     /// Returns the next frame that has already arrived.
@@ -163,5 +182,24 @@ pub(crate) fn wait_for_any(hosts: &[&Host], limit: Duration) {
     match poll(&mut fds, Some(&limit)) {
         Ok(_) | Err(Errno::INTR) => {}
         Err(error) => panic!("poll: {error}"),
+    }
+}
+
+/// Waits for a datagram; returns its bytes and the sender's address.
+///
+/// # Panics
+/// After [`LIMIT`].
+pub(crate) fn receive_datagram(socket: &UdpSocket) -> (Vec<u8>, SocketAddr) {
+    socket.set_read_timeout(Some(LIMIT)).unwrap();
+    let mut bytes = vec![0; 1 << 16];
+    loop {
+        match socket.recv_from(&mut bytes) {
+            Ok((len, from)) => {
+                bytes.truncate(len);
+                return (bytes, from);
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => panic!("no datagram: {error}"),
+        }
     }
 }

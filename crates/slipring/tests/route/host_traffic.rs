@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use rustix::event::{PollFd, PollFlags, poll};
 use slipring_core::listen::InterfaceListener;
 
-use crate::host::{ARP, BROADCAST, Frame, IPV4, IPV6};
+use crate::host::{ARP, BROADCAST, Frame, IPV4, IPV6, receive_datagram};
 use crate::packet::Packet;
 use crate::rig::{Rig, Setup, families, ip, v4, v6};
 
@@ -23,8 +23,12 @@ checks! {
 fn control_frames(rig: &Rig) -> Vec<Frame> {
     let (a, mac) = (rig.a.mac, rig.a.router_mac);
     let frame = |dst, packet: &Packet| Frame::of(a, dst, packet);
-    let raw = |dst, ethertype, body: &[u8]| {
-        Frame { dst, src: a, tags: Vec::new(), ethertype, body: body.to_vec() }
+    let raw = |dst, ethertype, body: &[u8]| Frame {
+        dst,
+        src: a,
+        tags: Vec::new(),
+        ethertype,
+        body: body.to_vec(),
     };
     let (net4, net6) = (v4(), v6());
     let ospf = |src, dst| Packet::new(src, ip(dst), 89, vec![2; 44]).hops(1);
@@ -36,8 +40,14 @@ fn control_frames(rig: &Rig) -> Vec<Frame> {
         frame(mac, &bfd(net4.a, net4.router_a)),
         frame(mac, &bfd(net6.a, net6.router_a)),
         // VRRP (RFC 9568), and DHCP from a host without an address.
-        frame([1, 0, 0x5e, 0, 0, 18], &Packet::new(net4.a, ip("224.0.0.18"), 112, vec![3; 20]).hops(255)),
-        frame(BROADCAST, &Packet::udp_ports(ip("0.0.0.0"), ip("255.255.255.255"), [68, 67], &[1; 240])),
+        frame(
+            [1, 0, 0x5e, 0, 0, 18],
+            &Packet::new(net4.a, ip("224.0.0.18"), 112, vec![3; 20]).hops(255),
+        ),
+        frame(
+            BROADCAST,
+            &Packet::udp_ports(ip("0.0.0.0"), ip("255.255.255.255"), [68, 67], &[1; 240]),
+        ),
         // BGP: a segment to port 179, with a TTL that GTSM (RFC 5082) asks for.
         frame(mac, &Packet::new(net4.a, net4.router_a, 6, vec![0; 20]).hops(255)),
         frame(mac, &Packet::new(net4.a, net4.router_b, 6, vec![0; 20]).hops(1)),
@@ -82,11 +92,9 @@ fn a_datagram_with_ttl_255_reaches_its_socket(setup: Setup) {
     for net in families() {
         let address = (net.router_a, 3784);
         let socket = rig.router.run(move || UdpSocket::bind(address).unwrap());
-        socket.set_read_timeout(Some(crate::host::LIMIT)).unwrap();
         rig.a.send(&Packet::udp_ports(net.a, net.router_a, [49152, 3784], b"hello").hops(255));
-        let mut buffer = [0; 100];
-        let (len, from) = socket.recv_from(&mut buffer).unwrap();
-        assert_eq!((&buffer[..len], from.ip(), from.port()), (&b"hello"[..], net.a, 49152));
+        let (data, from) = receive_datagram(&socket);
+        assert_eq!((&data[..], from.ip(), from.port()), (&b"hello"[..], net.a, 49152));
     }
 }
 

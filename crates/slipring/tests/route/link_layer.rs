@@ -122,11 +122,9 @@ fn a_vlan_device_routes_tagged_frames(setup: Setup) {
     if !made.0 {
         return skip!("this kernel has no VLAN links: {}", made.1.trim_end());
     }
-    rig.ip(
-        "link set e0.100 mtu 1496 up
+    rig.ip("link set e0.100 mtu 1496 up
          addr add 10.100.0.1/24 dev e0.100
-         neigh add 10.100.0.2 lladdr 02:00:00:00:01:02 dev e0.100 nud permanent",
-    );
+         neigh add 10.100.0.2 lladdr 02:00:00:00:01:02 dev e0.100 nud permanent");
     let packet = Packet::udp(ip("10.100.0.2"), v4().b, b"tagged");
     let mut frame = rig.a.frame(&packet);
     frame.tags = vec![[0x8100, 100]];

@@ -18,6 +18,7 @@
 //! | `routes` | prefixes, metrics, tables, next-hop objects, links that go down |
 //! | `multipath` | several next hops |
 //! | `host_traffic` | what the kernel must receive on the real interface |
+//! | `lifecycle` | start, end, death and counters of the program |
 //! | `hosts` | real hosts: ping, traceroute, TCP with checksum offload |
 #![allow(clippy::unwrap_used)]
 
@@ -27,16 +28,36 @@ mod packet;
 mod resolution;
 mod rig;
 
-/// Declares the tests of a file: each check, once for each subject.
+/// Declares the tests of a file: each check, once for each subject. Checks get a
+/// [`rig::Setup`], or what stands after `for`.
 macro_rules! checks {
+    (for $setup:ty: $($check:ident),* $(,)?) => {
+        crate::kernel_checks!(for $setup: $($check),*);
+        crate::program_checks!(for $setup: $($check),*);
+    };
     ($($check:ident),* $(,)?) => {
-        crate::instances!(kernel: crate::rig::Setup = crate::rig::Subject::Kernel, $($check),*);
+        checks!(for crate::rig::Setup: $($check),*);
+    };
+}
+
+/// Declares tests of the kernel only.
+macro_rules! kernel_checks {
+    (for $setup:ty: $($check:ident),* $(,)?) => {
+        crate::instances!(kernel: $setup = crate::rig::Subject::Kernel, $($check),*);
+    };
+}
+
+/// Declares tests of the program only, in each of its modes.
+macro_rules! program_checks {
+    (for $setup:ty: $($check:ident),* $(,)?) => {
+        const _: (&[fn($setup)], crate::rig::Subject) =
+            (&[$($check),*], crate::rig::Subject::Slipring("xdp"));
     };
 }
 
 /// Declares the tests of one subject: each check gets a setup of its own.
 macro_rules! instances {
-    ($module:ident: $setup:path = $subject:expr, $($check:ident),*) => {
+    ($module:ident: $setup:ty = $subject:expr, $($check:ident),*) => {
         mod $module {
             $(#[test]
             fn $check() {
@@ -47,7 +68,7 @@ macro_rules! instances {
         }
     };
 }
-pub(crate) use instances;
+pub(crate) use {instances, kernel_checks, program_checks};
 
 mod errors;
 mod extensions;
@@ -55,6 +76,7 @@ mod forwarding;
 mod fragments;
 mod host_traffic;
 mod hosts;
+mod lifecycle;
 mod link_layer;
 mod martians;
 mod multipath;

@@ -104,10 +104,8 @@ fn ipv6_destinations_beyond_global_unicast_are_not_forwarded(setup: Setup) {
 }
 
 fn a_loopback_destination_is_not_forwarded(setup: Setup) {
-    let rig = setup
-        .ip("route add default via 10.3.0.2")
-        .ip("route add default via fd03::2")
-        .start();
+    let rig =
+        setup.ip("route add default via 10.3.0.2").ip("route add default via fd03::2").start();
     rig.ignores(&[
         Packet::udp(v4().a, ip("127.0.0.1"), b"loopback"),
         Packet::udp(v4().a, ip("127.1.2.3"), b"loopback"),

@@ -32,7 +32,9 @@ const UNKNOWN_MAC: Mac = host_mac(3, 7);
 /// Makes the router repeat requests only after a long time, so that one is one also on a busy
 /// machine.
 fn patient(setup: Setup) -> Setup {
-    setup.set("ipv4/neigh/e1/retrans_time_ms", "60000").set("ipv6/neigh/e1/retrans_time_ms", "60000")
+    setup
+        .set("ipv4/neigh/e1/retrans_time_ms", "60000")
+        .set("ipv6/neigh/e1/retrans_time_ms", "60000")
 }
 
 /// Waits at B for a request for `target`; returns the sender's addresses.
@@ -125,9 +127,8 @@ fn requests_have_the_fields_of_the_rfc(setup: Setup) {
     let rig = setup.start();
     let mac = rig.b.router_mac;
     rig.a.send(&Packet::udp(v4().a, ip("10.3.0.7"), b"ask"));
-    let (frame, arp) = rig.b.receive("an ARP request", |frame| {
-        Arp::parse(frame).map(|arp| (frame.clone(), arp))
-    });
+    let (frame, arp) =
+        rig.b.receive("an ARP request", |frame| Arp::parse(frame).map(|arp| (frame.clone(), arp)));
     assert_eq!((frame.src, frame.dst, arp.operation), (mac, BROADCAST, 1));
     assert_eq!((arp.sender, arp.target), ((mac, v4().router_b), ([0; 6], ip("10.3.0.7"))));
     let target = ip("fd03::7");

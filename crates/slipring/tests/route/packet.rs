@@ -100,12 +100,6 @@ impl Packet {
         self.clone().hops(self.hops - 1)
     }
 
-    /// The UDP data of an unfragmented datagram.
-    pub(crate) fn data(&self) -> &[u8] {
-        assert_eq!(self.proto, UDP, "{self:?}");
-        &self.payload[8..]
-    }
-
     /// The packet's bytes, with right lengths and checksums.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         match (self.src, self.dst) {
@@ -172,9 +166,7 @@ impl Packet {
         assert!(bytes[0] >> 4 == 4 && header_len >= V4_HEADER_LEN, "{bytes:02x?}");
         assert_eq!(checksum(&bytes[..header_len]), 0, "header checksum of {bytes:02x?}");
         let half = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
-        let address = |at: usize| {
-            IpAddr::from(<[u8; 4]>::try_from(&bytes[at..at + 4]).unwrap())
-        };
+        let address = |at: usize| IpAddr::from(<[u8; 4]>::try_from(&bytes[at..at + 4]).unwrap());
         let packet = Self {
             src: address(12),
             dst: address(16),
@@ -197,9 +189,7 @@ impl Packet {
     fn parse_v6(bytes: &[u8]) -> Self {
         let word = u32::from_be_bytes(*bytes.first_chunk().unwrap());
         assert_eq!(word >> 28, 6, "{bytes:02x?}");
-        let address = |at: usize| {
-            IpAddr::from(<[u8; 16]>::try_from(&bytes[at..at + 16]).unwrap())
-        };
+        let address = |at: usize| IpAddr::from(<[u8; 16]>::try_from(&bytes[at..at + 16]).unwrap());
         let len = usize::from(u16::from_be_bytes([bytes[4], bytes[5]]));
         let mut payload = &bytes[V6_HEADER_LEN..V6_HEADER_LEN + len];
         let (mut proto, mut extension) = (bytes[6], None);
@@ -267,9 +257,9 @@ pub(crate) fn seal(header: &mut [u8]) {
 /// The Internet checksum (RFC 1071): the complement of the one's complement sum. Zero for bytes that
 /// contain their own checksum.
 pub(crate) fn checksum(bytes: &[u8]) -> u16 {
-    let words = bytes.chunks(2).map(|word| {
-        u32::from(u16::from_be_bytes([word[0], word.get(1).copied().unwrap_or(0)]))
-    });
+    let words = bytes
+        .chunks(2)
+        .map(|word| u32::from(u16::from_be_bytes([word[0], word.get(1).copied().unwrap_or(0)])));
     let mut sum: u32 = words.sum();
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);

@@ -86,9 +86,8 @@ fn an_ipv6_host_is_redirected_to_the_link_local_address_of_the_router(setup: Set
     assert_eq!((redirect.proto, redirect.hops, redirect.dst), (ICMP6, 255, v6().a));
     let IpAddr::V6(source) = redirect.src else { panic!("{redirect:?}") };
     assert!(source.is_unicast_link_local(), "{redirect:?}");
-    let address = |at: usize| {
-        IpAddr::from(<[u8; 16]>::try_from(&redirect.payload[at..at + 16]).unwrap())
-    };
+    let address =
+        |at: usize| IpAddr::from(<[u8; 16]>::try_from(&redirect.payload[at..at + 16]).unwrap());
     assert_eq!(redirect.payload[..2], [137, 0]);
     assert_eq!((address(8), address(24)), (ip("fe80::9"), ip("fd53::1")));
 }

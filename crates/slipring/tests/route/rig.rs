@@ -12,10 +12,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use slipring_test_support::{Namespace, Program};
+use serde_json::Value;
+use slipring_test_support::{Namespace, Program, eventually};
 
 use crate::host::{Frame, Host, LIMIT, Mac, wait_for_any};
 use crate::icmp::IcmpError;
@@ -103,6 +105,7 @@ pub(crate) struct Setup {
     b: Host,
     c: Option<Host>,
     has_ipv6: bool,
+    flags: String,
 }
 
 impl Setup {
@@ -118,7 +121,8 @@ impl Setup {
              neigh add fd03::3 lladdr {mac} dev e1 nud permanent",
             mac = words(host_mac(3, 3))
         ));
-        Some(Self { subject, router, a, b, c: None, has_ipv6: true })
+        let (c, has_ipv6, flags) = (None, true, String::new());
+        Some(Self { subject, router, a, b, c, has_ipv6, flags })
     }
 
     /// Adds the link of C.
@@ -148,6 +152,17 @@ impl Setup {
         self
     }
 
+    /// Starts a program with these flags, separated by spaces.
+    pub(crate) fn with_flags(mut self, flags: &str) -> Self {
+        self.flags = flags.to_owned();
+        self
+    }
+
+    /// The namespace of the router.
+    pub(crate) fn router(&self) -> &Namespace {
+        &self.router
+    }
+
     /// Sets a value in the router's `/proc/sys/net`.
     pub(crate) fn set(self, name: &str, value: &str) -> Self {
         set(&self.router, name, value);
@@ -156,9 +171,11 @@ impl Setup {
 
     /// Starts the router and waits until packets of both families cross it both ways.
     pub(crate) fn start(self) -> Rig {
-        let Self { subject, router, a, b, c, has_ipv6 } = self;
-        let program = RefCell::new(None);
-        let rig = Rig { subject, program, a, b, c, router, fences: Cell::new(0) };
+        wait_for_own_addresses(&self.router);
+        let Self { subject, router, a, b, c, has_ipv6, flags } = self;
+        let (program, fences) = (RefCell::new(None), Cell::new(0));
+        let run_dir = tempfile::tempdir().unwrap();
+        let rig = Rig { subject, flags, program, a, b, c, router, fences, run_dir };
         rig.start_program();
         rig.wait_until_forwarding(&families()[..1 + usize::from(has_ipv6)]);
         rig
@@ -185,18 +202,37 @@ fn link(router: &Namespace, ifname: &str, number: u8) -> Option<Host> {
     Some(Host::open(namespace, mac, router_mac))
 }
 
+/// Waits until the kernel takes its IPv6 addresses for its own: without duplicate address detection
+/// as well, it does so a moment after it has listed them.
+pub(crate) fn wait_for_own_addresses(router: &Namespace) {
+    eventually("the router's addresses to be local", || {
+        let addresses = router.ip("-6 -o addr show");
+        let local = router.ip("-6 route show table local");
+        let mut addresses = addresses
+            .lines()
+            .filter_map(|line| line.split_ascii_whitespace().nth(3)?.split('/').next());
+        addresses.all(|address| local.contains(&format!("local {address} "))).then_some(())
+    });
+}
+
 /// Sets a value in `/proc/sys/net` of a namespace.
 pub(crate) fn set(namespace: &Namespace, name: &str, value: &str) {
     let (path, value) = (format!("/proc/sys/net/{name}"), value.to_owned());
     namespace.run(move || std::fs::write(&path, value).unwrap_or_else(|e| panic!("{path}: {e}")));
 }
 
-/// Starts `slipring route` on these interfaces, unless the subject is the kernel, and waits until it
-/// forwards.
-pub(crate) fn launch(router: &Namespace, subject: Subject, ifnames: &[&str]) -> Option<Program> {
+/// Starts `slipring route` on interfaces, unless the subject is the kernel, and waits until it
+/// forwards. `words` are the interfaces and further flags.
+pub(crate) fn launch(
+    router: &Namespace,
+    subject: Subject,
+    words: &str,
+    run_dir: &Path,
+) -> Option<Program> {
     let Subject::Slipring(io) = subject else { return None };
     let mut command = Command::new(SLIPRING);
-    command.arg("route").args(ifnames).args(["--io", io]);
+    command.arg("route").args(words.split_ascii_whitespace()).args(["--io", io]);
+    command.env("SLIPRING_RUN", run_dir);
     let program = Program::launch(router, command);
     program.wait_for_text("forwarding");
     Some(program)
@@ -205,6 +241,7 @@ pub(crate) fn launch(router: &Namespace, subject: Subject, ifnames: &[&str]) -> 
 /// The running rig.
 pub(crate) struct Rig {
     pub(crate) subject: Subject,
+    flags: String,
     // Dropped first: the program ends before its interfaces.
     program: RefCell<Option<Program>>,
     pub(crate) a: Host,
@@ -213,6 +250,7 @@ pub(crate) struct Rig {
     pub(crate) router: Namespace,
     /// Number of fences sent so far.
     fences: Cell<u32>,
+    run_dir: tempfile::TempDir,
 }
 
 /// An IP packet that arrived at a host.
@@ -254,8 +292,20 @@ impl Rig {
 
     /// Starts `slipring route`, unless the subject is the kernel, and waits until it forwards.
     pub(crate) fn start_program(&self) {
-        let ifnames = &["e0", "e1", "e2"][..self.hosts().len()];
-        *self.program.borrow_mut() = launch(&self.router, self.subject, ifnames);
+        let ifnames = if self.c.is_some() { "e0 e1 e2" } else { "e0 e1" };
+        let words = format!("{ifnames} {}", self.flags);
+        let program = launch(&self.router, self.subject, &words, self.run_dir.path());
+        *self.program.borrow_mut() = program;
+    }
+
+    /// Asks the running program with `slipring route ctl`; returns its answer.
+    pub(crate) fn ask(&self, words: &[&str]) -> Value {
+        let mut command = Command::new(SLIPRING);
+        command.args(["route", "ctl"]).args(words).arg("--json");
+        command.env("SLIPRING_RUN", self.run_dir.path());
+        let ended = Program::launch(&self.router, command).finish().well();
+        let document: Value = serde_json::from_str(&ended.stdout).unwrap();
+        document["answer"].clone()
     }
 
     /// Takes the running program out of the rig.

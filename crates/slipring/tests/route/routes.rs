@@ -30,9 +30,13 @@ checks! {
     the_routes_of_a_removed_address_vanish,
     an_address_that_becomes_the_routers_own_is_no_longer_forwarded,
     forwarding_that_is_switched_off_on_an_interface_stops,
-    reverse_path_filtering_is_obeyed,
     a_storm_of_route_changes_costs_other_prefixes_nothing,
 }
+
+// The program refuses to start with it.
+crate::instances!(kernel_only: crate::rig::Setup = crate::rig::Subject::Kernel,
+    reverse_path_filtering_is_obeyed
+);
 
 const SECOND: Mac = host_mac(3, 3);
 
@@ -114,15 +118,18 @@ fn prefixes_of_every_length_nest(setup: Setup) {
 }
 
 fn the_default_route_takes_the_rest(setup: Setup) {
-    let rig = setup.ip("route add default via 10.3.0.3").ip("route add default via fd03::3").start();
+    let rig =
+        setup.ip("route add default via 10.3.0.3").ip("route add default via fd03::3").start();
     for to in ["198.51.100.1", "1.0.0.1", "223.255.255.254", "2001:db8::1", "fdff::1"] {
         assert_eq!(next_hop(&rig, ip(to)), SECOND, "to {to}");
     }
 }
 
 fn a_host_route_inside_a_connected_subnet_wins(setup: Setup) {
-    let rig = setup.ip("route add 10.1.0.64/32 via 10.3.0.3
-                        route add fd01::64/128 via fd03::3").start();
+    let rig = setup
+        .ip("route add 10.1.0.64/32 via 10.3.0.3
+                        route add fd01::64/128 via fd03::3")
+        .start();
     for to in ["10.1.0.64", "fd01::64"] {
         assert_eq!(next_hop(&rig, ip(to)), SECOND, "to {to}");
     }
@@ -274,7 +281,8 @@ fn routes_of_a_link_that_goes_down_vanish_at_once(setup: Setup) {
     let both = ["10.72.0.1", "fd72::1"].map(ip);
     both.iter().for_each(|&to| assert_eq!(destination(&rig, to), Some(rig.c().mac)));
     rig.ip("link set e2 down");
-    both.iter().for_each(|&to| rig.until(|| (destination(&rig, to) == Some(rig.b.mac)).then_some(())));
+    both.iter()
+        .for_each(|&to| rig.until(|| (destination(&rig, to) == Some(rig.b.mac)).then_some(())));
 }
 
 /// Without `ignore_routes_with_linkdown` the kernel keeps such routes: no packet takes the worse
@@ -302,15 +310,18 @@ fn a_link_that_comes_back_gets_its_routes_again(setup: Setup) {
     let rig = setup.with_c().ip(BY_C).ip(BY_B).start();
     let both = ["10.72.0.1", "fd72::1"].map(ip);
     rig.ip("link set e2 down");
-    both.iter().for_each(|&to| rig.until(|| (destination(&rig, to) == Some(rig.b.mac)).then_some(())));
+    both.iter()
+        .for_each(|&to| rig.until(|| (destination(&rig, to) == Some(rig.b.mac)).then_some(())));
     // Linux removes IPv6 addresses and permanent neighbours with the link.
     rig.ip("link set e2 up
             addr replace fd05::1/64 dev e2 nodad
             neigh replace 10.5.0.2 lladdr 02:00:00:00:05:02 dev e2 nud permanent
             neigh replace fd05::2 lladdr 02:00:00:00:05:02 dev e2 nud permanent");
+    crate::rig::wait_for_own_addresses(&rig.router);
     rig.router.wait_for_carrier("e2");
     rig.ip(BY_C);
-    both.iter().for_each(|&to| rig.until(|| (destination(&rig, to) == Some(rig.c().mac)).then_some(())));
+    both.iter()
+        .for_each(|&to| rig.until(|| (destination(&rig, to) == Some(rig.c().mac)).then_some(())));
 }
 
 fn the_routes_of_a_removed_address_vanish(setup: Setup) {
@@ -361,10 +372,8 @@ fn forwarding_that_is_switched_off_on_an_interface_stops(setup: Setup) {
 
 /// RFC 3704: strict, on A's link.
 fn reverse_path_filtering_is_obeyed(setup: Setup) {
-    let rig = setup
-        .set("ipv4/conf/e0/rp_filter", "1")
-        .ip("route add 10.75.0.0/16 via 10.3.0.3")
-        .start();
+    let rig =
+        setup.set("ipv4/conf/e0/rp_filter", "1").ip("route add 10.75.0.0/16 via 10.3.0.3").start();
     rig.forwards(&[Packet::udp(v4().a, v4().b, b"the right link")]);
     for source in ["10.75.0.1", "10.3.0.9", "10.66.0.1"] {
         rig.ignores(&[Packet::udp(ip(source), v4().b, b"the wrong link")]);
