@@ -30,10 +30,10 @@ checks! {
 pub(crate) struct Chain {
     // Dropped first: it ends before its interfaces.
     _program: Option<Program>,
-    left: Namespace,
-    near: Namespace,
-    router: Namespace,
-    far: Namespace,
+    pub(crate) left: Namespace,
+    pub(crate) near: Namespace,
+    pub(crate) router: Namespace,
+    pub(crate) far: Namespace,
     right: Namespace,
     _run_dir: tempfile::TempDir,
 }
@@ -78,6 +78,17 @@ impl Chain {
     }
 }
 
+impl Chain {
+    /// Removes the static routes of the three routers.
+    pub(crate) fn forget_routes(&self) {
+        for router in [&self.near, &self.router, &self.far] {
+            for family in ["-4", "-6"] {
+                router.ip(&format!("{family} route flush proto boot"));
+            }
+        }
+    }
+}
+
 /// Joins an interface of one namespace to `e0` of another, with the addresses of the link.
 fn cable(left: &Namespace, ifname: &str, right: &Namespace, number: u32) {
     left.veth(ifname, right, "e0", "");
@@ -93,7 +104,8 @@ fn cable(left: &Namespace, ifname: &str, right: &Namespace, number: u32) {
     }
 }
 
-const RIGHT: [&str; 2] = ["10.3.0.2", "fd03::2"];
+/// Addresses of the right host.
+pub(crate) const RIGHT: [&str; 2] = ["10.3.0.2", "fd03::2"];
 
 fn ping_works_in_both_families(chain: Chain) {
     for to in RIGHT {

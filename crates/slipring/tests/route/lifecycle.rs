@@ -1,10 +1,11 @@
 //! The router as a program: its start and end, its death, its counters. The kernel forwards when it
 //! does not, by tables that are the kernel's own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use rustix::process::Signal;
+use serde_json::Value;
 use slipring_test_support::{Namespace, eventually};
 
 use crate::packet::Packet;
@@ -15,6 +16,7 @@ crate::program_checks! {
     packets_take_the_fast_path_in_both_families,
     what_is_received_is_forwarded_or_given_to_the_kernel_and_counted_once,
     the_tables_agree_with_the_kernels_after_many_changes,
+    a_table_of_thousands_of_routes_is_shown_whole,
     forwarding_goes_on_when_the_router_is_killed,
     forwarding_goes_on_when_the_router_is_stopped,
     a_stopped_router_forwards_by_no_table_that_is_out_of_date,
@@ -95,6 +97,20 @@ fn the_tables_agree_with_the_kernels_after_many_changes(setup: Setup) {
         assert!(count("checked") > 500, "{answer}");
         (count("missing") + count("extra") + count("different") == 0).then_some(())
     });
+}
+
+/// netmap-fwd's answers ended at 4096 bytes, after about 75 routes, with a closed connection.
+fn a_table_of_thousands_of_routes_is_shown_whole(setup: Setup) {
+    let prefix = |i: u32| format!("10.2{}.{}.{}/32", i / 1000, i / 200 % 5, i % 200);
+    let lines: String =
+        (0..5000).map(|i| format!("route add {} via 10.3.0.2\n", prefix(i))).collect();
+    let rig = setup.ip(&lines).start();
+    let answer = rig.ask(&["route", "show"]);
+    let shown: HashSet<_> =
+        answer["routes"].as_array().unwrap().iter().map(|route| &route["prefix"]).collect();
+    for i in 0..5000 {
+        assert!(shown.contains(&Value::from(prefix(i))), "{} of {}", prefix(i), shown.len());
+    }
 }
 
 /// Sends windows of packets from A until one crosses completely.

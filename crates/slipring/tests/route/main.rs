@@ -19,6 +19,7 @@
 //! | `multipath` | several next hops |
 //! | `host_traffic` | what the kernel must receive on the real interface |
 //! | `lifecycle` | start, end, death and counters of the program |
+//! | `daemons` | BGP, OSPF and BFD by FRR and BIRD |
 //! | `hosts` | real hosts: ping, traceroute, TCP with checksum offload |
 #![allow(clippy::unwrap_used)]
 
@@ -70,6 +71,7 @@ macro_rules! instances {
 }
 pub(crate) use {instances, kernel_checks, program_checks};
 
+mod daemons;
 mod errors;
 mod extensions;
 mod forwarding;
