@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use slipring_test_support::{Namespace, Program, eventually, installed};
 
 use crate::host::receive_datagram;
-use crate::rig::{Subject, ip, launch, set};
+use crate::topology::{Subject, ip, launch, set};
 
 checks! {
     for crate::hosts::Chain:

@@ -15,7 +15,8 @@
 //! | `extensions` | IPv6 extension headers and IPv4 options |
 //! | `redirects` | next hops on the ingress link |
 //! | `neighbours` | ARP and neighbour discovery, packets that wait for them |
-//! | `routes` | prefixes, metrics, tables, next-hop objects, links that go down |
+//! | `routes` | prefixes, next hops, tables |
+//! | `changes` | routes, next hops, links and addresses that come and go |
 //! | `multipath` | several next hops |
 //! | `host_traffic` | what the kernel must receive on the real interface |
 //! | `lifecycle` | start, end, death and counters of the program |
@@ -71,6 +72,7 @@ macro_rules! instances {
 }
 pub(crate) use {instances, kernel_checks, program_checks};
 
+mod changes;
 mod daemons;
 mod errors;
 mod extensions;
@@ -85,3 +87,4 @@ mod multipath;
 mod neighbours;
 mod redirects;
 mod routes;
+mod topology;
