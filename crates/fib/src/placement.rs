@@ -28,6 +28,9 @@ pub(crate) struct PlacementResult {
     pub removed: Vec<RouteRecord>,
     /// The message says nothing new, and was not used.
     pub is_superseded: bool,
+    /// The message has replaced or extended a route that we do not have. A running dump may still
+    /// mention that one.
+    pub is_unexplained: bool,
     /// The kernel has chosen among several routes, perhaps others than we have.
     pub is_doubtful: bool,
 }
@@ -80,10 +83,16 @@ pub(crate) fn place(
             let at = same.unwrap_or(group.start);
             result.removed.push(core::mem::replace(&mut list[at], record));
         }
-        (Insertion::Replace, _) if group.is_empty() => list.insert(group.start, record),
+        (Insertion::Replace, _) if group.is_empty() => {
+            result.is_unexplained = true;
+            list.insert(group.start, record);
+        }
         (Insertion::Replace, IpFamily::V4) => {
             result.is_doubtful = group.len() > 1;
-            result.removed.push(core::mem::replace(&mut list[group.start], record));
+            // One of several that was removed silently was not there to be replaced.
+            let is_there = |other: &RouteRecord| specs.get(other.spec).is_some_and(|state| !state.is_purged);
+            let first = list[group.clone()].iter().position(is_there).unwrap_or(0);
+            result.removed.push(core::mem::replace(&mut list[group.start + first], record));
         }
         (Insertion::Replace, IpFamily::V6) => {
             result.is_doubtful = group.len() > 1;
@@ -97,6 +106,7 @@ pub(crate) fn place(
             let is_part = |other: &RouteRecord| is_part_of(specs, other.spec, record.spec);
             let before = list.len();
             result.removed.extend(list.extract_if(group.clone(), |other| is_part(other)));
+            result.is_unexplained = how == Insertion::Append && before == list.len();
             list.insert(group.end - (before - list.len()), record);
         }
     }

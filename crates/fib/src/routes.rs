@@ -106,7 +106,8 @@ impl<A: AddressBits> RouteTables<A> {
             return RouteOutcome::default();
         }
         let mut list = rib.list(prefix);
-        if list.is_empty() && has_space {
+        let is_plain = how == Insertion::Add || how == Insertion::Dump;
+        if list.is_empty() && has_space && (is_plain || !self.is_dumping) {
             rib.insert_first(prefix, record);
             self.dirty.add(table, prefix);
             return RouteOutcome::default();
@@ -131,7 +132,8 @@ impl<A: AddressBits> RouteTables<A> {
         for removed in result.removed {
             self.forget(specs, (table, prefix, removed.key(), removed.spec), is_notification);
         }
-        let is_doubtful = result.is_doubtful && (is_notification || self.reordered.contains(&(table, prefix)));
+        let has_other_order = is_notification || self.reordered.contains(&(table, prefix));
+        let is_doubtful = result.is_doubtful && has_other_order || result.is_unexplained && self.is_dumping;
         if is_notification {
             self.note_order(table, prefix, list.len().max(len));
         }
