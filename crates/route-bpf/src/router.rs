@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 use slipring_bpf::{BpfAttachType, BpfError, BpfLink, BpfLinkFlags, BpfProgram, MappedArray};
+use slipring_classify::dir24::Dir24;
 use slipring_fib::{ForwardingTables, Ipv4Table, PortIndex, VrfIndex};
 
 use crate::cells::MappedCells;
@@ -155,7 +156,7 @@ impl BpfRouter {
     /// [`ResidentError::Bpf`].
     pub fn ipv4_table(&mut self, vrf: VrfIndex) -> Result<Box<dyn Ipv4Table>, ResidentError> {
         let (root, tail) = self.cells(vrf)?;
-        Ok(slipring_fib::dir24_table(root, tail))
+        Ok(slipring_fib::dir24_table(Dir24::new(root, tail)))
     }
 
     /// Sets the addresses of this machine (the routes of its local table), with the lengths of their

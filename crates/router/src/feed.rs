@@ -102,7 +102,8 @@ impl KernelFeed {
     }
 
     /// Whether no dump is waiting or in progress.
-    pub(crate) fn is_quiet(&self) -> bool {
+    #[cfg(test)]
+    fn is_quiet(&self) -> bool {
         self.links.is_quiet() && self.routes.is_quiet()
     }
 
@@ -141,6 +142,7 @@ impl FeedSocket {
         Ok(Self { socket, sequence: 0, waiting: VecDeque::new(), running: None })
     }
 
+    #[cfg(test)]
     fn is_quiet(&self) -> bool {
         self.running.is_none() && self.waiting.is_empty()
     }

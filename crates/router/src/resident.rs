@@ -2,18 +2,19 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use rustix::io::Errno;
 use slipring_bpf::BpfError;
 use slipring_cli::codes::{SR0104, SR0107, SR0108, SR0199};
 use slipring_cli::{Diagnostic, Failure};
-use slipring_fib::{ForwardingTables, Ipv4Table, Ipv6Lookup, PortIndex, VrfIndex, dir24_table};
+use slipring_fib::{FibPort, ForwardingTables, Ipv4Table, PortIndex, VlanTags, VrfIndex};
 use slipring_port::iface::{Feature, FeatureGuard, Iface};
 use slipring_route_bpf::{
     AttachOptions, BpfLimits, BpfRouter, ResidentAttachment, ResidentCounters, ResidentError,
-    ResidentHeartbeat, ResidentMode, ResidentOptions,
+    ResidentHash, ResidentHeartbeat, ResidentMode,
+    ResidentOptions,
 };
+use slipring_wire::mac::MacAddr;
 
 use crate::flags::XdpChoice;
 
@@ -25,8 +26,6 @@ const SOFTWARE_DRIVERS: [&str; 5] = ["veth", "tun", "bridge", "macvlan", "virtio
 pub(crate) struct ResidentEngine {
     router: BpfRouter,
     attachments: Vec<AttachedInterface>,
-    /// The IPv6 tables that the programs have, by VRF.
-    ipv6: Vec<Arc<dyn Ipv6Lookup>>,
     /// The newest snapshot whose indices programs may still use beside newer ones.
     unsettled: Option<u64>,
 }
@@ -35,6 +34,8 @@ pub(crate) struct ResidentEngine {
 pub(crate) struct AttachedInterface {
     pub(crate) iface: Iface,
     pub(crate) mode: ResidentMode,
+    /// Whether redirected frames leave by it.
+    pub(crate) sends: bool,
     _link: ResidentAttachment,
     /// Restores the interface's settings when it is dropped.
     _settings: FeatureGuard,
@@ -49,10 +50,30 @@ impl ResidentEngine {
         let queues = ifaces.iter().map(|iface| iface.rx_queues).max().unwrap_or(1);
         let queues = u16::try_from(queues).unwrap_or(u16::MAX);
         let limits = BpfLimits { queues, ..BpfLimits::default() };
-        let router = BpfRouter::create(limits, random_seed()?).map_err(|error| refused(&error, None))?;
+        let hash = ResidentHash { seed: random_seed()?, ..ResidentHash::default() };
+        let router = BpfRouter::create(limits, hash).map_err(|error| refused(&error, None))?;
         let attach = |(at, iface)| attach(&router, PortIndex(at as u16), iface, choice);
         let attachments = ifaces.iter().enumerate().map(attach).collect::<Result<_, _>>()?;
-        Ok(Self { router, attachments, ipv6: Vec::new(), unsettled: None })
+        let mut engine = Self { router, attachments, unsettled: None };
+        engine.probe()?;
+        Ok(engine)
+    }
+
+    /// Finds interfaces from which redirected frames do not leave, and leaves packets for them to the
+    /// kernel.
+    fn probe(&mut self) -> Result<(), Failure> {
+        let ports: Vec<_> = self.attachments.iter().map(|of| port(&of.iface)).collect();
+        self.router.apply(&without_routes(ports)).map_err(|error| refused(&error, None))?;
+        for (at, attached) in self.attachments.iter_mut().enumerate() {
+            if attached.mode != ResidentMode::Native || !attached.iface.carrier {
+                continue;
+            }
+            let (port, name) = (PortIndex(at as u16), &attached.iface.name);
+            let sends = self.router.probe_egress(port, name);
+            attached.sends = sends.map_err(|error| refused(&error, Some(name)))?;
+            self.router.set_options(port, ResidentOptions { ingress: true, egress: attached.sends });
+        }
+        Ok(())
     }
 
     pub(crate) fn interfaces(&self) -> &[AttachedInterface] {
@@ -64,8 +85,7 @@ impl ResidentEngine {
     /// # Errors
     /// If the kernel has no memory for it.
     pub(crate) fn ipv4_table(&mut self) -> Result<Box<dyn Ipv4Table>, Failure> {
-        let table = self.router.v4(VrfIndex(0)).map_err(|error| refused(&error, None))?;
-        Ok(dir24_table(table))
+        Ok(self.router.ipv4_table(VrfIndex(0)).map_err(|error| refused(&error, None))?)
     }
 
     /// Makes the programs forward by a snapshot, from the first one on.
@@ -73,23 +93,9 @@ impl ResidentEngine {
     /// # Errors
     /// The kernel's error.
     pub(crate) fn apply(&mut self, tables: &ForwardingTables) -> io::Result<()> {
-        self.router.apply(tables)?;
-        for (at, vrf) in tables.vrfs.iter().enumerate() {
-            if self.ipv6.get(at).is_none_or(|known| !Arc::ptr_eq(known, &vrf.v6)) {
-                self.set_ipv6(at, &vrf.v6)?;
-            }
-        }
+        self.router.apply(tables).map_err(io::Error::other)?;
         self.unsettled = Some(tables.generation);
         self.router.enable();
-        Ok(())
-    }
-
-    fn set_ipv6(&mut self, at: usize, table: &Arc<dyn Ipv6Lookup>) -> io::Result<()> {
-        if let Some(tree) = table.intervals() {
-            self.router.set_v6(VrfIndex(at as u16), tree).map_err(io::Error::other)?;
-        }
-        self.ipv6.truncate(at);
-        self.ipv6.push(table.clone());
         Ok(())
     }
 
@@ -116,7 +122,9 @@ impl ResidentEngine {
 
     /// Leaves an interface's packets to the kernel, or forwards them again.
     pub(crate) fn set_forwarding(&mut self, port: PortIndex, forwards: bool) {
-        self.router.set_options(port, ResidentOptions { ingress: forwards, egress: forwards });
+        let sends = self.attachments.get(usize::from(port.0)).is_some_and(|of| of.sends);
+        let options = ResidentOptions { ingress: forwards, egress: forwards && sends };
+        self.router.set_options(port, options);
     }
 
     /// What the programs have counted, by port.
@@ -126,6 +134,32 @@ impl ResidentEngine {
     pub(crate) fn counters(&self) -> io::Result<Vec<ResidentCounters>> {
         let ports = 0..self.attachments.len();
         ports.map(|at| self.router.counters(PortIndex(at as u16))).collect()
+    }
+}
+
+/// An interface as a port of the tables.
+fn port(iface: &Iface) -> FibPort {
+    FibPort {
+        ifindex: iface.index,
+        name: iface.name.clone(),
+        mac: MacAddr(iface.mac),
+        mtu: iface.mtu,
+        is_up: iface.up,
+        vrf: VrfIndex(0),
+        tags: VlanTags::default(),
+        addresses: Vec::new(),
+    }
+}
+
+/// Tables by which nothing is forwarded.
+fn without_routes(ports: Vec<FibPort>) -> ForwardingTables {
+    ForwardingTables {
+        generation: 0,
+        ports: ports.into(),
+        vrfs: Vec::new().into(),
+        targets: Vec::new().into(),
+        adjacencies: Vec::new().into(),
+        buckets: Vec::new().into(),
     }
 }
 
@@ -158,6 +192,7 @@ fn attach(
                 return Ok(AttachedInterface {
                     iface: iface.clone(),
                     mode,
+                    sends: true,
                     _link: link,
                     _settings: settings,
                 });
