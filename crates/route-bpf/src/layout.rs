@@ -106,15 +106,15 @@ pub struct BpfLimits {
 }
 
 impl Default for BpfLimits {
-    /// Space for a complete Internet table in one VRF: about 66 MiB.
+    /// Space for a complete Internet table in one VRF: about 68 MiB.
     fn default() -> Self {
         Self {
             ports: 256,
             queues: 64,
             vrfs: 16,
-            targets: 32767,
-            adjacencies: 32767,
-            groups: 1024,
+            targets: 1 << 15,
+            adjacencies: u16::MAX,
+            groups: 4096,
             tail_blocks: 16384,
             v6_nodes: 65536,
         }
@@ -223,6 +223,8 @@ pass_reasons! {
     Policy = "policy",
     /// Not sent to the port's MAC address.
     OtherMac = "other-mac",
+    /// The device has taken a VLAN tag out of the frame.
+    Tagged = "vlan-tag",
     /// Neither IPv4 nor IPv6 directly after the Ethernet header, or too short.
     NotIp = "not-ip",
     /// A wrong version, IPv4 options, or an IPv6 hop-by-hop header.

@@ -5,7 +5,8 @@
 //!
 //! ```text
 //!  1 guard       forwarding is enabled, and the queue's heartbeat is recent
-//!  2 Ethernet    to the port's MAC address; IPv4 or IPv6 without a tag; the port forwards
+//!  2 Ethernet    to the port's MAC address; IPv4 or IPv6 without a tag, also beside the frame;
+//!                the port forwards
 //!  3 validate    header lengths, version, checksum, time to live, addresses
 //!  4 finished    on software devices: the transport checksum is not half of one
 //!  5 look up     destination --> target index: DIR-24-8, or the interval tree
@@ -65,6 +66,8 @@ const CTX_RX_QUEUE: i16 = 16;
 mod stack {
     /// The key of a lookup.
     pub(super) const KEY: i16 = -4;
+    /// The type and the number of a tag beside the frame.
+    pub(super) const TAG: i16 = -16;
     /// The lower half of an IPv6 destination.
     pub(super) const LOWER: i16 = -16;
     /// The egress port's MAC address and flags.
@@ -84,6 +87,8 @@ pub(crate) struct PortConstants {
     /// The interface is a software device, whose frames may come from a sender on this machine that
     /// left the transport checksum to the device.
     pub(crate) is_software: bool,
+    /// The BTF id of `bpf_xdp_metadata_rx_vlan_tag`, which tells of a tag beside the frame.
+    pub(crate) tag_function: Option<i32>,
     /// The hash that chooses among several next hops.
     pub(crate) hash: ResidentHash,
     pub(crate) limits: BpfLimits,
@@ -177,6 +182,7 @@ fn transmit(program: &mut Assembler, constants: &PortConstants) {
 fn pass(program: &mut Assembler, constants: &PortConstants) {
     let is_used = |reason| match reason {
         PassReason::PartialChecksum => constants.is_software,
+        PassReason::Tagged => constants.tag_function.is_some(),
         PassReason::NoDevice => false,
         _ => true,
     };

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use slipring_bpf::BpfProgram;
 
-use super::forwarding_program;
 use super::tests::{seal, v4, v6};
+use super::{PortConstants, forwarding_program};
 use crate::ResidentCounters;
 use crate::ResidentHeartbeat;
 use crate::layout::PassReason;
@@ -31,7 +31,9 @@ impl InKernel {
         };
         let mut writer = TableWriter::create(maps, LIMITS).unwrap();
         fill(&mut writer);
-        let program = writer.host.load(&forwarding_program(&constants(is_software))).unwrap();
+        // Test runs have no driver.
+        let constants = PortConstants { tag_function: None, ..constants(is_software) };
+        let program = writer.host.load(&forwarding_program(&constants), None).unwrap();
         Some(Self { writer, program })
     }
 
