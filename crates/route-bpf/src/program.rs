@@ -34,6 +34,8 @@ mod balance;
 mod choose;
 mod deliver;
 mod emit;
+#[cfg(test)]
+mod engine_tests;
 mod ethernet;
 mod ipv4;
 mod ipv6;
