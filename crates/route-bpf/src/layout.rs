@@ -101,7 +101,7 @@ pub struct BpfLimits {
     pub groups: u16,
     /// Number of blocks for the prefixes longer than /24 of a VRF, 512 bytes each; at most 32768.
     pub tail_blocks: u16,
-    /// Number of nodes of the IPv6 tree of a VRF, twice 192 bytes each.
+    /// Number of nodes of the IPv6 tree of a VRF, twice 192 bytes each; at most 2^21.
     pub v6_nodes: u32,
 }
 
@@ -135,7 +135,8 @@ impl BpfLimits {
             map::V6 => NODES_OFFSET + NODE_SIZE * self.v6_nodes,
             _ => return None,
         };
-        Some(BpfMapSpec::mappable_array(size, 1))
+        // The kernel makes no empty values.
+        Some(BpfMapSpec::mappable_array(size.max(8), 1))
     }
 
     /// The specification of the counters.

@@ -17,7 +17,8 @@ use crate::flow_hash::ResidentHash;
 use crate::layout::{BEATS_OFFSET, BpfLimits, ENABLED_OFFSET};
 use crate::maps::KernelMaps;
 use crate::probe;
-use crate::program::{PortConstants, forwarding_program};
+use crate::program::context::PortConstants;
+use crate::program::forwarding_program;
 use crate::writer::{ResidentOptions, TableWriter};
 
 /// Where in the kernel the program of an interface runs.

@@ -28,7 +28,8 @@ use crate::cells::MappedCells;
 use crate::flow_hash::ResidentHash;
 use crate::layout::{BLOCK_FLAG, BpfLimits, PassReason, map};
 use crate::maps::MapHost;
-use crate::program::{PortConstants, forwarding_program};
+use crate::program::context::PortConstants;
+use crate::program::forwarding_program;
 use crate::writer::TableWriter;
 use crate::{ResidentCounters, ResidentHeartbeat};
 

@@ -11,7 +11,7 @@ use slipring_fib::{
 };
 use slipring_route::{RouteBatch, RouteConfig, RouteEngine, RouteFrame, RouteVerdict};
 
-use super::XDP_REDIRECT;
+use super::context::XDP_REDIRECT;
 use super::kernel_tests::frames;
 use crate::testing::{HASH, LOCAL, Simulation, snapshot};
 use crate::{MappedCells, PassReason};

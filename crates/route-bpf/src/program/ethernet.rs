@@ -3,12 +3,11 @@
 use slipring_bpf::Assembler;
 use slipring_bpf::insn::{AccessWidth, BpfReg, JumpIf, add_imm, call_kernel, load, mov, store_imm};
 
-use super::{CTX_DATA_END, Family, PortConstants, emit, pass_label, stack};
+use super::context::{CTX_DATA_END, Family, PortConstants, pass_label, stack};
+use super::emit;
+use super::fields::ETHERTYPE;
 use crate::layout::{self, PassReason, map};
 
-/// Bytes of the header, without tags.
-pub(super) const HEADER_LEN: i32 = 14;
-const ETHERTYPE: i16 = 12;
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 

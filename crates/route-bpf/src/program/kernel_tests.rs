@@ -3,8 +3,9 @@
 use proptest::prelude::*;
 use slipring_bpf::BpfProgram;
 
+use super::context::PortConstants;
+use super::forwarding_program;
 use super::tests::{seal, v4, v6};
-use super::{PortConstants, forwarding_program};
 use crate::ResidentCounters;
 use crate::ResidentHeartbeat;
 use crate::layout::PassReason;

@@ -8,7 +8,7 @@ use crate::testing::{
     LIMITS, LOCAL, SEED, Simulation, TAG_FUNCTION, egress_of, hop_mac, port_mac, target,
 };
 
-const XDP_REDIRECT: u32 = super::XDP_REDIRECT as u32;
+const XDP_REDIRECT: u32 = super::context::XDP_REDIRECT as u32;
 const SOURCE: [u8; 4] = [192, 0, 2, 9];
 
 /// The ones' complement sum of 16-bit words, big-endian; 0xffff if it contains its own checksum.
@@ -595,7 +595,7 @@ fn an_interface_that_vanished_drops_and_counts() {
     let mut router = Simulation::new(false);
     let egress = slipring_bpf::SimulatedMap::new(LIMITS.egress());
     *router.interpreter.map("egress").unwrap() = egress;
-    assert_eq!(router.run(&v4_to(target::FORWARD)).action, super::XDP_ABORTED as u32);
+    assert_eq!(router.run(&v4_to(target::FORWARD)).action, super::context::XDP_ABORTED as u32);
     let counters = router.counters();
     assert_eq!((counters.passed(PassReason::NoDevice), counters.packets), (1, 0));
 }
