@@ -67,7 +67,8 @@ pub enum ResidentError {
 /// The hit path of a router inside the kernel: its programs forward frames by the tables that this
 /// value writes.
 ///
-/// The process that creates it needs CAP_BPF and CAP_NET_ADMIN; attaching needs CAP_NET_ADMIN.
+/// The process that creates it needs CAP_BPF and CAP_NET_ADMIN, also to attach, to probe, and for
+/// the first use of a VRF. All else works without capabilities.
 /// Nothing is forwarded until [`Self::enable`], and without a heartbeat.
 #[derive(Debug)]
 pub struct BpfRouter {
