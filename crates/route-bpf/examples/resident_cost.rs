@@ -15,9 +15,7 @@ use slipring_fib::{
     Adjacency, AdjacencyIndex, BUCKETS, FibPort, ForwardingTables, Ipv4Lookup, Ipv6Lookup,
     NextHopAddress, PortIndex, Target, TargetAction, TargetIndex, VlanTags, VrfIndex, VrfTables,
 };
-use slipring_route_bpf::{
-    AttachOptions, BpfLimits, BpfRouter, ResidentHash, ResidentHeartbeat, ResidentMode,
-};
+use slipring_route_bpf::{BpfLimits, BpfRouter, ResidentHash, ResidentHeartbeat};
 use slipring_simd::Simd;
 use slipring_wire::mac::MacAddr;
 
@@ -138,10 +136,9 @@ fn measure_expecting(
 
 fn main() {
     let mut router = BpfRouter::create(BpfLimits::default(), ResidentHash::default()).unwrap();
-    let options = AttachOptions { mode: ResidentMode::Native, is_software: false };
     let one_route = IntervalTree::build(&[(0_u128, 3)], Simd::detect());
     router.apply(&tables(1, one_route)).unwrap();
-    let program = router.program(PortIndex(0), options).unwrap();
+    let program = router.program(PortIndex(0), false).unwrap();
     let (root, _) = router.cells(VrfIndex(0)).unwrap();
     let mut table = router.ipv4_table(VrfIndex(0)).unwrap();
     let load = std::fs::read_to_string("/proc/loadavg").unwrap();

@@ -101,20 +101,20 @@ pub struct BpfLimits {
     pub groups: u16,
     /// Number of blocks for the prefixes longer than /24 of a VRF, 512 bytes each; at most 32768.
     pub tail_blocks: u16,
-    /// Number of nodes of the IPv6 tree of a VRF, twice 192 bytes each.
+    /// Number of nodes of the IPv6 tree of a VRF, twice 192 bytes each; at most 2^21.
     pub v6_nodes: u32,
 }
 
 impl Default for BpfLimits {
-    /// Space for a complete Internet table in one VRF: about 66 MiB.
+    /// Space for a complete Internet table in one VRF: about 68 MiB.
     fn default() -> Self {
         Self {
             ports: 256,
             queues: 64,
             vrfs: 16,
-            targets: 32767,
-            adjacencies: 32767,
-            groups: 1024,
+            targets: 1 << 15,
+            adjacencies: u16::MAX,
+            groups: 4096,
             tail_blocks: 16384,
             v6_nodes: 65536,
         }
@@ -135,7 +135,8 @@ impl BpfLimits {
             map::V6 => NODES_OFFSET + NODE_SIZE * self.v6_nodes,
             _ => return None,
         };
-        Some(BpfMapSpec::mappable_array(size, 1))
+        // The kernel makes no empty values.
+        Some(BpfMapSpec::mappable_array(size.max(8), 1))
     }
 
     /// The specification of the counters.
@@ -223,6 +224,8 @@ pass_reasons! {
     Policy = "policy",
     /// Not sent to the port's MAC address.
     OtherMac = "other-mac",
+    /// The device has taken a VLAN tag out of the frame.
+    Tagged = "vlan-tag",
     /// Neither IPv4 nor IPv6 directly after the Ethernet header, or too short.
     NotIp = "not-ip",
     /// A wrong version, IPv4 options, or an IPv6 hop-by-hop header.

@@ -73,11 +73,16 @@ impl KernelMaps {
         value.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    pub(crate) fn load(&self, code: &BpfCode) -> Result<BpfProgram, BpfError> {
+    /// Loads a program, for any interface or for one whose driver it calls.
+    pub(crate) fn load(
+        &self,
+        code: &BpfCode,
+        bound_to: Option<u32>,
+    ) -> Result<BpfProgram, BpfError> {
         let find = |name: &str| self.arrays.get(name).or_else(|| self.tables.get(name));
         let insns = code.bind(|name| find(name).map(BpfMap::raw_fd));
         let insns = insns.expect("all maps of the program exist");
-        let flags = BpfProgramFlags { frags: true, bound_to: None };
+        let flags = BpfProgramFlags { frags: true, bound_to };
         BpfProgram::load(BpfProgramKind::Xdp, "slipring_route", &insns, flags)
     }
 

@@ -19,7 +19,7 @@ use slipring_bpf::{Assembler, BpfCode};
 use slipring_wire::mac::MacAddr;
 
 use crate::layout::map;
-use crate::program::XDP_ABORTED;
+use crate::program::context::XDP_ABORTED;
 
 /// Frames that are sent; the transmit counter must increase by as many.
 pub(crate) const PROBE_FRAMES: u32 = 16;

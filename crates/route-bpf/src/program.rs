@@ -1,11 +1,12 @@
 //! The XDP program that forwards, as a list of small parts.
 //!
-//! One program runs per interface; what belongs to the interface is a constant in it ([`Port`]).
+//! One program runs per interface; what belongs to the interface is a constant in it ([`PortConstants`]).
 //! The numbers are those of the walk:
 //!
 //! ```text
 //!  1 guard       forwarding is enabled, and the queue's heartbeat is recent
-//!  2 Ethernet    to the port's MAC address; IPv4 or IPv6 without a tag; the port forwards
+//!  2 Ethernet    to the port's MAC address; IPv4 or IPv6 without a tag, also beside the frame;
+//!                the port forwards
 //!  3 validate    header lengths, version, checksum, time to live, addresses
 //!  4 finished    on software devices: the transport checksum is not half of one
 //!  5 look up     destination --> target index: DIR-24-8, or the interval tree
@@ -23,17 +24,22 @@
 //! # Registers
 //! `R6` the context, `R7` the start of the frame, `R8` the length of the IP packet, `R9` what the
 //! lookup has found so far; `R0` to `R5` are scratch. Words that outlive a call of a helper are at
-//! the offsets of [`stack`].
+//! the offsets of [`context::stack`].
 //!
 //! # Invariants
 //! 1. A frame that the kernel would not forward unchanged except for the fields of step 9 is passed.
-//! 2. Each word of a table is read once per frame, so a frame is forwarded by one version of it.
+//! 2. The words of target, bucket, adjacency and egress port are read once for a frame, so each is
+//!    of one version.
 
 mod balance;
 mod choose;
+pub(crate) mod context;
 mod deliver;
 mod emit;
+#[cfg(test)]
+mod engine_tests;
 mod ethernet;
+mod fields;
 mod ipv4;
 mod ipv6;
 #[cfg(test)]
@@ -47,76 +53,11 @@ use slipring_bpf::insn::{
     store,
 };
 use slipring_bpf::{Assembler, BpfCode};
-use slipring_fib::PortIndex;
 
-use crate::flow_hash::ResidentHash;
-use crate::layout::{self, BpfLimits, PassReason, counter, map};
-
-pub(crate) const XDP_ABORTED: i32 = 0;
-pub(crate) const XDP_PASS: i32 = 2;
-pub(crate) const XDP_REDIRECT: i32 = 4;
-
-/// Offsets in `struct xdp_md`.
-const CTX_DATA: i16 = 0;
-const CTX_DATA_END: i16 = 4;
-const CTX_RX_QUEUE: i16 = 16;
-
-/// Words on the stack.
-mod stack {
-    /// The key of a lookup.
-    pub(super) const KEY: i16 = -4;
-    /// The lower half of an IPv6 destination.
-    pub(super) const LOWER: i16 = -16;
-    /// The egress port's MAC address and flags.
-    pub(super) const EGRESS: i16 = -24;
-    /// The egress port.
-    pub(super) const EGRESS_PORT: i16 = -32;
-    /// Ports, flow label and protocol, of a flow that is hashed.
-    pub(super) const FLOW: i16 = -40;
-    /// The first half of the addresses' hash.
-    pub(super) const ADDRESSES: i16 = -48;
-}
-
-/// The constants of an interface's program.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PortConstants {
-    pub(crate) port: PortIndex,
-    /// The interface is a software device, whose frames may come from a sender on this machine that
-    /// left the transport checksum to the device.
-    pub(crate) is_software: bool,
-    /// The hash that chooses among several next hops.
-    pub(crate) hash: ResidentHash,
-    pub(crate) limits: BpfLimits,
-}
-
-/// The two versions of IP, and where their fields are in a frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Family {
-    V4,
-    V6,
-}
-
-impl Family {
-    /// Labels of this version's part of the program begin with this.
-    const fn prefix(self) -> &'static str {
-        match self {
-            Self::V4 => "v4",
-            Self::V6 => "v6",
-        }
-    }
-
-    /// Bytes of the Ethernet and IP header.
-    const fn headers_len(self) -> i32 {
-        match self {
-            Self::V4 => 34,
-            Self::V6 => 54,
-        }
-    }
-
-    fn label(self, name: &str) -> String {
-        format!("{}:{name}", self.prefix())
-    }
-}
+use crate::layout::{self, PassReason, counter, map};
+use context::{
+    CTX_RX_QUEUE, PortConstants, XDP_ABORTED, XDP_PASS, XDP_REDIRECT, pass_label, stack,
+};
 
 /// The program of an interface.
 pub(crate) fn forwarding_program(constants: &PortConstants) -> BpfCode {
@@ -161,7 +102,7 @@ fn transmit(program: &mut Assembler, constants: &PortConstants) {
         .jump_if(BpfReg::R0, JumpIf::Ne, XDP_REDIRECT, "undeliverable");
     counters(program, constants, "transmitted");
     count(program, counter::PACKETS, 1);
-    program.put(add_imm(BpfReg::R8, ethernet::HEADER_LEN));
+    program.put(add_imm(BpfReg::R8, fields::ETHERNET_LEN));
     count(program, counter::BYTES, BpfReg::R8);
     program
         .label("transmitted")
@@ -177,6 +118,7 @@ fn transmit(program: &mut Assembler, constants: &PortConstants) {
 fn pass(program: &mut Assembler, constants: &PortConstants) {
     let is_used = |reason| match reason {
         PassReason::PartialChecksum => constants.is_software,
+        PassReason::Tagged => constants.tag_function.is_some(),
         PassReason::NoDevice => false,
         _ => true,
     };
@@ -207,9 +149,4 @@ fn count(program: &mut Assembler, counter: u32, by: impl Into<slipring_bpf::insn
         .put(load(AccessWidth::Double, BpfReg::R1, BpfReg::R0, at))
         .put(alu(AluOp::Add, BpfReg::R1, by))
         .put(store(AccessWidth::Double, BpfReg::R0, at, BpfReg::R1));
-}
-
-/// The label where frames go to the kernel for this reason.
-const fn pass_label(reason: PassReason) -> &'static str {
-    reason.name()
 }

@@ -18,7 +18,8 @@ use crate::flow_hash::ResidentHash;
 use crate::layout::{BEATS_OFFSET, BpfLimits, ENABLED_OFFSET};
 use crate::maps::KernelMaps;
 use crate::probe;
-use crate::program::{PortConstants, forwarding_program};
+use crate::program::context::PortConstants;
+use crate::program::forwarding_program;
 use crate::writer::{ResidentOptions, TableWriter};
 
 /// Where in the kernel the program of an interface runs.
@@ -35,6 +36,10 @@ pub enum ResidentMode {
 pub struct AttachOptions {
     /// Where it runs.
     pub mode: ResidentMode,
+    /// The driver tells programs which tags it has taken out of frames; needs
+    /// [`ResidentMode::Native`] and Linux 6.8. Otherwise the interface must leave tags in frames
+    /// (`rxvlan off`).
+    pub checks_stripped_tags: bool,
     /// Frames may come from senders on this machine: veth, TAP, bridges. TCP and UDP packets whose
     /// checksum may be unfinished then go to the kernel.
     pub is_software: bool,
@@ -63,7 +68,8 @@ pub enum ResidentError {
 /// The hit path of a router inside the kernel: its programs forward frames by the tables that this
 /// value writes.
 ///
-/// The process that creates it needs CAP_BPF and CAP_NET_ADMIN; attaching needs CAP_NET_ADMIN.
+/// The process that creates it needs CAP_BPF and CAP_NET_ADMIN, also to attach, to probe, and for
+/// the first use of a VRF. All else works without capabilities.
 /// Nothing is forwarded until [`Self::enable`], and without a heartbeat.
 #[derive(Debug)]
 pub struct BpfRouter {
@@ -86,8 +92,7 @@ impl BpfRouter {
     }
 
     /// Attaches a program to an interface of this thread's network namespace, as the router's port
-    /// `port`, until the result is dropped or the process ends. The interface must deliver VLAN tags
-    /// inside frames (`rxvlan off`): a program does not see tags that are next to the frame.
+    /// `port`, until the result is dropped or the process ends.
     ///
     /// # Errors
     /// [`ResidentError`].
@@ -97,7 +102,8 @@ impl BpfRouter {
         port: PortIndex,
         options: AttachOptions,
     ) -> Result<ResidentAttachment, ResidentError> {
-        let program = self.program(port, options)?;
+        let tags = options.checks_stripped_tags.then_some(ifindex);
+        let program = self.load(port, options.is_software, tags)?;
         let flags = match options.mode {
             ResidentMode::Native => BpfLinkFlags::XdpNative,
             ResidentMode::Generic => BpfLinkFlags::XdpGeneric,
@@ -107,18 +113,29 @@ impl BpfRouter {
         Ok(ResidentAttachment { link, port })
     }
 
-    /// Loads the program of a port without attaching it.
+    /// Loads the program of a port without attaching it, to measure it.
     ///
     /// # Errors
     /// [`ResidentError::Bpf`].
-    pub fn program(
+    pub fn program(&self, port: PortIndex, is_software: bool) -> Result<BpfProgram, ResidentError> {
+        self.load(port, is_software, None)
+    }
+
+    /// Loads the program of a port. If an interface is given, the program asks its driver for tags.
+    fn load(
         &self,
         port: PortIndex,
-        options: AttachOptions,
+        is_software: bool,
+        asks_driver_of: Option<u32>,
     ) -> Result<BpfProgram, ResidentError> {
-        let is_software = options.is_software;
-        let constants = PortConstants { port, is_software, hash: self.hash, limits: self.limits };
-        Ok(self.writer.host.load(&forwarding_program(&constants))?)
+        let what = "find bpf_xdp_metadata_rx_vlan_tag";
+        let tag_function = asks_driver_of
+            .map(|_| slipring_bpf::kernel_function("bpf_xdp_metadata_rx_vlan_tag"))
+            .transpose()
+            .map_err(|source| BpfError::System { what, source })?;
+        let (hash, limits) = (self.hash, self.limits);
+        let constants = PortConstants { port, is_software, tag_function, hash, limits };
+        Ok(self.writer.host.load(&forwarding_program(&constants), asks_driver_of)?)
     }
 
     /// Whether frames that are redirected to a port leave its interface, which has this name in the
@@ -133,7 +150,7 @@ impl BpfRouter {
         let failed = |source| BpfError::System { what: "probe an interface", source };
         let mac = self.writer.port_mac(port);
         let mac = mac.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
-        let program = self.writer.host.load(&probe::redirect_program(port.0))?;
+        let program = self.writer.host.load(&probe::redirect_program(port.0), None)?;
         let before = probe::sent_packets(ifname).map_err(failed)?;
         let frames = probe::PROBE_FRAMES;
         program.run_live(&probe::probe_frame(mac), frames, frames).map_err(failed)?;

@@ -28,7 +28,8 @@ use crate::cells::MappedCells;
 use crate::flow_hash::ResidentHash;
 use crate::layout::{BLOCK_FLAG, BpfLimits, PassReason, map};
 use crate::maps::MapHost;
-use crate::program::{PortConstants, forwarding_program};
+use crate::program::context::PortConstants;
+use crate::program::forwarding_program;
 use crate::writer::TableWriter;
 use crate::{ResidentCounters, ResidentHeartbeat};
 
@@ -42,6 +43,8 @@ pub(crate) const LIMITS: BpfLimits = BpfLimits {
     tail_blocks: 4,
     v6_nodes: 64,
 };
+/// The function that tells of tags, in the interpreter.
+pub(crate) const TAG_FUNCTION: i32 = 4711;
 pub(crate) const SEED: u64 = 0x1234_5678_9abc_def0;
 pub(crate) const HASH: ResidentHash = ResidentHash { seed: SEED, uses_flow_label: true };
 
@@ -269,6 +272,8 @@ impl Simulation {
         fill(&mut writer);
         let mut interpreter = Interpreter::new();
         interpreter.now_ns = 1 << 40;
+        const ENODATA: u64 = 61;
+        interpreter.set_function(TAG_FUNCTION, |_, _| Some(ENODATA.wrapping_neg()));
         interpreter.add_map(map::COUNTERS, SimulatedMap::new(LIMITS.counters()));
         interpreter.add_map(map::EGRESS, SimulatedMap::new(LIMITS.egress()));
         for name in [map::V4, map::V6] {
@@ -337,5 +342,11 @@ impl Simulation {
 }
 
 pub(crate) const fn constants(is_software: bool) -> PortConstants {
-    PortConstants { port: PortIndex(0), is_software, hash: HASH, limits: LIMITS }
+    PortConstants {
+        port: PortIndex(0),
+        is_software,
+        tag_function: Some(TAG_FUNCTION),
+        hash: HASH,
+        limits: LIMITS,
+    }
 }

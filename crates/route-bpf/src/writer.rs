@@ -305,6 +305,10 @@ impl<H: MapHost> TableWriter<H> {
     fn write_port(&mut self, at: u16, port: &FibPort) {
         let options = self.options.get(&PortIndex(at)).copied().unwrap_or_default();
         let usable = port.is_up && port.tags == VlanTags::default();
+        if !usable {
+            // The kernel forgets interfaces that leave the namespace; they go down before.
+            self.egress.remove(&at);
+        }
         let egress = usable && options.egress && self.has_egress(at, port.ifindex);
         let flag = |is_set, flag| if is_set { flag } else { 0 };
         let flags = flag(usable && options.ingress, layout::PORT_INGRESS)

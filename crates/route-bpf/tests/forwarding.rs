@@ -234,6 +234,32 @@ fn a_probe_finds_the_interface_whose_peer_drops_redirected_frames() {
 }
 
 #[test]
+fn a_thread_without_capabilities_writes_tables_and_reads_counters() {
+    use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+    let (net, router) = running!(ResidentMode::Native);
+    net.ping("10.3.0.2", 1);
+    let (left, right) = (net.ifindex("la"), net.ifindex("ra"));
+    let forwarded = router.change(move |router| {
+        std::thread::scope(|scope| {
+            let unprivileged = scope.spawn(|| {
+                let none = CapabilitySet::empty();
+                let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+                set_capabilities(None, sets).unwrap();
+                // Another interface for each port: egress interfaces and IPv6 trees are replaced.
+                router.apply(&lab::tables([right, left])).unwrap();
+                router.apply(&lab::tables([left, right])).unwrap();
+                router.quiesce().unwrap();
+                router.counters(LEFT).unwrap().packets
+            });
+            unprivileged.join().unwrap()
+        })
+    });
+    assert!(forwarded > 0);
+    net.ping("10.3.0.2", 5);
+    assert_eq!(router.counters(LEFT).packets, forwarded + 5);
+}
+
+#[test]
 fn a_port_can_leave_the_programs_path_and_come_back() {
     let (net, router) = running!(ResidentMode::Native);
     net.ping("10.3.0.2", 1);

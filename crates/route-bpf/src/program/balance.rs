@@ -1,4 +1,4 @@
-//! Step 6 with several next hops: the hash of the flow, which [`crate::flow_hash`] defines.
+//! Step 6 with several next hops: the hash of the flow, which `flow_hash` defines.
 
 use slipring_bpf::Assembler;
 use slipring_bpf::insn::{
@@ -6,7 +6,9 @@ use slipring_bpf::insn::{
     to_big_endian,
 };
 
-use super::{CTX_DATA_END, Family, PortConstants, choose, ethernet, ipv4, ipv6, pass_label, stack};
+use super::context::{CTX_DATA_END, Family, PortConstants, pass_label, stack};
+use super::emit;
+use super::fields::{ETHERNET_LEN, ipv4, ipv6};
 use crate::flow_hash::{HAS_PORTS, MULTIPLIERS};
 use crate::layout::{self, PassReason, map};
 
@@ -18,7 +20,7 @@ pub(super) fn bucket(program: &mut Assembler, constants: &PortConstants, family:
         Family::V6 => hash_v6(program, constants),
     }
     let groups = i32::from(constants.limits.groups);
-    choose::index(program);
+    emit::target_index(program);
     program
         .jump_if(BpfReg::R1, JumpIf::Ge, groups, pass_label(PassReason::NoTable))
         .put(alu(AluOp::Mul, BpfReg::R1, layout::GROUP_SIZE as i32))
@@ -139,7 +141,7 @@ fn ports(program: &mut Assembler, family: Family) {
     let ports_end = family.headers_len() + 4;
     program
         // In the packet; the frame may be longer. The verifier needs the comparison with its end.
-        .jump_if(BpfReg::R8, JumpIf::Lt, ports_end - ethernet::HEADER_LEN, &without)
+        .jump_if(BpfReg::R8, JumpIf::Lt, ports_end - ETHERNET_LEN, &without)
         .put(load(AccessWidth::Word, BpfReg::R2, BpfReg::R6, CTX_DATA_END))
         .put_all([mov(BpfReg::R1, BpfReg::R7), add_imm(BpfReg::R1, ports_end)])
         .jump_if(BpfReg::R1, JumpIf::Gt, BpfReg::R2, &without)

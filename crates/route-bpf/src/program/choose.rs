@@ -3,7 +3,8 @@
 use slipring_bpf::Assembler;
 use slipring_bpf::insn::{AccessWidth, AluOp, BpfReg, JumpIf, alu, load, mov};
 
-use super::{Family, PortConstants, balance, pass_label};
+use super::context::{Family, PortConstants, pass_label};
+use super::{balance, emit};
 use crate::layout::{self, ActionCode, PassReason, map};
 
 /// In: `R9` a target index. Out: `R9` the target's word, `R1` an adjacency index.
@@ -25,7 +26,7 @@ pub(super) fn adjacency(program: &mut Assembler, constants: &PortConstants, fami
     balance::bucket(program, constants, family);
     let chosen = family.label("chosen");
     program.jump(&chosen).label(&forward);
-    index(program);
+    emit::target_index(program);
     program.label(&chosen);
 }
 
@@ -38,13 +39,4 @@ fn target_word(program: &mut Assembler, constants: &PortConstants) {
         .put(alu(AluOp::Mul, BpfReg::R9, layout::TARGET_SIZE as i32))
         .put(alu(AluOp::Add, BpfReg::R1, BpfReg::R9))
         .put(load(AccessWidth::Double, BpfReg::R9, BpfReg::R1, 0));
-}
-
-/// `R1` = the index in the target's word `R9`.
-pub(super) fn index(program: &mut Assembler) {
-    program.put_all([
-        mov(BpfReg::R1, BpfReg::R9),
-        alu(AluOp::Rsh, BpfReg::R1, 32),
-        alu(AluOp::And, BpfReg::R1, 0xffff),
-    ]);
 }

@@ -6,17 +6,10 @@ use slipring_bpf::insn::{
     mov, store,
 };
 
-use super::{
-    CTX_DATA, CTX_DATA_END, Family, PortConstants, emit, ethernet, ipv4, ipv6, pass_label, stack,
-};
+use super::context::{CTX_DATA, CTX_DATA_END, Family, PortConstants, pass_label, stack};
+use super::emit;
+use super::fields::{ETHERNET_LEN, ipv4, ipv6};
 use crate::layout::{self, PassReason, map};
-
-/// `R1` = the end of the packet, from its start in `R7` and its length in `R8`.
-pub(super) fn end_of_packet(program: &mut Assembler) {
-    program
-        .put_all([mov(BpfReg::R1, BpfReg::R7), alu(AluOp::Add, BpfReg::R1, BpfReg::R8)])
-        .put(add_imm(BpfReg::R1, ethernet::HEADER_LEN));
-}
 
 /// 7: in: `R1` an adjacency index, `R9` the target's word. Out: `R9` the adjacency's word; the
 /// egress port and its MAC address on the stack.
@@ -93,11 +86,11 @@ pub(super) fn rewrite(program: &mut Assembler, family: Family) {
 fn trim(program: &mut Assembler, family: Family) {
     let (exact, no_room) = (family.label("exact"), pass_label(PassReason::Length));
     program.put(load(AccessWidth::Word, BpfReg::R2, BpfReg::R6, CTX_DATA_END));
-    end_of_packet(program);
+    emit::end_of_packet(program);
     program
         .jump_if(BpfReg::R1, JumpIf::Ge, BpfReg::R2, &exact)
         .put_all([mov(BpfReg::R1, BpfReg::R6), call(BpfHelper::XdpGetBuffLen)])
-        .put_all([mov(BpfReg::R2, BpfReg::R8), add_imm(BpfReg::R2, ethernet::HEADER_LEN)])
+        .put_all([mov(BpfReg::R2, BpfReg::R8), add_imm(BpfReg::R2, ETHERNET_LEN)])
         .put_all([alu(AluOp::Sub, BpfReg::R2, BpfReg::R0), mov(BpfReg::R1, BpfReg::R6)])
         .put(call(BpfHelper::XdpAdjustTail))
         .jump_if(BpfReg::R0, JumpIf::Ne, 0, no_room)

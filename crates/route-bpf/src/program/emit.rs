@@ -2,10 +2,12 @@
 
 use slipring_bpf::Assembler;
 use slipring_bpf::insn::{
-    AccessWidth, AluOp, BpfHelper, BpfReg, JumpIf, add_imm, alu, alu32, call, load, mov, store_imm,
+    AccessWidth, AluOp, BpfHelper, BpfReg, JumpIf, add_imm, alu, alu32, call, load, mov, store,
+    store_imm,
 };
 
-use super::{CTX_DATA, CTX_DATA_END, PortConstants, stack};
+use super::context::{CTX_DATA, CTX_DATA_END, PortConstants, pass_label, stack};
+use super::fields::ETHERNET_LEN;
 use crate::layout::{self, PassReason, map};
 
 /// `R0 = lookup(R1, key on the stack)`, or jumps to `otherwise`.
@@ -76,12 +78,12 @@ pub(super) fn table_of_vrf(program: &mut Assembler, constants: &PortConstants, t
     program
         .load_map_value(BpfReg::R1, map::PORTS, vrf_at)
         .put(load(AccessWidth::Half, BpfReg::R1, BpfReg::R1, 0))
-        .put(slipring_bpf::insn::store(AccessWidth::Word, BpfReg::R10, stack::KEY, BpfReg::R1))
+        .put(store(AccessWidth::Word, BpfReg::R10, stack::KEY, BpfReg::R1))
         .load_map(BpfReg::R1, tables);
-    look_up(program, super::pass_label(PassReason::NoTable));
+    look_up(program, pass_label(PassReason::NoTable));
     program.put(mov(BpfReg::R1, BpfReg::R0));
     program.put(store_imm(AccessWidth::Word, BpfReg::R10, stack::KEY, 0));
-    look_up(program, super::pass_label(PassReason::NoTable));
+    look_up(program, pass_label(PassReason::NoTable));
 }
 
 /// Passes the frame if the bit `R1`, below 2^16, is set in the set of local addresses.
@@ -93,5 +95,21 @@ pub(super) fn pass_local(program: &mut Assembler) {
         .put(alu(AluOp::Add, BpfReg::R4, BpfReg::R3))
         .put(load(AccessWidth::Double, BpfReg::R3, BpfReg::R4, 0))
         .put_all([alu(AluOp::And, BpfReg::R1, 63), alu(AluOp::Rsh, BpfReg::R3, BpfReg::R1)])
-        .jump_if(BpfReg::R3, JumpIf::Set, 1, super::pass_label(PassReason::Address));
+        .jump_if(BpfReg::R3, JumpIf::Set, 1, pass_label(PassReason::Address));
+}
+
+/// `R1` = the index in the target's word `R9`.
+pub(super) fn target_index(program: &mut Assembler) {
+    program.put_all([
+        mov(BpfReg::R1, BpfReg::R9),
+        alu(AluOp::Rsh, BpfReg::R1, 32),
+        alu(AluOp::And, BpfReg::R1, 0xffff),
+    ]);
+}
+
+/// `R1` = the end of the packet, from its start in `R7` and its length in `R8`.
+pub(super) fn end_of_packet(program: &mut Assembler) {
+    program
+        .put_all([mov(BpfReg::R1, BpfReg::R7), alu(AluOp::Add, BpfReg::R1, BpfReg::R8)])
+        .put(add_imm(BpfReg::R1, ETHERNET_LEN));
 }

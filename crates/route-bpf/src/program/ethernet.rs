@@ -1,14 +1,13 @@
 //! Step 2: the Ethernet header.
 
 use slipring_bpf::Assembler;
-use slipring_bpf::insn::{AccessWidth, BpfReg, JumpIf, load};
+use slipring_bpf::insn::{AccessWidth, BpfReg, JumpIf, add_imm, call_kernel, load, mov, store_imm};
 
-use super::{Family, PortConstants, emit, pass_label};
+use super::context::{CTX_DATA_END, Family, PortConstants, pass_label, stack};
+use super::emit;
+use super::fields::ETHERTYPE;
 use crate::layout::{self, PassReason, map};
 
-/// Bytes of the header, without tags.
-pub(super) const HEADER_LEN: i32 = 14;
-const ETHERTYPE: i16 = 12;
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 
@@ -17,6 +16,9 @@ const IPV6: u16 = 0x86dd;
 pub(super) fn demultiplex(program: &mut Assembler, constants: &PortConstants) {
     emit::bounds(program, Family::V4.headers_len(), pass_label(PassReason::NotIp));
     port_forwards(program, constants);
+    if let Some(function) = constants.tag_function {
+        no_tag_beside(program, function);
+    }
     program
         .put(load(AccessWidth::Half, BpfReg::R1, BpfReg::R7, ETHERTYPE))
         .jump_if(BpfReg::R1, JumpIf::Eq, i32::from(IPV4.to_be()), "v4")
@@ -40,4 +42,17 @@ fn port_forwards(program: &mut Assembler, constants: &PortConstants) {
         .jump_if(BpfReg::R4, JumpIf::Set, i32::from(layout::PORT_INGRESS), "forwards")
         .jump(policy)
         .label("forwards");
+}
+
+/// Leaves if the device delivered a VLAN tag beside the frame. `R2` is the end of the frame again.
+fn no_tag_beside(program: &mut Assembler, function: i32) {
+    let tag = i32::from(stack::TAG);
+    program
+        // The function writes to both addresses; the verifier requires them to be initialised.
+        .put(store_imm(AccessWidth::Double, BpfReg::R10, stack::TAG, 0))
+        .put_all([mov(BpfReg::R1, BpfReg::R6), mov(BpfReg::R2, BpfReg::R10)])
+        .put_all([add_imm(BpfReg::R2, tag), mov(BpfReg::R3, BpfReg::R10)])
+        .put_all([add_imm(BpfReg::R3, tag + 4), call_kernel(function)])
+        .jump_if(BpfReg::R0, JumpIf::Eq, 0, pass_label(PassReason::Tagged))
+        .put(load(AccessWidth::Word, BpfReg::R2, BpfReg::R6, CTX_DATA_END));
 }

@@ -5,21 +5,10 @@ use slipring_bpf::insn::{
     AccessWidth, AluOp, BpfReg, JumpIf, add_imm, alu, alu32, load, mov, to_big_endian,
 };
 
-use super::{Family, PortConstants, choose, deliver, emit, partial, pass_label};
+use super::context::{Family, PortConstants, pass_label};
+use super::fields::ipv4::{DESTINATION, SOURCE, TOTAL_LENGTH, TTL, VERSION};
+use super::{choose, deliver, emit, partial};
 use crate::layout::{self, PassReason, map};
-
-/// Offsets in a frame.
-pub(super) const VERSION: i16 = 14;
-pub(super) const TOTAL_LENGTH: i16 = 16;
-pub(super) const FRAGMENT: i16 = 20;
-pub(super) const TTL: i16 = 22;
-pub(super) const PROTOCOL: i16 = 23;
-pub(super) const CHECKSUM: i16 = 24;
-pub(super) const SOURCE: i16 = 26;
-pub(super) const DESTINATION: i16 = 30;
-
-/// Bits of the fragment field that are set in fragments: more follow, and the offset.
-pub(super) const FRAGMENT_BITS: u16 = 0x3fff;
 
 /// Forwards the IPv4 packet of the frame from `R7` to `R2`.
 pub(super) fn forward(program: &mut Assembler, constants: &PortConstants) {
@@ -42,7 +31,7 @@ fn validate(program: &mut Assembler) {
         .put(load(AccessWidth::Half, BpfReg::R8, BpfReg::R7, TOTAL_LENGTH))
         .put(to_big_endian(BpfReg::R8, 16))
         .jump_if(BpfReg::R8, JumpIf::Lt, 20, pass_label(PassReason::Length));
-    deliver::end_of_packet(program);
+    emit::end_of_packet(program);
     program.jump_if(BpfReg::R1, JumpIf::Gt, BpfReg::R2, pass_label(PassReason::Length));
     emit::sum_words(program, BpfReg::R1, BpfReg::R3, (VERSION..VERSION + 20).step_by(4));
     emit::fold(program, BpfReg::R1, BpfReg::R3);

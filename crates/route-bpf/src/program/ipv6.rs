@@ -7,16 +7,10 @@ use slipring_bpf::insn::{
 };
 use slipring_classify::intervals::{MAX_STEPS, NODE_FLAG};
 
-use super::{Family, PortConstants, choose, deliver, emit, partial, pass_label, stack};
+use super::context::{Family, PortConstants, pass_label, stack};
+use super::fields::ipv6::{DESTINATION, HOP_LIMIT, NEXT_HEADER, PAYLOAD_LENGTH, SOURCE, VERSION};
+use super::{choose, deliver, emit, partial};
 use crate::layout::{self, PassReason, map};
-
-/// Offsets in a frame.
-pub(super) const VERSION: i16 = 14;
-pub(super) const PAYLOAD_LENGTH: i16 = 18;
-pub(super) const NEXT_HEADER: i16 = 20;
-pub(super) const HOP_LIMIT: i16 = 21;
-pub(super) const SOURCE: i16 = 22;
-pub(super) const DESTINATION: i16 = 38;
 
 const HEADER_LEN: i32 = 40;
 const HOP_BY_HOP: i32 = 0;
@@ -43,7 +37,7 @@ fn validate(program: &mut Assembler) {
         .jump_if(BpfReg::R1, JumpIf::Ne, 0x60, pass_label(PassReason::Options))
         .put(load(AccessWidth::Half, BpfReg::R8, BpfReg::R7, PAYLOAD_LENGTH))
         .put_all([to_big_endian(BpfReg::R8, 16), add_imm(BpfReg::R8, HEADER_LEN)]);
-    deliver::end_of_packet(program);
+    emit::end_of_packet(program);
     program
         .jump_if(BpfReg::R1, JumpIf::Gt, BpfReg::R2, pass_label(PassReason::Length))
         .put(load(AccessWidth::Byte, BpfReg::R1, BpfReg::R7, NEXT_HEADER))

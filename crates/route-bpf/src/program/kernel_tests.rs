@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use slipring_bpf::BpfProgram;
 
+use super::context::PortConstants;
 use super::forwarding_program;
 use super::tests::{seal, v4, v6};
 use crate::ResidentCounters;
@@ -31,7 +32,9 @@ impl InKernel {
         };
         let mut writer = TableWriter::create(maps, LIMITS).unwrap();
         fill(&mut writer);
-        let program = writer.host.load(&forwarding_program(&constants(is_software))).unwrap();
+        // Test runs have no driver.
+        let constants = PortConstants { tag_function: None, ..constants(is_software) };
+        let program = writer.host.load(&forwarding_program(&constants), None).unwrap();
         Some(Self { writer, program })
     }
 
@@ -49,7 +52,7 @@ impl InKernel {
 
 /// A frame near the rules: a valid one of any target, with some bytes changed, cut or lengthened,
 /// and in most cases a right checksum.
-fn frames() -> impl Strategy<Value = Vec<u8>> {
+pub(super) fn frames() -> impl Strategy<Value = Vec<u8>> {
     let address = (0..4_u8, 0..target::COUNT + 2, any::<u8>());
     let changes = prop::collection::vec(
         (0..60_usize, prop_oneof![Just(0), Just(1), Just(6), Just(0xff), any::<u8>()]),

@@ -16,7 +16,9 @@
 use slipring_bpf::Assembler;
 use slipring_bpf::insn::{AccessWidth, AluOp, BpfReg, JumpIf, alu, load, mov, to_big_endian};
 
-use super::{Family, emit, ipv4, ipv6, pass_label};
+use super::context::{Family, pass_label};
+use super::emit;
+use super::fields::{ETHERNET_LEN, ipv4, ipv6};
 use crate::layout::PassReason;
 
 const ICMP: i32 = 1;
@@ -79,7 +81,7 @@ fn sum_pseudo_header(program: &mut Assembler, family: Family) {
         Family::V6 => (ipv6::SOURCE..ipv6::SOURCE + 32).step_by(4),
     };
     emit::sum_words(program, BpfReg::R3, BpfReg::R1, addresses);
-    let header = family.headers_len() - super::ethernet::HEADER_LEN;
+    let header = family.headers_len() - ETHERNET_LEN;
     program
         .put_all([to_big_endian(BpfReg::R5, 16), alu(AluOp::Add, BpfReg::R3, BpfReg::R5)])
         .put_all([mov(BpfReg::R1, BpfReg::R8), alu(AluOp::Sub, BpfReg::R1, header)])

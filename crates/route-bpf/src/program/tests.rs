@@ -4,9 +4,11 @@
 use slipring_bpf::{BpfRedirect, XdpOutcome};
 
 use crate::layout::PassReason;
-use crate::testing::{LIMITS, LOCAL, SEED, Simulation, egress_of, hop_mac, port_mac, target};
+use crate::testing::{
+    LIMITS, LOCAL, SEED, Simulation, TAG_FUNCTION, egress_of, hop_mac, port_mac, target,
+};
 
-const XDP_REDIRECT: u32 = super::XDP_REDIRECT as u32;
+const XDP_REDIRECT: u32 = super::context::XDP_REDIRECT as u32;
 const SOURCE: [u8; 4] = [192, 0, 2, 9];
 
 /// The ones' complement sum of 16-bit words, big-endian; 0xffff if it contains its own checksum.
@@ -225,6 +227,19 @@ fn frames_for_other_stations_and_other_protocols_go_to_the_kernel() {
             assert_eq!(router.reason(&tagged), PassReason::NotIp, "{ethertype:x?}");
         }
     }
+}
+
+#[test]
+fn a_frame_whose_tag_the_device_has_taken_out_goes_to_the_kernel() {
+    let mut router = Simulation::new(false);
+    assert_eq!(router.run(&v4_to(target::FORWARD)).action, XDP_REDIRECT);
+    router.interpreter.set_function(TAG_FUNCTION, |memory, [_, proto, tci, ..]| {
+        memory.bytes(proto, 2)?.copy_from_slice(&0x8100_u16.to_be_bytes());
+        memory.bytes(tci, 2)?.copy_from_slice(&7_u16.to_ne_bytes());
+        Some(0)
+    });
+    assert_eq!(router.reason(&v4_to(target::FORWARD)), PassReason::Tagged);
+    assert_eq!(router.reason(&v6_to(target::FORWARD)), PassReason::Tagged);
 }
 
 #[test]
@@ -580,7 +595,7 @@ fn an_interface_that_vanished_drops_and_counts() {
     let mut router = Simulation::new(false);
     let egress = slipring_bpf::SimulatedMap::new(LIMITS.egress());
     *router.interpreter.map("egress").unwrap() = egress;
-    assert_eq!(router.run(&v4_to(target::FORWARD)).action, super::XDP_ABORTED as u32);
+    assert_eq!(router.run(&v4_to(target::FORWARD)).action, super::context::XDP_ABORTED as u32);
     let counters = router.counters();
     assert_eq!((counters.passed(PassReason::NoDevice), counters.packets), (1, 0));
 }
