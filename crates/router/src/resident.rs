@@ -2,15 +2,16 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use rustix::io::Errno;
 use slipring_bpf::BpfError;
 use slipring_cli::codes::{SR0104, SR0107, SR0108, SR0199};
 use slipring_cli::{Diagnostic, Failure};
-use slipring_fib::{FibPort, ForwardingTables, Ipv4Table, PortIndex, VlanTags, VrfIndex};
+use slipring_fib::{ForwardingTables, Ipv4Table, PortIndex, VrfIndex};
 use slipring_port::iface::{Feature, FeatureGuard, Iface};
 use slipring_route_bpf::{
-    AttachOptions, BpfLimits, BpfRouter, ResidentAttachment, ResidentCounters, ResidentError,
+    AttachOptions, BpfLimits, BpfRouter, EgressProbe, ResidentAttachment, ResidentCounters, ResidentError,
     ResidentHash, ResidentHeartbeat, ResidentMode,
     ResidentOptions,
 };
@@ -34,8 +35,12 @@ pub(crate) struct ResidentEngine {
 pub(crate) struct AttachedInterface {
     pub(crate) iface: Iface,
     pub(crate) mode: ResidentMode,
-    /// Whether redirected frames leave by it.
-    pub(crate) sends: bool,
+    /// Finds out whether redirected frames leave by it; `None` in the stack, where they always do.
+    pub(crate) probe: Option<Arc<EgressProbe>>,
+    /// Whether they do. False until it is known.
+    sends: bool,
+    /// Whether its packets are left to the kernel.
+    is_left: bool,
     _link: ResidentAttachment,
     /// Restores the interface's settings when it is dropped.
     _settings: FeatureGuard,
@@ -55,25 +60,9 @@ impl ResidentEngine {
         let attach = |(at, iface)| attach(&router, PortIndex(at as u16), iface, choice);
         let attachments = ifaces.iter().enumerate().map(attach).collect::<Result<_, _>>()?;
         let mut engine = Self { router, attachments, unsettled: None };
-        engine.probe()?;
+        // Until it is known whether an interface sends redirected frames, it gets none.
+        (0..ifaces.len()).for_each(|at| engine.leave(PortIndex(at as u16), false));
         Ok(engine)
-    }
-
-    /// Finds interfaces from which redirected frames do not leave, and leaves packets for them to the
-    /// kernel.
-    fn probe(&mut self) -> Result<(), Failure> {
-        let ports: Vec<_> = self.attachments.iter().map(|of| port(&of.iface)).collect();
-        self.router.apply(&without_routes(ports)).map_err(|error| refused(&error, None))?;
-        for (at, attached) in self.attachments.iter_mut().enumerate() {
-            if attached.mode != ResidentMode::Native || !attached.iface.carrier {
-                continue;
-            }
-            let (port, name) = (PortIndex(at as u16), &attached.iface.name);
-            let sends = self.router.probe_egress(port, name);
-            attached.sends = sends.map_err(|error| refused(&error, Some(name)))?;
-            self.router.set_options(port, ResidentOptions { ingress: true, egress: attached.sends });
-        }
-        Ok(())
     }
 
     pub(crate) fn interfaces(&self) -> &[AttachedInterface] {
@@ -121,9 +110,20 @@ impl ResidentEngine {
     }
 
     /// Leaves an interface's packets to the kernel, or forwards them again.
-    pub(crate) fn set_forwarding(&mut self, port: PortIndex, forwards: bool) {
-        let sends = self.attachments.get(usize::from(port.0)).is_some_and(|of| of.sends);
-        let options = ResidentOptions { ingress: forwards, egress: forwards && sends };
+    pub(crate) fn leave(&mut self, port: PortIndex, is_left: bool) {
+        self.change(port, |of| of.is_left = is_left);
+    }
+
+    /// Sets whether redirected frames leave by an interface. If not, those for it are left to the
+    /// kernel.
+    pub(crate) fn set_sends(&mut self, port: PortIndex, sends: bool) {
+        self.change(port, |of| of.sends = sends);
+    }
+
+    fn change(&mut self, port: PortIndex, change: impl FnOnce(&mut AttachedInterface)) {
+        let Some(of) = self.attachments.get_mut(usize::from(port.0)) else { return };
+        change(of);
+        let options = ResidentOptions { ingress: !of.is_left, egress: !of.is_left && of.sends };
         self.router.set_options(port, options);
     }
 
@@ -137,30 +137,17 @@ impl ResidentEngine {
     }
 }
 
-/// An interface as a port of the tables.
-fn port(iface: &Iface) -> FibPort {
-    FibPort {
-        ifindex: iface.index,
-        name: iface.name.clone(),
-        mac: MacAddr(iface.mac),
-        mtu: iface.mtu,
-        is_up: iface.up,
-        vrf: VrfIndex(0),
-        tags: VlanTags::default(),
-        addresses: Vec::new(),
+fn probe_of(
+    router: &BpfRouter,
+    port: PortIndex,
+    iface: &Iface,
+    mode: ResidentMode,
+) -> Result<Option<Arc<EgressProbe>>, Failure> {
+    if mode == ResidentMode::Generic {
+        return Ok(None);
     }
-}
-
-/// Tables by which nothing is forwarded.
-fn without_routes(ports: Vec<FibPort>) -> ForwardingTables {
-    ForwardingTables {
-        generation: 0,
-        ports: ports.into(),
-        vrfs: Vec::new().into(),
-        targets: Vec::new().into(),
-        adjacencies: Vec::new().into(),
-        buckets: Vec::new().into(),
-    }
+    let probe = router.egress_probe(port, MacAddr(iface.mac));
+    Ok(Some(Arc::new(probe.map_err(|error| refused(&error, Some(&iface.name)))?)))
 }
 
 fn random_seed() -> io::Result<u64> {
@@ -179,6 +166,7 @@ fn attach(
 ) -> Result<AttachedInterface, Failure> {
     // XDP sees no tag that the device has taken out of the frame.
     let settings = iface.with_features(&[(Feature::RxVlan, false)]);
+    let takes_tags_out = !settings.refused().is_empty();
     let is_software = SOFTWARE_DRIVERS.contains(&iface.driver.as_str());
     let modes: &[ResidentMode] = match choice {
         XdpChoice::Auto => &[ResidentMode::Native, ResidentMode::Generic],
@@ -187,12 +175,20 @@ fn attach(
     };
     let mut error = None;
     for &mode in modes {
-        match router.attach(iface.index, port, AttachOptions { mode, is_software }) {
+        // The stack's program cannot see a tag that the driver takes out: it would forward the frame
+        // as if it had none.
+        if takes_tags_out && mode == ResidentMode::Generic {
+            continue;
+        }
+        let options = AttachOptions { mode, is_software, checks_stripped_tags: takes_tags_out };
+        match router.attach(iface.index, port, options) {
             Ok(link) => {
                 return Ok(AttachedInterface {
                     iface: iface.clone(),
                     mode,
-                    sends: true,
+                    sends: mode == ResidentMode::Generic,
+                    probe: probe_of(router, port, iface, mode)?,
+                    is_left: false,
                     _link: link,
                     _settings: settings,
                 });
@@ -201,8 +197,13 @@ fn attach(
             Err(cause) => error = error.or(Some(cause)),
         }
     }
-    let error = error.expect("there is at least one mode");
-    Err(refused(&error, Some(&iface.name)).into())
+    Err(error.map_or_else(|| hides_tags(&iface.name), |error| refused(&error, Some(&iface.name))).into())
+}
+
+fn hides_tags(name: &str) -> Diagnostic {
+    Diagnostic::new(SR0108, format!("packets cannot be forwarded in the stack on {name}"))
+        .with_cause("its driver takes VLAN tags out of frames, and does not stop doing so")
+        .with_help("let the driver run the program: --io xdp")
 }
 
 fn refused(error: &ResidentError, interface: Option<&str>) -> Diagnostic {

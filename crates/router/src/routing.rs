@@ -56,11 +56,15 @@ pub(crate) struct Routing {
     /// The newest snapshot, and whether the kernel has taken it completely.
     current: Option<Arc<ForwardingTables>>,
     is_applied: bool,
-    /// Rings when the first snapshot is in use.
+    /// Rings when the first snapshot is in use, and when an interface has come up.
     ready: Arc<Doorbell>,
     settle_at: Nanos,
     /// Which interfaces are left to the kernel, by port.
     pub(crate) left: Vec<bool>,
+    /// Which interfaces are up, by port, in the newest snapshot.
+    up: Vec<bool>,
+    /// Interfaces that have come up, and have not been probed since.
+    pub(crate) unprobed: Vec<PortIndex>,
     pub(crate) counters: RoutingCounters,
 }
 
@@ -118,7 +122,8 @@ impl Routing {
         neighbours: NeighbourRequests,
         ready: Arc<Doorbell>,
     ) -> Self {
-        let (heartbeat, left) = (engine.heartbeat(), vec![false; engine.interfaces().len()]);
+        let heartbeat = engine.heartbeat();
+        let none = vec![false; engine.interfaces().len()];
         Self {
             mirror,
             engine,
@@ -130,7 +135,9 @@ impl Routing {
             is_applied: true,
             ready,
             settle_at: 0,
-            left,
+            left: none.clone(),
+            up: none,
+            unprobed: Vec::new(),
             counters: RoutingCounters::default(),
         }
     }
@@ -214,12 +221,28 @@ impl Routing {
             self.counters.failed += 1;
             self.publish_at = Some(time + COALESCE_NS);
         }
-        if self.counters.published == 1 {
-            self.ready.ring();
-        }
+        self.note_links();
         self.engine.set_local(&self.mirror.local_addresses());
         for request in self.mirror.solicit(MAX_SOLICITS) {
             self.neighbours.want(request);
+        }
+    }
+
+    /// Notes which interfaces have come up, so that they are probed: the other end of the link may be
+    /// another one than before. Until then, they get no redirected frames.
+    fn note_links(&mut self) {
+        let Some(tables) = &self.current else { return };
+        let up: Vec<bool> = tables.ports.iter().map(|port| port.is_up).collect();
+        for (at, _) in up.iter().enumerate().filter(|(at, up)| **up && !self.up[*at]) {
+            let port = PortIndex(at as u16);
+            if self.engine.interfaces()[at].probe.is_some() {
+                self.engine.set_sends(port, false);
+                self.unprobed.push(port);
+            }
+        }
+        self.up = up;
+        if self.counters.published == 1 || !self.unprobed.is_empty() {
+            self.ready.ring();
         }
     }
 
@@ -239,7 +262,7 @@ impl Routing {
     /// Leaves interfaces to the kernel, by port, or forwards their packets again.
     pub(crate) fn leave(&mut self, left: Vec<bool>) {
         for (at, &is_left) in left.iter().enumerate() {
-            self.engine.set_forwarding(PortIndex(at as u16), !is_left);
+            self.engine.leave(PortIndex(at as u16), is_left);
         }
         self.left = left;
     }

@@ -110,12 +110,6 @@ impl RoutePlan {
             session.reporter.say(format_args!(
                 "{name}: {mode}, mac {mac}, mtu {mtu}, {rx_queues} rx queues"
             ))?;
-            if !attached.sends {
-                session.reporter.warn(format_args!(
-                    "{name} drops what XDP redirects to it, so packets for it are left to the kernel; \
-                     for veth, switch GRO on at the other end: ethtool -K PEER gro on"
-                ))?;
-            }
         }
         for obstacle in found {
             session.reporter.warn(format_args!("bypassed: {}", obstacle.what))?;

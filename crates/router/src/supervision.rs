@@ -58,6 +58,7 @@ impl Supervision<'_> {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             if self.wait(signals, left) {
                 self.changed.clear();
+                self.probe(session)?;
                 self.follow_kernel(session, &mut state)?;
             }
         }
@@ -89,6 +90,32 @@ impl Supervision<'_> {
         let _ = poll(&mut fds, timeout.as_ref());
         signals.acknowledge();
         !fds[2].revents().is_empty()
+    }
+
+    /// Finds out whether interfaces that have come up send what is redirected to them. Done by this
+    /// thread, because it may take half a second.
+    fn probe(&self, session: &mut Session<'_>) -> Result<(), Failure> {
+        let unprobed = self.handle.ask(|routing| {
+            let ports = std::mem::take(&mut routing.unprobed);
+            let probes = ports.into_iter().map(|port| {
+                (port, routing.engine.interfaces()[usize::from(port.0)].probe.clone())
+            });
+            probes.collect::<Vec<_>>()
+        });
+        for (port, probe) in unprobed.unwrap_or_default() {
+            let Some(probe) = probe else { continue };
+            let name = &self.interfaces[usize::from(port.0)];
+            // An interface that is gone sends nothing.
+            let sends = probe.sends(name).unwrap_or_default();
+            self.handle.tell(move |routing| routing.engine.set_sends(port, sends));
+            if !sends {
+                session.reporter.warn(format_args!(
+                    "{name} drops what XDP redirects to it, so packets for it are left to the kernel; \
+                     for veth, switch GRO on at the other end: ethtool -K PEER gro on"
+                ))?;
+            }
+        }
+        Ok(())
     }
 
     /// Leaves interfaces to the kernel whose packets would bypass something new, and takes them back
