@@ -309,7 +309,8 @@ impl<H: MapHost> TableWriter<H> {
             // The kernel forgets interfaces that leave the namespace; they go down before.
             self.egress.remove(&at);
         }
-        let egress = usable && options.egress && self.has_egress(at, port.ifindex);
+        // The map has the interface even if programs do not use it: a probe does.
+        let egress = usable && self.has_egress(at, port.ifindex) && options.egress;
         let flag = |is_set, flag| if is_set { flag } else { 0 };
         let flags = flag(usable && options.ingress, layout::PORT_INGRESS)
             | flag(egress, layout::PORT_EGRESS);

@@ -226,6 +226,12 @@ fn a_probe_finds_the_interface_whose_peer_drops_redirected_frames() {
     assert!(probe(LEFT, "la") && probe(RIGHT, "ra"));
     net.right.command("ethtool", "-K e0 gro off");
     assert!(probe(LEFT, "la") && !probe(RIGHT, "ra"));
+    // A port without egress can be probed as well: that is how it may get it.
+    router.change(|router| {
+        router.set_options(LEFT, ResidentOptions { ingress: true, egress: false });
+    });
+    assert!(probe(LEFT, "la"));
+    router.change(|router| router.set_options(LEFT, ResidentOptions::default()));
     // Without the port as egress, the kernel forwards in that direction.
     router.change(|router| {
         router.set_options(RIGHT, ResidentOptions { ingress: true, egress: false });
