@@ -5,10 +5,11 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
+use rustix::fs::MemfdFlags;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::map::{BpfMapKind, BpfMapSpec};
@@ -73,6 +74,21 @@ impl MappedArray {
             unsafe { mmap(std::ptr::null_mut(), mapped_bytes, rights, MapFlags::SHARED, fd, 0) }?;
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::InvalidData)?;
         Ok(Self { base, mapped_bytes, len: spec.max_entries, stride, value_size })
+    }
+
+    /// An array of zeros that no program in the kernel uses: code that fills the tables of a program
+    /// then also fills those of the interpreter ([`SimulatedMap::copy_from`]), without a privilege.
+    ///
+    /// # Errors
+    /// The kernel's error, if there is not enough memory.
+    ///
+    /// [`SimulatedMap::copy_from`]: crate::SimulatedMap::copy_from
+    pub fn in_memory(spec: &BpfMapSpec) -> io::Result<Self> {
+        let file = rustix::fs::memfd_create("slipring_array", MemfdFlags::CLOEXEC)?;
+        let stride = u64::from(spec.value_size).next_multiple_of(8);
+        let bytes = stride * u64::from(spec.max_entries);
+        rustix::fs::ftruncate(&file, bytes.next_multiple_of(rustix::param::page_size() as u64))?;
+        Self::map(file.as_fd(), spec)
     }
 
     /// Number of values.

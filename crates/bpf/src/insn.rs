@@ -56,6 +56,11 @@ pub enum BpfHelper {
     RedirectMap = 51,
     /// `bpf_xdp_adjust_tail(ctx, delta)`
     XdpAdjustTail = 65,
+    /// `bpf_ktime_get_coarse_ns()`: CLOCK_MONOTONIC_COARSE, which is behind by up to a tick of the
+    /// kernel's clock and does not read the hardware (Linux 5.11).
+    KtimeGetCoarseNs = 160,
+    /// `bpf_xdp_get_buff_len(ctx)`: bytes of the frame in all its buffers (Linux 5.18).
+    XdpGetBuffLen = 188,
 }
 
 /// The second operand of an instruction.

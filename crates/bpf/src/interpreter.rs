@@ -112,7 +112,7 @@ pub type KernelFunction = fn(&mut MemoryView<'_, '_>, [u64; 5]) -> Option<u64>;
 /// The environment of a program: maps, the clock, kernel functions.
 #[derive(Debug, Default)]
 pub struct Interpreter {
-    /// The result of `bpf_ktime_get_ns`.
+    /// The result of `bpf_ktime_get_ns` and `bpf_ktime_get_coarse_ns`.
     pub now_ns: u64,
     names: Vec<String>,
     maps: Vec<SimulatedMap>,

@@ -26,6 +26,7 @@
 
 mod array;
 mod assembler;
+mod btf;
 mod error;
 pub mod insn;
 mod interpreter;
@@ -35,6 +36,7 @@ mod sys;
 
 pub use array::{AtomicInt, MappedArray};
 pub use assembler::{AssembleError, Assembler, BpfCode};
+pub use btf::kernel_function;
 pub use error::BpfError;
 pub use interpreter::{
     BpfRedirect, Fault, Interpreter, KernelFunction, MemoryView, SimulatedMap, XdpMeta, XdpOutcome,

@@ -11,6 +11,7 @@
 //! |---|---|
 //! | [`ranges`] | sets of values as ranges: union, intersection, complement |
 //! | [`trie`] | maps every value of a wide field to a number: compressed multi-bit tries |
+//! | [`dir24`] | maps IPv4 addresses to numbers that change under readers: DIR-24-8 |
 //! | [`direct`] | as [`prefixes`], for 16-bit fields: one table |
 //! | [`intervals`] | as [`prefixes`], for 128-bit fields: a search tree with vector instructions |
 //! | [`prefixes`] | longest-prefix match: tables of prefixes that change |
@@ -33,6 +34,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod dir24;
 pub mod direct;
 pub mod intervals;
 mod lookup;

@@ -21,9 +21,11 @@ pub(crate) enum Lookup<K> {
 impl<K: TrieKey> Lookup<K> {
     /// Builds the structure from the values at which the number changes, as [`Trie::build`] does.
     pub(crate) fn build(starts: &[(K, u32)]) -> Self {
-        let tree =
-            if K::BITS > UPPER_BITS { IntervalTree::build(starts, Simd::detect()) } else { None };
-        tree.map_or_else(|| Self::Trie(Trie::build(starts)), Self::Intervals)
+        if K::BITS > UPPER_BITS && !needs_lower_trees(starts) {
+            Self::Intervals(IntervalTree::build(starts, Simd::detect()))
+        } else {
+            Self::Trie(Trie::build(starts))
+        }
     }
 
     #[inline(always)]
@@ -37,7 +39,7 @@ impl<K: TrieKey> Lookup<K> {
     pub(crate) fn get_many(&self, keys: &[K], numbers: &mut [u32]) {
         match self {
             Self::Trie(trie) => trie.get_many(keys, numbers),
-            Self::Intervals(tree) => tree.get_many(keys, numbers),
+            Self::Intervals(tree) => tree.get_all(keys, numbers),
         }
     }
 
@@ -47,24 +49,17 @@ impl<K: TrieKey> Lookup<K> {
         match self {
             Self::Trie(trie) => trie.patch(key, len, starts),
             Self::Intervals(tree) => {
-                let len = Self::patched_len(len);
                 let first = prefix(key, len);
-                tree.replace(first.last_of(len), &starts(first, len));
+                tree.replace(first, first.last_of(len), &starts(first, len));
             }
         }
-    }
-
-    /// Returns how many leading bits the values share that an interval tree patches for a prefix of
-    /// `len` bits.
-    pub(crate) fn patched_len(len: u32) -> u32 {
-        len.min(UPPER_BITS)
     }
 
     /// Whether the structure should be built again for this many prefixes.
     pub(crate) fn needs_rebuild(&self, prefixes: usize) -> bool {
         match self {
             Self::Trie(trie) => trie.needs_rebuild(prefixes),
-            Self::Intervals(tree) => tree.needs_rebuild(prefixes),
+            Self::Intervals(tree) => tree.needs_rebuild(),
         }
     }
 
@@ -73,5 +68,28 @@ impl<K: TrieKey> Lookup<K> {
             Self::Trie(trie) => trie.size_bytes(),
             Self::Intervals(tree) => tree.size_bytes(),
         }
+    }
+}
+
+/// Whether many starts need trees of lower halves, each of which may have one start only.
+fn needs_lower_trees<K: TrieKey>(starts: &[(K, u32)]) -> bool {
+    let lower = starts.iter().filter(|start| start.0.into() as u64 != 0).count();
+    lower > starts.len() / 4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_serves_long_values_of_which_a_quarter_need_lower_halves() {
+        let is_tree = |starts: &[(u128, u32)]| matches!(Lookup::build(starts), Lookup::Intervals(_));
+        let starts = |hosts: u128| {
+            let low = move |at| if at < hosts { 7 } else { 0 };
+            (0..100).map(|at| (at << 64 | low(99 - at), 1)).collect::<Vec<_>>()
+        };
+        assert!(is_tree(&starts(0)) && is_tree(&starts(25)));
+        assert!(!is_tree(&starts(26)) && !is_tree(&starts(99)));
+        assert!(matches!(Lookup::build(&[(0_u64, 1), (1 << 40, 2)]), Lookup::Trie(_)));
     }
 }

@@ -10,8 +10,7 @@
 //!
 //! [`PrefixMap::settle`] builds the fast lookup structure after any number of changes. If few
 //! values have changed, it patches the structure; the cost is then in proportion to the prefixes
-//! inside each changed prefix or, for a changed prefix longer than /64, in the same /64. Lookups
-//! before `settle` are correct too, but slow.
+//! inside each changed prefix. Lookups before `settle` are correct too, but slow.
 
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
@@ -127,9 +126,9 @@ impl<K: TrieKey> PrefixMap<K> {
         match lookup {
             Lookup::Trie(trie) => trie.slots_of(len.into()),
             Lookup::Intervals(_) => {
-                let len = Lookup::<K>::patched_len(len.into());
-                let first = prefix(key, len);
-                let inside = self.prefixes.range((first, 0)..=(first.last_of(len), K::BITS as u8));
+                let first = prefix(key, len.into());
+                let last = first.last_of(len.into());
+                let inside = self.prefixes.range((first, 0)..=(last, K::BITS as u8));
                 1 + inside.take(MAX_PATCHES * PREFIXES_PER_PATCH).count() / PREFIXES_PER_PATCH
             }
         }

@@ -26,7 +26,6 @@
 //! undoes them when the process ends. Offloads that were switched off for the port are only
 //! restored by dropping it.
 
-mod btf;
 mod delegated;
 mod ends;
 mod layout;

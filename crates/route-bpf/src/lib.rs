@@ -1,2 +1,43 @@
-//! Placeholder.
+//! Packets routed inside the kernel's XDP hook, by tables that this process writes.
+//!
+//! ```text
+//!   ForwardingTables --TableWriter--> BPF arrays <--reads-- program on each interface
+//!   IPv4 cells, in place ------------>    |                    |-- hit: rewrite, redirect
+//!   heartbeat ----------------------->    |                    '-- doubt: XDP_PASS, counted
+//! ```
+//!
+//! [`BpfRouter`] creates the maps, attaches programs ([`BpfRouter::attach`]) and takes snapshots
+//! ([`BpfRouter::apply`]). A program forwards only frames that it understands completely, while
+//! forwarding is enabled ([`BpfRouter::enable`]) and the heartbeat of the frame's queue is not older
+//! than 100 ms ([`ResidentHeartbeat`]). All other frames go on to the kernel's stack unchanged.
+//!
+//! The walk of a frame is in `program`, the records of the maps in `layout`, the order in which a
+//! snapshot replaces another in `writer`.
+//!
+//! # Not for
+//! Rules, source checks, policing, answers: those ports are taken out by [`ResidentOptions`].
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod cells;
+mod counters;
+mod flow_hash;
+mod layout;
+mod maps;
+mod probe;
+mod program;
+mod router;
+#[cfg(test)]
+mod testing;
+mod tree;
+mod writer;
+
+pub use cells::MappedCells;
+pub use counters::ResidentCounters;
+pub use flow_hash::ResidentHash;
+pub use layout::{BpfLimits, PassReason};
+pub use probe::EgressProbe;
+pub use router::{
+    AttachOptions, BpfRouter, ResidentAttachment, ResidentError, ResidentHeartbeat, ResidentMode,
+};
+pub use writer::ResidentOptions;

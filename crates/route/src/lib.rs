@@ -1,3 +1,41 @@
-//! Placeholder.
+//! A router's decisions for each packet.
+
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod answer;
+mod batch;
+mod cause;
+mod config;
+mod counters;
+mod egress;
+mod engine;
+mod explain;
+mod field;
+mod hash;
+mod look_up;
+mod output;
+mod packet;
+mod parse;
+mod police;
+mod punt;
+mod rewrite;
+#[cfg(test)]
+mod tests;
+mod verdict;
+mod view;
+
+pub use batch::{MAX_ROUTE_BATCH, RouteBatch, RouteFrame};
+pub use cause::RouteDropCause;
+pub use config::{ExceedAction, PolicerSpec, PortPolicy, ReversePathMode, RouteConfig};
+pub use counters::{RouteCounters, RoutePortCounters};
+pub use engine::RouteEngine;
+pub use explain::RouteStep;
+pub use output::RouteOutput;
+pub use punt::{PuntClass, PuntReason};
+pub use verdict::{ForwardedFrame, HeldPacket, RouteVerdict};

@@ -29,6 +29,8 @@ impl Run<'_> {
                 result_of(self.memory.maps[map].remove(&key))
             }
             n if n == BpfHelper::KtimeGetNs as i32 => self.world.now_ns,
+            n if n == BpfHelper::KtimeGetCoarseNs as i32 => self.world.now_ns,
+            n if n == BpfHelper::XdpGetBuffLen as i32 => self.memory.packet.bytes().len() as u64,
             n if n == BpfHelper::TailCall as i32 => return self.tail_call(),
             n if n == BpfHelper::Redirect as i32 => {
                 self.redirect = Some(BpfRedirect::Interface(r1 as u32));

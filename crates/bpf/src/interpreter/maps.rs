@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::array::MappedArray;
 use crate::map::{BpfMapKind, BpfMapSpec, UpdateMode};
 
 const ENOENT: i32 = 2;
@@ -71,6 +72,18 @@ impl SimulatedMap {
         let slot = self.slots.remove(&self.canonical(key)).ok_or(ENOENT)?;
         self.free.push(slot);
         Ok(())
+    }
+
+    /// Copies all values of an array of the same specification.
+    ///
+    /// # Panics
+    /// If number or size of the values differ.
+    pub fn copy_from(&mut self, array: &MappedArray) {
+        assert_eq!(array.len(), self.spec.max_entries, "number of values");
+        let size = self.spec.value_size as usize;
+        for (index, value) in (0..array.len()).zip(self.values.chunks_exact_mut(self.stride)) {
+            array.read(index, &mut value[..size]);
+        }
     }
 
     pub(super) fn spec(&self) -> &BpfMapSpec {

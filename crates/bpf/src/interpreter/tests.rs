@@ -30,6 +30,28 @@ fn narrow_arithmetic_clears_the_upper_half() {
 }
 
 #[test]
+fn the_coarse_clock_and_the_frame_s_length_are_known_to_programs() {
+    let mut interpreter = Interpreter::new();
+    interpreter.now_ns = 77;
+    let mut run = |helper| {
+        let code = Assembler::new().put_all([call(helper), exit()]).assemble().unwrap();
+        interpreter.run_xdp(&code, &FRAME, XdpMeta::default()).unwrap().action
+    };
+    assert_eq!((run(BpfHelper::KtimeGetCoarseNs), run(BpfHelper::XdpGetBuffLen)), (77, 20));
+}
+
+#[test]
+fn a_program_reads_what_was_written_to_an_array_in_memory() {
+    let spec = BpfMapSpec::mappable_array(12, 2);
+    let array = crate::MappedArray::in_memory(&spec).unwrap();
+    array.write(1, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+    let mut map = SimulatedMap::new(spec);
+    map.copy_from(&array);
+    assert_eq!(map.get(&[1, 0, 0, 0]).unwrap(), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+    assert_eq!(map.get(&[0; 4]).unwrap(), [0; 12]);
+}
+
+#[test]
 fn division_by_zero_gives_zero_and_modulo_the_dividend() {
     let start = [mov_imm(BpfReg::R0, 7), mov_imm(BpfReg::R2, 0)];
     let after = |insn| result(&[start[0], start[1], insn]);

@@ -150,7 +150,7 @@ fn load_plain(map: &BpfMap, frags: bool) -> Result<BpfProgram, BpfError> {
 }
 
 fn load_with_tags(map: &BpfMap, ifindex: u32, wanted: HookRequest) -> io::Result<BpfProgram> {
-    let function = super::btf::kernel_function("bpf_xdp_metadata_rx_vlan_tag")?;
+    let function = slipring_bpf::kernel_function("bpf_xdp_metadata_rx_vlan_tag")?;
     let code = reinsert_tag_program(function);
     let flags = BpfProgramFlags { frags: wanted.frags, bound_to: Some(ifindex) };
     load_with(&code, "slipring_vlan", map, flags).map_err(BpfError::into_io)

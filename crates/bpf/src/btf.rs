@@ -8,8 +8,11 @@ use std::io;
 const MAGIC: u16 = 0xeb9f;
 const KIND_FUNC: u32 = 12;
 
-/// Returns the BTF id of a kernel function.
-pub(super) fn kernel_function(name: &str) -> io::Result<i32> {
+/// Returns the BTF id of a function of the running kernel, for [`crate::insn::call_kernel`].
+///
+/// # Errors
+/// `NotFound` if the kernel has no such function, or does not describe itself.
+pub fn kernel_function(name: &str) -> io::Result<i32> {
     let btf = std::fs::read("/sys/kernel/btf/vmlinux")?;
     function_id(&btf, name).ok_or(io::ErrorKind::NotFound.into())
 }

@@ -1,0 +1,44 @@
+//! What a port's program has counted.
+
+use crate::layout::{PassReason, counter};
+
+/// The counters of a port, summed over all CPUs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResidentCounters {
+    /// Frames that arrived on the port and were redirected to another one.
+    pub packets: u64,
+    /// Their bytes, with the Ethernet header, without bytes after the packet.
+    pub bytes: u64,
+    passed: Vec<u64>,
+}
+
+impl ResidentCounters {
+    /// Sums the values of all CPUs, which are one after the other.
+    pub(crate) fn sum(values: &[u8]) -> Self {
+        let mut sums = vec![0_u64; counter::COUNT as usize];
+        let (words, _) = values.as_chunks::<8>();
+        for (at, word) in words.iter().enumerate() {
+            let sum = &mut sums[at % counter::COUNT as usize];
+            *sum = sum.wrapping_add(u64::from_ne_bytes(*word));
+        }
+        let passed = sums.split_off(counter::REASONS as usize);
+        Self { packets: sums[0], bytes: sums[1], passed }
+    }
+
+    /// Frames that the program left to the kernel for this reason.
+    #[must_use]
+    pub fn passed(&self, reason: PassReason) -> u64 {
+        self.passed[reason as usize]
+    }
+
+    /// The reasons for which frames were left to the kernel, with their number.
+    pub fn reasons(&self) -> impl Iterator<Item = (PassReason, u64)> {
+        PassReason::ALL.iter().copied().zip(self.passed.iter().copied()).filter(|one| one.1 > 0)
+    }
+
+    /// All frames that the program has seen.
+    #[must_use]
+    pub fn seen(&self) -> u64 {
+        self.packets + self.passed.iter().sum::<u64>()
+    }
+}

@@ -1,0 +1,283 @@
+//! The records of the maps: what the program reads, and this process writes.
+//!
+//! All maps but the counters and the interfaces are arrays of one value, so that the program
+//! reaches a record by an offset, without a lookup per record.
+//!
+//! ```text
+//!   control      | enabled u64 | ... | beat of queue 0 u64 | beat of queue 1 u64 | ...
+//!   ports        | MAC 6 bytes, flags u16 | MTU u32, VRF u16, unused |           16 bytes a port
+//!   targets      | path MTU u32, index u16, action u16 |                      8 bytes a target
+//!   adjacencies  | MAC 6 bytes, egress port u16 |                             8 bytes each
+//!   buckets      | 256 adjacency indices u16 |                                512 bytes a group
+//!   local        | bit set of 2^16 hashes |                                   8 KiB
+//!   v4[vrf]   -> | 2^24 cells u16 | 256 cells a block |                       32 MiB and the blocks
+//!   v6[vrf]   -> | root u32, levels u32, unused to 64 | nodes, 192 bytes each |
+//!   counters     a value per CPU and port: packets and bytes forwarded, packets per reason, u64
+//!   egress       interfaces to redirect to, by port
+//! ```
+//!
+//! A record that a packet needs as a whole is one aligned word of 8 bytes, which the program reads
+//! by one instruction and the writer replaces by one store: there are no torn records. Integers are
+//! in host byte order, MAC addresses in that of the frame.
+
+use slipring_bpf::{BpfMapKind, BpfMapSpec};
+use slipring_classify::{dir24, intervals};
+use slipring_wire::mac::MacAddr;
+
+/// Names of the maps in the program.
+pub(crate) mod map {
+    pub(crate) const CONTROL: &str = "control";
+    pub(crate) const PORTS: &str = "ports";
+    pub(crate) const TARGETS: &str = "targets";
+    pub(crate) const ADJACENCIES: &str = "adjacencies";
+    pub(crate) const BUCKETS: &str = "buckets";
+    pub(crate) const LOCAL: &str = "local";
+    pub(crate) const V4: &str = "v4";
+    pub(crate) const V6: &str = "v6";
+    pub(crate) const COUNTERS: &str = "counters";
+    pub(crate) const EGRESS: &str = "egress";
+}
+
+/// Number of cells in the root of an IPv4 table: one for each /24.
+pub(crate) const ROOT_CELLS: u32 = dir24::ROOT_CELLS as u32;
+/// Number of cells in a block of an IPv4 table's tail.
+pub(crate) const BLOCK_CELLS: u32 = dir24::BLOCK_CELLS as u32;
+/// Set in a root cell that is a block number; the other bits are a target index otherwise.
+pub(crate) const BLOCK_FLAG: u16 = dir24::MAX_NUMBER + 1;
+
+/// Offset of the word that is 1 while the program may forward.
+pub(crate) const ENABLED_OFFSET: u32 = 0;
+/// Offset of the heartbeats, in their own cache lines.
+pub(crate) const BEATS_OFFSET: u32 = 64;
+
+pub(crate) const PORT_SIZE: u32 = 16;
+pub(crate) const PORT_FLAGS_OFFSET: u32 = 6;
+pub(crate) const PORT_MTU_OFFSET: u32 = 8;
+pub(crate) const PORT_VRF_OFFSET: u32 = 12;
+/// Frames that arrive on the port may be forwarded here.
+pub(crate) const PORT_INGRESS: u16 = 1 << 0;
+/// Frames may leave through the port.
+pub(crate) const PORT_EGRESS: u16 = 1 << 1;
+
+pub(crate) const TARGET_SIZE: u32 = 8;
+pub(crate) const ADJACENCY_SIZE: u32 = 8;
+pub(crate) const GROUP_SIZE: u32 = 512;
+/// The port of an adjacency to which the program does not send: the MAC address is not known, or
+/// the interface is not ours.
+pub(crate) const NO_PORT: u16 = u16::MAX;
+
+/// Bytes of the bit set of the hashes of local addresses.
+pub(crate) const LOCAL_SIZE: u32 = (1 << 16) / 8;
+/// The multiplier of the hash, odd and irregular (2^32 divided by the golden ratio).
+pub(crate) const LOCAL_MULTIPLIER: u32 = 0x9e37_79b1;
+/// The multiplier of the hash of IPv6 addresses (2^64 divided by the golden ratio).
+pub(crate) const LOCAL_MULTIPLIER_V6: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Offset of the first node of an IPv6 tree.
+pub(crate) const NODES_OFFSET: u32 = 64;
+pub(crate) const NODE_SIZE: u32 = intervals::NODE_BYTES as u32;
+pub(crate) const NODE_KEYS: u32 = intervals::FANOUT as u32;
+/// Offset of the entries in a node, after the keys.
+pub(crate) const NODE_ENTRIES_OFFSET: u32 = 8 * NODE_KEYS;
+
+/// How old a heartbeat may be.
+pub(crate) const BEAT_LIMIT_NS: u64 = 100_000_000;
+
+/// The capacity of a router's maps. Kernel memory is taken when the maps are created, except for
+/// IPv4 and IPv6 tables, which are created per VRF.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BpfLimits {
+    /// Number of interfaces and subinterfaces; at most 4096.
+    pub ports: u16,
+    /// Number of receive queues per interface. Frames of queues beyond go to the kernel.
+    pub queues: u16,
+    /// Number of VRFs.
+    pub vrfs: u16,
+    /// Number of targets; at most 32768.
+    pub targets: u16,
+    /// Number of adjacencies; at most 65535.
+    pub adjacencies: u16,
+    /// Number of groups of next hops.
+    pub groups: u16,
+    /// Number of blocks for the prefixes longer than /24 of a VRF, 512 bytes each; at most 32768.
+    pub tail_blocks: u16,
+    /// Number of nodes of the IPv6 tree of a VRF, twice 192 bytes each; at most 2^21.
+    pub v6_nodes: u32,
+}
+
+impl Default for BpfLimits {
+    /// Space for a complete Internet table in one VRF: about 68 MiB.
+    fn default() -> Self {
+        Self {
+            ports: 256,
+            queues: 64,
+            vrfs: 16,
+            targets: 1 << 15,
+            adjacencies: u16::MAX,
+            groups: 4096,
+            tail_blocks: 16384,
+            v6_nodes: 65536,
+        }
+    }
+}
+
+impl BpfLimits {
+    /// The specification of the array `name` of one value. `None` for maps of other kinds.
+    pub(crate) fn array(&self, name: &str) -> Option<BpfMapSpec> {
+        let size = match name {
+            map::CONTROL => BEATS_OFFSET + 8 * u32::from(self.queues),
+            map::PORTS => PORT_SIZE * u32::from(self.ports),
+            map::TARGETS => TARGET_SIZE * u32::from(self.targets),
+            map::ADJACENCIES => ADJACENCY_SIZE * u32::from(self.adjacencies),
+            map::BUCKETS => GROUP_SIZE * u32::from(self.groups),
+            map::LOCAL => LOCAL_SIZE,
+            map::V4 => 2 * (ROOT_CELLS + BLOCK_CELLS * u32::from(self.tail_blocks)),
+            map::V6 => NODES_OFFSET + NODE_SIZE * self.v6_nodes,
+            _ => return None,
+        };
+        // The kernel makes no empty values.
+        Some(BpfMapSpec::mappable_array(size.max(8), 1))
+    }
+
+    /// The specification of the counters.
+    pub(crate) fn counters(&self) -> BpfMapSpec {
+        let size = 8 * counter::COUNT;
+        BpfMapSpec::new(BpfMapKind::PerCpuArray, 4, size, self.ports.into())
+    }
+
+    /// The specification of the interfaces to redirect to.
+    pub(crate) fn egress(&self) -> BpfMapSpec {
+        BpfMapSpec::of_descriptors(BpfMapKind::DevMap, self.ports.into())
+    }
+}
+
+/// What the program does for a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ActionCode {
+    NoRoute = 0,
+    Kernel = 1,
+    Forward = 2,
+    Balance = 3,
+}
+
+/// The word of a target.
+pub(crate) const fn target_word(action: ActionCode, index: u16, mtu: u32) -> u64 {
+    mtu as u64 | (index as u64) << 32 | (action as u64) << 48
+}
+
+/// A word of a MAC address and 16 bits: an adjacency and its port, or a port and its flags.
+pub(crate) const fn mac_word(mac: MacAddr, with: u16) -> u64 {
+    let [a, b, c, d, e, f] = mac.0;
+    let [g, h] = with.to_ne_bytes();
+    u64::from_ne_bytes([a, b, c, d, e, f, g, h])
+}
+
+/// The number of the bit of a local IPv4 address. Several addresses may share a bit, so packets
+/// with some other sources go to the kernel as well.
+pub(crate) const fn local_bit(address: [u8; 4]) -> u16 {
+    (u32::from_be_bytes(address).wrapping_mul(LOCAL_MULTIPLIER) >> 16) as u16
+}
+
+/// As [`local_bit`], of an IPv6 address.
+pub(crate) const fn local_bit_v6(address: u128) -> u16 {
+    let halves = (address >> 64) as u64 ^ address as u64;
+    (halves.wrapping_mul(LOCAL_MULTIPLIER_V6) >> 48) as u16
+}
+
+/// Positions in the value of a port's counters, in words of 8 bytes.
+pub(crate) mod counter {
+    use super::PassReason;
+
+    pub(crate) const PACKETS: u32 = 0;
+    pub(crate) const BYTES: u32 = 1;
+    pub(crate) const REASONS: u32 = 2;
+    pub(crate) const COUNT: u32 = REASONS + PassReason::ALL.len() as u32;
+}
+
+macro_rules! pass_reasons {
+    ($($(#[$doc:meta])* $reason:ident = $name:literal,)*) => {
+        /// Why the program leaves a frame to the kernel.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum PassReason {
+            $($(#[$doc])* $reason,)*
+        }
+
+        impl PassReason {
+            /// All reasons, in the order of their counters.
+            pub const ALL: &[Self] = &[$(Self::$reason),*];
+
+            /// The reason's name in outputs.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$reason => $name),* }
+            }
+        }
+    };
+}
+
+pass_reasons! {
+    /// Forwarding is disabled: the tables are not complete.
+    Disabled = "disabled",
+    /// No heartbeat for 100 ms, or a queue without one.
+    Stale = "no-heartbeat",
+    /// The port's frames need rules, source checks or policing, or the port is not up.
+    Policy = "policy",
+    /// Not sent to the port's MAC address.
+    OtherMac = "other-mac",
+    /// The device has taken a VLAN tag out of the frame.
+    Tagged = "vlan-tag",
+    /// Neither IPv4 nor IPv6 directly after the Ethernet header, or too short.
+    NotIp = "not-ip",
+    /// A wrong version, IPv4 options, or an IPv6 hop-by-hop header.
+    Options = "options",
+    /// The length in the header is impossible, or the frame is too short for it.
+    Length = "length",
+    /// The checksum of the IPv4 header is wrong.
+    Checksum = "checksum",
+    /// Time to live or hop limit of 0 or 1.
+    Ttl = "ttl",
+    /// An address that is not forwarded: own, loopback, multicast, unspecified, link-local.
+    Address = "address",
+    /// The transport checksum may be unfinished: the frame is from a sender on this machine.
+    PartialChecksum = "partial-checksum",
+    /// No route.
+    NoRoute = "no-route",
+    /// The route is local, or of a kind that the kernel handles.
+    Kernel = "kernel-route",
+    /// The next hop's MAC address is not known, or its interface is not the router's.
+    Unresolved = "unresolved",
+    /// The next hop is on the interface on which the frame arrived: the kernel sends a redirect.
+    SamePort = "same-port",
+    /// Frames cannot leave through the next hop's interface.
+    PortDown = "port-down",
+    /// Larger than the MTU of the interface or of the route.
+    TooBig = "too-big",
+    /// The VRF has no such table, or an index is out of range.
+    NoTable = "no-table",
+    /// The map of interfaces had no interface: the frame was dropped.
+    NoDevice = "no-device",
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_have_their_fields_at_the_documented_bytes() {
+        let word = mac_word(MacAddr([1, 2, 3, 4, 5, 6]), 0x0807).to_ne_bytes();
+        assert_eq!(word[..6], [1, 2, 3, 4, 5, 6]);
+        assert_eq!(u16::from_ne_bytes([word[6], word[7]]), 0x0807);
+        assert_eq!(target_word(ActionCode::Balance, 7, 9), 3 << 48 | 7 << 32 | 9);
+    }
+
+    #[test]
+    fn every_reason_has_a_name_and_a_counter_of_its_own() {
+        let names: std::collections::BTreeSet<_> =
+            PassReason::ALL.iter().map(|reason| reason.name()).collect();
+        assert_eq!(names.len(), PassReason::ALL.len());
+        assert_eq!(
+            PassReason::ALL.last().map(|last| *last as u32 + counter::REASONS + 1),
+            Some(counter::COUNT)
+        );
+    }
+}

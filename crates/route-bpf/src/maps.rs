@@ -1,0 +1,165 @@
+//! The maps themselves: in the kernel, or, for tests, in the memory of this process.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use slipring_bpf::{
+    BpfCode, BpfError, BpfMap, BpfMapKind, BpfMapSpec, BpfProgram, BpfProgramFlags, BpfProgramKind,
+    MappedArray,
+};
+
+use crate::layout::{BpfLimits, map};
+
+/// A place for the maps that [`TableWriter`](crate::writer::TableWriter) fills.
+pub(crate) trait MapHost: Debug + Send {
+    /// A table of one VRF.
+    type Table: Debug + Send;
+
+    /// Makes the array `name` of one value, for all VRFs.
+    fn array(&mut self, name: &'static str, spec: BpfMapSpec)
+    -> Result<Arc<MappedArray>, BpfError>;
+
+    /// Makes a table of zeros for the array of tables `name`, without putting it there.
+    fn table(
+        &mut self,
+        name: &'static str,
+        spec: BpfMapSpec,
+    ) -> Result<(Self::Table, Arc<MappedArray>), BpfError>;
+
+    /// Makes programs use `table` as the table `name` of a VRF. Afterwards, no program uses the
+    /// previous one.
+    fn publish(&mut self, name: &'static str, vrf: u16, table: &Self::Table) -> io::Result<()>;
+
+    /// Waits for the end of all programs that run now.
+    fn quiesce(&mut self) -> io::Result<()>;
+
+    /// Sets the interface to which frames for a port are redirected.
+    fn set_egress(&mut self, port: u16, ifindex: u32) -> io::Result<()>;
+}
+
+/// Maps in the kernel.
+#[derive(Debug)]
+pub(crate) struct KernelMaps {
+    arrays: BTreeMap<&'static str, BpfMap>,
+    /// Arrays of the VRFs' tables. The first table that is made is their template.
+    tables: BTreeMap<&'static str, BpfMap>,
+    vrfs: u16,
+    barrier: Barrier,
+    /// Bytes of the arrays and tables made so far.
+    pub(crate) bytes: u64,
+}
+
+impl KernelMaps {
+    pub(crate) fn create(limits: &BpfLimits) -> Result<Self, BpfError> {
+        let mut maps = Self {
+            arrays: BTreeMap::new(),
+            tables: BTreeMap::new(),
+            vrfs: limits.vrfs,
+            barrier: Barrier::create()?,
+            bytes: 0,
+        };
+        for (name, spec) in [(map::COUNTERS, limits.counters()), (map::EGRESS, limits.egress())] {
+            maps.arrays.insert(name, BpfMap::create(&kernel_name(name), spec)?);
+        }
+        Ok(maps)
+    }
+
+    /// The counters of a port, of all CPUs one after the other.
+    pub(crate) fn counters(&self, port: u16) -> io::Result<Vec<u8>> {
+        let value = self.arrays[map::COUNTERS].lookup(&u32::from(port).to_ne_bytes())?;
+        value.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Loads a program, for any interface or for one whose driver it calls.
+    pub(crate) fn load(
+        &self,
+        code: &BpfCode,
+        bound_to: Option<u32>,
+    ) -> Result<BpfProgram, BpfError> {
+        let find = |name: &str| self.arrays.get(name).or_else(|| self.tables.get(name));
+        let insns = code.bind(|name| find(name).map(BpfMap::raw_fd));
+        let insns = insns.expect("all maps of the program exist");
+        let flags = BpfProgramFlags { frags: true, bound_to };
+        BpfProgram::load(BpfProgramKind::Xdp, "slipring_route", &insns, flags)
+    }
+
+    fn make(
+        &mut self,
+        name: &str,
+        spec: BpfMapSpec,
+    ) -> Result<(BpfMap, Arc<MappedArray>), BpfError> {
+        let map = BpfMap::create(&kernel_name(name), spec)?;
+        let mapped = map.map_values();
+        let mapped =
+            mapped.map_err(|source| BpfError::System { what: "map a BPF array", source })?;
+        self.bytes += u64::from(spec.value_size) * u64::from(spec.max_entries);
+        Ok((map, Arc::new(mapped)))
+    }
+}
+
+/// Waits for running programs. The kernel does so after each update of an array of maps, so that the
+/// previous map has no reader when the system call returns.
+#[derive(Debug)]
+struct Barrier {
+    outer: BpfMap,
+    inner: BpfMap,
+}
+
+impl Barrier {
+    fn create() -> Result<Self, BpfError> {
+        let inner = BpfMap::create("slip_barrier", BpfMapSpec::new(BpfMapKind::Array, 4, 4, 1))?;
+        Ok(Self { outer: BpfMap::create_of_maps("slip_barrier", 1, &inner)?, inner })
+    }
+
+    fn wait(&self) -> io::Result<()> {
+        self.outer.set_descriptor(0, self.inner.as_fd())
+    }
+}
+
+/// The name of a map for people who list maps.
+fn kernel_name(name: &str) -> String {
+    format!("slip_{name}")
+}
+
+impl MapHost for KernelMaps {
+    type Table = BpfMap;
+
+    fn array(
+        &mut self,
+        name: &'static str,
+        spec: BpfMapSpec,
+    ) -> Result<Arc<MappedArray>, BpfError> {
+        let (map, mapped) = self.make(name, spec)?;
+        self.arrays.insert(name, map);
+        Ok(mapped)
+    }
+
+    fn table(
+        &mut self,
+        name: &'static str,
+        spec: BpfMapSpec,
+    ) -> Result<(BpfMap, Arc<MappedArray>), BpfError> {
+        let (table, mapped) = self.make(name, spec)?;
+        if !self.tables.contains_key(name) {
+            let outer = BpfMap::create_of_maps(&kernel_name(name), self.vrfs.into(), &table)?;
+            self.tables.insert(name, outer);
+        }
+        Ok((table, mapped))
+    }
+
+    fn publish(&mut self, name: &'static str, vrf: u16, table: &BpfMap) -> io::Result<()> {
+        // The kernel waits for running programs after it has changed an array of maps.
+        self.tables[name].set_descriptor(vrf.into(), table.as_fd())
+    }
+
+    fn quiesce(&mut self) -> io::Result<()> {
+        self.barrier.wait()
+    }
+
+    fn set_egress(&mut self, port: u16, ifindex: u32) -> io::Result<()> {
+        self.arrays[map::EGRESS].set_number(port.into(), ifindex)
+    }
+}

@@ -1,0 +1,116 @@
+//! Whether frames that a program redirects to an interface leave it.
+//!
+//! A driver may drop them without a count: a veth device does so unless its peer has XDP in native
+//! mode or GRO on, and a driver may have no transmit function for XDP at all. So some frames are
+//! redirected to the interface, and its transmit counter must show them:
+//!
+//! ```text
+//!   destination = source = the interface's own address | EtherType 88b5 | zeros     60 bytes
+//! ```
+//!
+//! A switch drops such a frame, since it would leave through the port on which it arrived; hosts
+//! ignore it. EtherType 88b5 is for local experiments (IEEE 802).
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use slipring_bpf::insn::{BpfHelper, BpfReg, call, exit, mov_imm};
+use slipring_bpf::{Assembler, BpfCode, BpfProgram};
+use slipring_wire::mac::MacAddr;
+
+use crate::layout::map;
+use crate::program::context::XDP_ABORTED;
+
+/// Frames that are sent; the transmit counter must increase by as many.
+const PROBE_FRAMES: u32 = 16;
+/// How long the counter may take.
+const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
+
+/// Sends frames to an interface as programs redirect them. Loading it needs privileges, running it
+/// does not.
+#[derive(Debug)]
+pub struct EgressProbe {
+    program: BpfProgram,
+    mac: MacAddr,
+}
+
+impl EgressProbe {
+    pub(crate) const fn new(program: BpfProgram, mac: MacAddr) -> Self {
+        Self { program, mac }
+    }
+
+    /// Whether redirected frames leave the port's interface, which has this name in the calling
+    /// thread's namespace. The port must be in the tables that were applied, and up: otherwise none
+    /// leaves. Waits half a second for a transmit counter that does not increase.
+    ///
+    /// # Errors
+    /// The kernel's error; `NotFound` if there is no such interface.
+    pub fn sends(&self, ifname: &str) -> io::Result<bool> {
+        let before = sent_packets(ifname)?;
+        self.program.run_live(&probe_frame(self.mac), PROBE_FRAMES, PROBE_FRAMES)?;
+        all_sent(ifname, before)
+    }
+}
+
+/// A program that redirects every frame to the interface of `port`.
+pub(crate) fn redirect_program(port: u16) -> BpfCode {
+    let mut program = Assembler::new();
+    program
+        .load_map(BpfReg::R1, map::EGRESS)
+        .put_all([mov_imm(BpfReg::R2, port.into()), mov_imm(BpfReg::R3, XDP_ABORTED)])
+        .put_all([call(BpfHelper::RedirectMap), exit()]);
+    program.assemble().expect("the program has no labels")
+}
+
+fn probe_frame(mac: MacAddr) -> [u8; 60] {
+    let mut frame = [0; 60];
+    frame[..6].copy_from_slice(&mac.0);
+    frame[6..12].copy_from_slice(&mac.0);
+    frame[12..14].copy_from_slice(&[0x88, 0xb5]);
+    frame
+}
+
+/// Waits until the interface has sent the probe's frames; returns whether it has.
+fn all_sent(ifname: &str, before: u64) -> io::Result<bool> {
+    let start = Instant::now();
+    loop {
+        if sent_packets(ifname)? >= before + u64::from(PROBE_FRAMES) {
+            return Ok(true);
+        }
+        if start.elapsed() > PROBE_TIMEOUT {
+            return Ok(false);
+        }
+        std::thread::sleep(POLL_INTERVAL);
+    }
+}
+
+/// The transmit counter of an interface of this thread's network namespace.
+fn sent_packets(ifname: &str) -> io::Result<u64> {
+    let text = std::fs::read_to_string("/proc/thread-self/net/dev")?;
+    transmitted(&text, ifname).ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// The number of packets sent, in the text of `/proc/net/dev`.
+fn transmitted(text: &str, ifname: &str) -> Option<u64> {
+    /// Columns after the name: eight about receiving, bytes sent, packets sent.
+    const COLUMN: usize = 9;
+    let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+    let (_, columns) = lines.find(|(name, _)| name.trim() == ifname)?;
+    columns.split_ascii_whitespace().nth(COLUMN)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_counter_of_an_interface_is_found_by_its_name() {
+        let text = "Inter-|   Receive  | Transmit\n face |bytes packets|bytes packets\n\
+            \x20   lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n\
+            eth0: 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36\n";
+        assert_eq!(transmitted(text, "eth0"), Some(30));
+        assert_eq!(transmitted(text, "lo"), Some(10));
+        assert_eq!(transmitted(text, "eth"), None);
+    }
+}

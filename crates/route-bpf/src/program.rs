@@ -1,0 +1,152 @@
+//! The XDP program that forwards, as a list of small parts.
+//!
+//! One program runs per interface; what belongs to the interface is a constant in it ([`PortConstants`]).
+//! The numbers are those of the walk:
+//!
+//! ```text
+//!  1 guard       forwarding is enabled, and the queue's heartbeat is recent
+//!  2 Ethernet    to the port's MAC address; IPv4 or IPv6 without a tag, also beside the frame;
+//!                the port forwards
+//!  3 validate    header lengths, version, checksum, time to live, addresses
+//!  4 finished    on software devices: the transport checksum is not half of one
+//!  5 look up     destination --> target index: DIR-24-8, or the interval tree
+//!  6 choose      target --> adjacency; of several next hops, one by a hash of the flow
+//!  7 egress      adjacency --> port; another one, up, MTU large enough
+//!  8 trim        bytes after the packet are cut off
+//!  9 rewrite     MAC addresses, time to live, checksum (RFC 1624)
+//! 10 transmit    redirect to the port's interface, count
+//! ```
+//!
+//! Up to step 7 the program changes nothing and each doubt ends in `XDP_PASS`, with a counter: the
+//! kernel then handles the frame as if the program did not exist. After step 7 the frame is
+//! forwarded.
+//!
+//! # Registers
+//! `R6` the context, `R7` the start of the frame, `R8` the length of the IP packet, `R9` what the
+//! lookup has found so far; `R0` to `R5` are scratch. Words that outlive a call of a helper are at
+//! the offsets of [`context::stack`].
+//!
+//! # Invariants
+//! 1. A frame that the kernel would not forward unchanged except for the fields of step 9 is passed.
+//! 2. The words of target, bucket, adjacency and egress port are read once for a frame, so each is
+//!    of one version.
+
+mod balance;
+mod choose;
+pub(crate) mod context;
+mod deliver;
+mod emit;
+#[cfg(test)]
+mod engine_tests;
+mod ethernet;
+mod fields;
+mod ipv4;
+mod ipv6;
+#[cfg(test)]
+mod kernel_tests;
+mod partial;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use slipring_bpf::insn::{
+    AccessWidth, AluOp, BpfHelper, BpfReg, JumpIf, add_imm, alu, call, exit, load, mov, mov_imm,
+    store,
+};
+use slipring_bpf::{Assembler, BpfCode};
+
+use crate::layout::{self, PassReason, counter, map};
+use context::{
+    CTX_RX_QUEUE, PortConstants, XDP_ABORTED, XDP_PASS, XDP_REDIRECT, pass_label, stack,
+};
+
+/// The program of an interface.
+pub(crate) fn forwarding_program(constants: &PortConstants) -> BpfCode {
+    let mut program = Assembler::new();
+    program.put(mov(BpfReg::R6, BpfReg::R1));
+    guard(&mut program, constants);
+    ethernet::demultiplex(&mut program, constants);
+    ipv4::forward(&mut program, constants);
+    ipv6::forward(&mut program, constants);
+    transmit(&mut program, constants);
+    pass(&mut program, constants);
+    program.assemble().expect("each label is defined once, and the program is short")
+}
+
+/// 1: leaves unless forwarding is enabled and the heartbeat of the frame's queue is recent.
+///
+/// A heartbeat may be ahead of the clock by as much as it may be old: both sides read a clock that
+/// advances in ticks.
+fn guard(program: &mut Assembler, constants: &PortConstants) {
+    let queues = i32::from(constants.limits.queues);
+    let limit = layout::BEAT_LIMIT_NS as i32;
+    program
+        .load_map_value(BpfReg::R1, map::CONTROL, 0)
+        .put(load(AccessWidth::Double, BpfReg::R2, BpfReg::R1, layout::ENABLED_OFFSET as i16))
+        .jump_if(BpfReg::R2, JumpIf::Ne, 1, pass_label(PassReason::Disabled))
+        .put(load(AccessWidth::Word, BpfReg::R2, BpfReg::R6, CTX_RX_QUEUE))
+        .jump_if(BpfReg::R2, JumpIf::Ge, queues, pass_label(PassReason::Stale))
+        .put_all([alu(AluOp::Lsh, BpfReg::R2, 3), alu(AluOp::Add, BpfReg::R1, BpfReg::R2)])
+        .put(load(AccessWidth::Double, BpfReg::R9, BpfReg::R1, layout::BEATS_OFFSET as i16))
+        .put_all([call(BpfHelper::KtimeGetCoarseNs), alu(AluOp::Sub, BpfReg::R0, BpfReg::R9)])
+        .put(add_imm(BpfReg::R0, limit))
+        .jump_if(BpfReg::R0, JumpIf::Gt, 2 * limit, pass_label(PassReason::Stale));
+}
+
+/// 10: redirects to the egress port, and counts. In: `R8` the packet's length.
+fn transmit(program: &mut Assembler, constants: &PortConstants) {
+    program
+        .label("transmit")
+        .put(load(AccessWidth::Word, BpfReg::R2, BpfReg::R10, stack::EGRESS_PORT))
+        .load_map(BpfReg::R1, map::EGRESS)
+        .put_all([mov_imm(BpfReg::R3, XDP_ABORTED), call(BpfHelper::RedirectMap)])
+        .jump_if(BpfReg::R0, JumpIf::Ne, XDP_REDIRECT, "undeliverable");
+    counters(program, constants, "transmitted");
+    count(program, counter::PACKETS, 1);
+    program.put(add_imm(BpfReg::R8, fields::ETHERNET_LEN));
+    count(program, counter::BYTES, BpfReg::R8);
+    program
+        .label("transmitted")
+        .put_all([mov_imm(BpfReg::R0, XDP_REDIRECT), exit()])
+        .label("undeliverable");
+    counters(program, constants, "aborted");
+    count(program, counter::REASONS + PassReason::NoDevice as u32, 1);
+    program.label("aborted").put_all([mov_imm(BpfReg::R0, XDP_ABORTED), exit()]);
+}
+
+/// The end of a frame that the kernel handles: one label per reason, and the counter's number in
+/// `R9`.
+fn pass(program: &mut Assembler, constants: &PortConstants) {
+    let is_used = |reason| match reason {
+        PassReason::PartialChecksum => constants.is_software,
+        PassReason::Tagged => constants.tag_function.is_some(),
+        PassReason::NoDevice => false,
+        _ => true,
+    };
+    // The verifier refuses instructions that no path reaches.
+    for &reason in PassReason::ALL.iter().filter(|&&reason| is_used(reason)) {
+        let at = 8 * (counter::REASONS + reason as u32);
+        program.label(pass_label(reason)).put(mov_imm(BpfReg::R9, at as i32)).jump("pass");
+    }
+    program.label("pass");
+    counters(program, constants, "passed");
+    program.put(alu(AluOp::Add, BpfReg::R0, BpfReg::R9));
+    count(program, 0, 1);
+    program.label("passed").put_all([mov_imm(BpfReg::R0, XDP_PASS), exit()]);
+}
+
+/// `R0` = the counters of the port on this CPU, or jumps to `otherwise`.
+fn counters(program: &mut Assembler, constants: &PortConstants, otherwise: &str) {
+    program.put(mov_imm(BpfReg::R1, constants.port.0.into()));
+    program.put(store(AccessWidth::Word, BpfReg::R10, stack::KEY, BpfReg::R1));
+    program.load_map(BpfReg::R1, map::COUNTERS);
+    emit::look_up(program, otherwise);
+}
+
+/// Adds to a counter of the value at `R0`. The program owns the CPU's counters while it runs.
+fn count(program: &mut Assembler, counter: u32, by: impl Into<slipring_bpf::insn::Operand>) {
+    let at = 8 * counter as i16;
+    program
+        .put(load(AccessWidth::Double, BpfReg::R1, BpfReg::R0, at))
+        .put(alu(AluOp::Add, BpfReg::R1, by))
+        .put(store(AccessWidth::Double, BpfReg::R0, at, BpfReg::R1));
+}

@@ -1,0 +1,81 @@
+//! What all parts of the program share: the interface's constants, the stack, labels.
+
+use slipring_fib::PortIndex;
+
+use crate::flow_hash::ResidentHash;
+use crate::layout::{BpfLimits, PassReason};
+
+pub(crate) const XDP_ABORTED: i32 = 0;
+pub(crate) const XDP_PASS: i32 = 2;
+pub(crate) const XDP_REDIRECT: i32 = 4;
+
+/// Offsets in `struct xdp_md`.
+pub(super) const CTX_DATA: i16 = 0;
+pub(super) const CTX_DATA_END: i16 = 4;
+pub(super) const CTX_RX_QUEUE: i16 = 16;
+
+/// Words on the stack.
+pub(super) mod stack {
+    /// The key of a lookup.
+    pub(in crate::program) const KEY: i16 = -4;
+    /// The type and the number of a tag beside the frame.
+    pub(in crate::program) const TAG: i16 = -16;
+    /// The lower half of an IPv6 destination.
+    pub(in crate::program) const LOWER: i16 = -16;
+    /// The egress port's MAC address and flags.
+    pub(in crate::program) const EGRESS: i16 = -24;
+    /// The egress port.
+    pub(in crate::program) const EGRESS_PORT: i16 = -32;
+    /// Ports, flow label and protocol, of a flow that is hashed.
+    pub(in crate::program) const FLOW: i16 = -40;
+    /// The first half of the addresses' hash.
+    pub(in crate::program) const ADDRESSES: i16 = -48;
+}
+
+/// The constants of an interface's program.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PortConstants {
+    pub(crate) port: PortIndex,
+    /// The interface is a software device, whose frames may come from a sender on this machine that
+    /// left the transport checksum to the device.
+    pub(crate) is_software: bool,
+    /// The BTF id of `bpf_xdp_metadata_rx_vlan_tag`, which tells of a tag beside the frame.
+    pub(crate) tag_function: Option<i32>,
+    /// The hash that chooses among several next hops.
+    pub(crate) hash: ResidentHash,
+    pub(crate) limits: BpfLimits,
+}
+
+/// The two versions of IP, and where their fields are in a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Family {
+    V4,
+    V6,
+}
+
+impl Family {
+    /// Labels of this version's part of the program begin with this.
+    pub(super) const fn prefix(self) -> &'static str {
+        match self {
+            Self::V4 => "v4",
+            Self::V6 => "v6",
+        }
+    }
+
+    /// Bytes of the Ethernet and IP header.
+    pub(super) const fn headers_len(self) -> i32 {
+        match self {
+            Self::V4 => 34,
+            Self::V6 => 54,
+        }
+    }
+
+    pub(super) fn label(self, name: &str) -> String {
+        format!("{}:{name}", self.prefix())
+    }
+}
+
+/// The label where frames go to the kernel for this reason.
+pub(super) const fn pass_label(reason: PassReason) -> &'static str {
+    reason.name()
+}

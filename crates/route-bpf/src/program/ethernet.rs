@@ -1,0 +1,58 @@
+//! Step 2: the Ethernet header.
+
+use slipring_bpf::Assembler;
+use slipring_bpf::insn::{AccessWidth, BpfReg, JumpIf, add_imm, call_kernel, load, mov, store_imm};
+
+use super::context::{CTX_DATA_END, Family, PortConstants, pass_label, stack};
+use super::emit;
+use super::fields::ETHERTYPE;
+use crate::layout::{self, PassReason, map};
+
+const IPV4: u16 = 0x0800;
+const IPV6: u16 = 0x86dd;
+
+/// Continues at `v4` or `v6`, with the frame in `R7` to `R2`, which has room for an IPv4 header.
+/// A tag is another EtherType here: a subinterface would be found by it, as another port.
+pub(super) fn demultiplex(program: &mut Assembler, constants: &PortConstants) {
+    emit::bounds(program, Family::V4.headers_len(), pass_label(PassReason::NotIp));
+    port_forwards(program, constants);
+    if let Some(function) = constants.tag_function {
+        no_tag_beside(program, function);
+    }
+    program
+        .put(load(AccessWidth::Half, BpfReg::R1, BpfReg::R7, ETHERTYPE))
+        .jump_if(BpfReg::R1, JumpIf::Eq, i32::from(IPV4.to_be()), "v4")
+        .jump_if(BpfReg::R1, JumpIf::Eq, i32::from(IPV6.to_be()), "v6")
+        .jump(pass_label(PassReason::NotIp));
+}
+
+/// Leaves unless the frame is sent to the port's MAC address, and the port forwards what arrives.
+fn port_forwards(program: &mut Assembler, constants: &PortConstants) {
+    let record = u32::from(constants.port.0) * layout::PORT_SIZE;
+    let (policy, other) = (pass_label(PassReason::Policy), pass_label(PassReason::OtherMac));
+    program
+        .load_map_value(BpfReg::R3, map::PORTS, record)
+        .put(load(AccessWidth::Word, BpfReg::R1, BpfReg::R7, 0))
+        .put(load(AccessWidth::Word, BpfReg::R4, BpfReg::R3, 0))
+        .jump_if32(BpfReg::R1, JumpIf::Ne, BpfReg::R4, other)
+        .put(load(AccessWidth::Half, BpfReg::R1, BpfReg::R7, 4))
+        .put(load(AccessWidth::Half, BpfReg::R4, BpfReg::R3, 4))
+        .jump_if32(BpfReg::R1, JumpIf::Ne, BpfReg::R4, other)
+        .put(load(AccessWidth::Half, BpfReg::R4, BpfReg::R3, layout::PORT_FLAGS_OFFSET as i16))
+        .jump_if(BpfReg::R4, JumpIf::Set, i32::from(layout::PORT_INGRESS), "forwards")
+        .jump(policy)
+        .label("forwards");
+}
+
+/// Leaves if the device delivered a VLAN tag beside the frame. `R2` is the end of the frame again.
+fn no_tag_beside(program: &mut Assembler, function: i32) {
+    let tag = i32::from(stack::TAG);
+    program
+        // The function writes to both addresses; the verifier requires them to be initialised.
+        .put(store_imm(AccessWidth::Double, BpfReg::R10, stack::TAG, 0))
+        .put_all([mov(BpfReg::R1, BpfReg::R6), mov(BpfReg::R2, BpfReg::R10)])
+        .put_all([add_imm(BpfReg::R2, tag), mov(BpfReg::R3, BpfReg::R10)])
+        .put_all([add_imm(BpfReg::R3, tag + 4), call_kernel(function)])
+        .jump_if(BpfReg::R0, JumpIf::Eq, 0, pass_label(PassReason::Tagged))
+        .put(load(AccessWidth::Word, BpfReg::R2, BpfReg::R6, CTX_DATA_END));
+}

@@ -1,0 +1,96 @@
+//! Steps 3 and 5 of IPv4.
+
+use slipring_bpf::Assembler;
+use slipring_bpf::insn::{
+    AccessWidth, AluOp, BpfReg, JumpIf, add_imm, alu, alu32, load, mov, to_big_endian,
+};
+
+use super::context::{Family, PortConstants, pass_label};
+use super::fields::ipv4::{DESTINATION, SOURCE, TOTAL_LENGTH, TTL, VERSION};
+use super::{choose, deliver, emit, partial};
+use crate::layout::{self, PassReason, map};
+
+/// Forwards the IPv4 packet of the frame from `R7` to `R2`.
+pub(super) fn forward(program: &mut Assembler, constants: &PortConstants) {
+    program.label("v4");
+    validate(program);
+    if constants.is_software {
+        partial::pass_unfinished(program, Family::V4);
+    }
+    look_up(program, constants);
+    choose::adjacency(program, constants, Family::V4);
+    deliver::egress(program, constants, Family::V4);
+    deliver::rewrite(program, Family::V4);
+}
+
+/// 3: the checks of RFC 1812, section 5.2.2, and 5.3.7 for addresses; `R8` = total length.
+fn validate(program: &mut Assembler) {
+    program
+        .put(load(AccessWidth::Byte, BpfReg::R1, BpfReg::R7, VERSION))
+        .jump_if(BpfReg::R1, JumpIf::Ne, 0x45, pass_label(PassReason::Options))
+        .put(load(AccessWidth::Half, BpfReg::R8, BpfReg::R7, TOTAL_LENGTH))
+        .put(to_big_endian(BpfReg::R8, 16))
+        .jump_if(BpfReg::R8, JumpIf::Lt, 20, pass_label(PassReason::Length));
+    emit::end_of_packet(program);
+    program.jump_if(BpfReg::R1, JumpIf::Gt, BpfReg::R2, pass_label(PassReason::Length));
+    emit::sum_words(program, BpfReg::R1, BpfReg::R3, (VERSION..VERSION + 20).step_by(4));
+    emit::fold(program, BpfReg::R1, BpfReg::R3);
+    program
+        .jump_if(BpfReg::R1, JumpIf::Ne, 0xffff, pass_label(PassReason::Checksum))
+        .put(load(AccessWidth::Byte, BpfReg::R1, BpfReg::R7, TTL))
+        .jump_if(BpfReg::R1, JumpIf::Le, 1, pass_label(PassReason::Ttl));
+    for address in [SOURCE, DESTINATION] {
+        unicast(program, address);
+    }
+    not_local(program);
+}
+
+/// Leaves if the address begins with 0, 127, or 224 and above.
+fn unicast(program: &mut Assembler, address: i16) {
+    let not_forwarded = pass_label(PassReason::Address);
+    program
+        .put(load(AccessWidth::Byte, BpfReg::R1, BpfReg::R7, address))
+        .jump_if(BpfReg::R1, JumpIf::Eq, 0, not_forwarded)
+        .jump_if(BpfReg::R1, JumpIf::Eq, 127, not_forwarded)
+        .jump_if(BpfReg::R1, JumpIf::Ge, 224, not_forwarded);
+}
+
+/// Leaves if the source may be an address of this machine, which the kernel drops as a martian.
+fn not_local(program: &mut Assembler) {
+    program
+        .put(load(AccessWidth::Word, BpfReg::R1, BpfReg::R7, SOURCE))
+        .put(to_big_endian(BpfReg::R1, 32))
+        .put(alu32(AluOp::Mul, BpfReg::R1, layout::LOCAL_MULTIPLIER as i32))
+        .put(alu32(AluOp::Rsh, BpfReg::R1, 16));
+    emit::pass_local(program);
+}
+
+/// 5: `R9` = the target index of the destination, by DIR-24-8.
+fn look_up(program: &mut Assembler, constants: &PortConstants) {
+    emit::table_of_vrf(program, constants, map::V4);
+    program
+        .put(load(AccessWidth::Word, BpfReg::R1, BpfReg::R7, DESTINATION))
+        .put_all([to_big_endian(BpfReg::R1, 32), mov(BpfReg::R2, BpfReg::R1)])
+        .put_all([alu(AluOp::Rsh, BpfReg::R2, 8), alu(AluOp::Lsh, BpfReg::R2, 1)])
+        .put_all([mov(BpfReg::R3, BpfReg::R0), alu(AluOp::Add, BpfReg::R3, BpfReg::R2)])
+        .put(load(AccessWidth::Half, BpfReg::R9, BpfReg::R3, 0))
+        .jump_if(BpfReg::R9, JumpIf::Lt, i32::from(layout::BLOCK_FLAG), "v4:found");
+    tail(program, constants);
+    program.label("v4:found");
+}
+
+/// `R9` = the cell for the last byte of the destination `R1` in the block `R9` of the table at
+/// `R0`.
+fn tail(program: &mut Assembler, constants: &PortConstants) {
+    let no_table = pass_label(PassReason::NoTable);
+    let blocks = i32::from(constants.limits.tail_blocks);
+    let tail_at = 2 * layout::ROOT_CELLS as i32;
+    program
+        .put(alu(AluOp::And, BpfReg::R9, i32::from(layout::BLOCK_FLAG - 1)))
+        .jump_if(BpfReg::R9, JumpIf::Ge, blocks, no_table)
+        .put_all([alu(AluOp::Lsh, BpfReg::R9, 8), alu(AluOp::And, BpfReg::R1, 0xff)])
+        .put_all([alu(AluOp::Add, BpfReg::R9, BpfReg::R1), alu(AluOp::Lsh, BpfReg::R9, 1)])
+        .put_all([alu(AluOp::Add, BpfReg::R0, BpfReg::R9), add_imm(BpfReg::R0, tail_at)])
+        .put(load(AccessWidth::Half, BpfReg::R9, BpfReg::R0, 0))
+        .jump_if(BpfReg::R9, JumpIf::Ge, i32::from(layout::BLOCK_FLAG), no_table);
+}

@@ -1,0 +1,321 @@
+//! The router's maps and programs in the kernel.
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+use slipring_bpf::{BpfAttachType, BpfError, BpfLink, BpfLinkFlags, BpfProgram, MappedArray};
+use slipring_classify::dir24::Dir24;
+use slipring_fib::{ForwardingTables, Ipv4Table, PortIndex, VrfIndex};
+use slipring_wire::mac::MacAddr;
+
+use crate::cells::MappedCells;
+use crate::counters::ResidentCounters;
+use crate::flow_hash::ResidentHash;
+use crate::layout::{BEATS_OFFSET, BpfLimits, ENABLED_OFFSET};
+use crate::maps::KernelMaps;
+use crate::probe::{self, EgressProbe};
+use crate::program::context::PortConstants;
+use crate::program::forwarding_program;
+use crate::writer::{ResidentOptions, TableWriter};
+
+/// Where in the kernel the program of an interface runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResidentMode {
+    /// In the driver.
+    Native,
+    /// In the stack, before protocols: works on any interface, and costs a copy of most frames.
+    Generic,
+}
+
+/// How an interface's program is attached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AttachOptions {
+    /// Where it runs.
+    pub mode: ResidentMode,
+    /// The driver tells programs which tags it has taken out of frames; needs
+    /// [`ResidentMode::Native`] and Linux 6.8. Otherwise the interface must leave tags in frames
+    /// (`rxvlan off`).
+    pub checks_stripped_tags: bool,
+    /// Frames may come from senders on this machine: veth, TAP, bridges. TCP and UDP packets whose
+    /// checksum may be unfinished then go to the kernel.
+    pub is_software: bool,
+}
+
+/// Why a router could not be created or attached.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ResidentError {
+    /// The host is big-endian.
+    #[error("the program for XDP is for little-endian machines only")]
+    BigEndian,
+    /// The kernel refused a map or a program.
+    #[error(transparent)]
+    Bpf(#[from] BpfError),
+    /// The kernel refused to attach the program.
+    #[error("cannot attach the program to interface {ifindex}: {source}")]
+    Attach {
+        /// The interface.
+        ifindex: u32,
+        /// EBUSY if another program is attached, EOPNOTSUPP if the driver has no XDP.
+        source: io::Error,
+    },
+}
+
+/// The hit path of a router inside the kernel: its programs forward frames by the tables that this
+/// value writes.
+///
+/// The process that creates it needs CAP_BPF and CAP_NET_ADMIN, also to attach, to probe, and for
+/// the first use of a VRF. All else works without capabilities.
+/// Nothing is forwarded until [`Self::enable`], and without a heartbeat.
+#[derive(Debug)]
+pub struct BpfRouter {
+    writer: TableWriter<KernelMaps>,
+    limits: BpfLimits,
+    hash: ResidentHash,
+}
+
+impl BpfRouter {
+    /// Creates the maps. `hash` is the one of the router's other engines.
+    ///
+    /// # Errors
+    /// [`ResidentError::Bpf`]: EPERM without the privileges, ENOMEM.
+    pub fn create(limits: BpfLimits, hash: ResidentHash) -> Result<Self, ResidentError> {
+        if cfg!(target_endian = "big") {
+            return Err(ResidentError::BigEndian);
+        }
+        let writer = TableWriter::create(KernelMaps::create(&limits)?, limits)?;
+        Ok(Self { writer, limits, hash })
+    }
+
+    /// Attaches a program to an interface of this thread's network namespace, as the router's port
+    /// `port`, until the result is dropped or the process ends.
+    ///
+    /// # Errors
+    /// [`ResidentError`].
+    pub fn attach(
+        &self,
+        ifindex: u32,
+        port: PortIndex,
+        options: AttachOptions,
+    ) -> Result<ResidentAttachment, ResidentError> {
+        let tags = options.checks_stripped_tags.then_some(ifindex);
+        let program = self.load(port, options.is_software, tags)?;
+        let flags = match options.mode {
+            ResidentMode::Native => BpfLinkFlags::XdpNative,
+            ResidentMode::Generic => BpfLinkFlags::XdpGeneric,
+        };
+        let link = retry_while_busy(|| program.attach(ifindex, BpfAttachType::Xdp, flags));
+        let link = link.map_err(|source| ResidentError::Attach { ifindex, source })?;
+        Ok(ResidentAttachment { link, port })
+    }
+
+    /// Loads the program of a port without attaching it, to measure it.
+    ///
+    /// # Errors
+    /// [`ResidentError::Bpf`].
+    pub fn program(&self, port: PortIndex, is_software: bool) -> Result<BpfProgram, ResidentError> {
+        self.load(port, is_software, None)
+    }
+
+    /// Loads the program of a port. If an interface is given, the program asks its driver for tags.
+    fn load(
+        &self,
+        port: PortIndex,
+        is_software: bool,
+        asks_driver_of: Option<u32>,
+    ) -> Result<BpfProgram, ResidentError> {
+        let what = "find bpf_xdp_metadata_rx_vlan_tag";
+        let tag_function = asks_driver_of
+            .map(|_| slipring_bpf::kernel_function("bpf_xdp_metadata_rx_vlan_tag"))
+            .transpose()
+            .map_err(|source| BpfError::System { what, source })?;
+        let (hash, limits) = (self.hash, self.limits);
+        let constants = PortConstants { port, is_software, tag_function, hash, limits };
+        Ok(self.writer.host.load(&forwarding_program(&constants), asks_driver_of)?)
+    }
+
+    /// Returns what finds out whether frames that are redirected to a port leave its interface. `mac`
+    /// is the address of the interface. Programs in [`ResidentMode::Generic`] can redirect to any
+    /// interface; for those in the driver, switch off [`ResidentOptions::egress`] if frames do not
+    /// leave.
+    ///
+    /// # Errors
+    /// [`ResidentError::Bpf`].
+    pub fn egress_probe(&self, port: PortIndex, mac: MacAddr) -> Result<EgressProbe, ResidentError> {
+        let program = self.writer.host.load(&probe::redirect_program(port.0), None)?;
+        Ok(EgressProbe::new(program, mac))
+    }
+
+    /// Returns the root and the tail of the IPv4 table of a VRF, which is created if it does not
+    /// exist, with zeros in all cells.
+    ///
+    /// # Errors
+    /// [`ResidentError::Bpf`].
+    pub fn cells(&mut self, vrf: VrfIndex) -> Result<(MappedCells, MappedCells), ResidentError> {
+        Ok(MappedCells::of(&self.writer.v4(vrf)?))
+    }
+
+    /// Returns the IPv4 table of a VRF as a [`Mirror`](slipring_fib::Mirror) takes it. The mirror's
+    /// limits should not be above those of this router.
+    ///
+    /// # Errors
+    /// [`ResidentError::Bpf`].
+    pub fn ipv4_table(&mut self, vrf: VrfIndex) -> Result<Box<dyn Ipv4Table>, ResidentError> {
+        let (root, tail) = self.cells(vrf)?;
+        Ok(slipring_fib::dir24_table(Dir24::new(root, tail)))
+    }
+
+    /// Sets the addresses of this machine (the routes of its local table), with the lengths of their
+    /// prefixes: packets with such a source go to the kernel.
+    pub fn set_local(&mut self, addresses: &[(IpAddr, u8)]) {
+        self.writer.set_local(addresses);
+    }
+
+    /// Sets what a port takes part in.
+    pub fn set_options(&mut self, port: PortIndex, options: ResidentOptions) {
+        self.writer.set_options(port, options);
+    }
+
+    /// Writes the ports, targets, adjacencies, buckets and IPv6 destinations of a snapshot, as far
+    /// as they differ. The calling thread must be in the namespace of the interfaces.
+    ///
+    /// # Errors
+    /// [`ResidentError::Bpf`]: the maps are partly written, and a repetition completes them.
+    pub fn apply(&mut self, tables: &ForwardingTables) -> Result<(), ResidentError> {
+        Ok(self.writer.apply(tables)?)
+    }
+
+    /// Waits until no running program uses an index of an earlier snapshot, or a block of an IPv4
+    /// table that was retired before the call, and drops the snapshots that [`Self::apply`] has
+    /// kept. Then tell [`Mirror::quiesced`](slipring_fib::Mirror::quiesced) the generation. It takes
+    /// as long as a grace period of the kernel's RCU, some milliseconds.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn quiesce(&mut self) -> io::Result<()> {
+        self.writer.quiesce()
+    }
+
+    /// The generation of the oldest snapshot whose indices running programs may use.
+    #[must_use]
+    pub fn quiesced_generation(&self) -> u64 {
+        self.writer.quiesced_generation()
+    }
+
+    /// Allows forwarding: all tables are complete.
+    pub fn enable(&self) {
+        self.enabled().store(1, Ordering::Release);
+    }
+
+    /// Stops forwarding: when this returns, no program forwards until [`Self::enable`].
+    ///
+    /// # Errors
+    /// The kernel's error while waiting for running programs.
+    pub fn disable(&mut self) -> io::Result<()> {
+        self.enabled().store(0, Ordering::Release);
+        self.writer.quiesce()
+    }
+
+    fn enabled(&self) -> &AtomicU64 {
+        let word = self.writer.control.atomic(0, ENABLED_OFFSET as usize);
+        word.expect("the word is part of the map")
+    }
+
+    /// Returns the writer of heartbeats.
+    #[must_use]
+    pub fn heartbeat(&self) -> ResidentHeartbeat {
+        ResidentHeartbeat::of(Arc::clone(&self.writer.control), self.limits.queues)
+    }
+
+    /// Returns what the program of a port has counted.
+    ///
+    /// # Errors
+    /// The kernel's error, ENOENT if there is no such port.
+    pub fn counters(&self, port: PortIndex) -> io::Result<ResidentCounters> {
+        Ok(ResidentCounters::sum(&self.writer.host.counters(port.0)?))
+    }
+
+    /// The size of the maps in bytes, which the kernel has allocated.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        self.writer.host.bytes
+    }
+}
+
+/// Writes heartbeats: without one in the last 100 ms, the frames of a queue go to the kernel.
+#[derive(Debug, Clone)]
+pub struct ResidentHeartbeat {
+    control: Arc<MappedArray>,
+    queues: u16,
+}
+
+impl ResidentHeartbeat {
+    pub(crate) fn of(control: Arc<MappedArray>, queues: u16) -> Self {
+        Self { control, queues }
+    }
+
+    /// The clock of heartbeats, in ns: CLOCK_MONOTONIC_COARSE, which programs read as well.
+    #[must_use]
+    pub fn now() -> u64 {
+        let now = clock_gettime(ClockId::MonotonicCoarse);
+        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    }
+
+    /// Beats for one queue of all interfaces. Queues beyond the limit have no heartbeat.
+    pub fn beat(&self, queue: u16, now: u64) {
+        let offset = BEATS_OFFSET as usize + 8 * usize::from(queue);
+        if let Some(beat) = self.control.atomic::<AtomicU64>(0, offset) {
+            beat.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// Beats for all queues.
+    pub fn beat_all(&self, now: u64) {
+        (0..self.queues).for_each(|queue| self.beat(queue, now));
+    }
+}
+
+/// A program attached to an interface, until this is dropped.
+#[derive(Debug)]
+pub struct ResidentAttachment {
+    link: BpfLink,
+    port: PortIndex,
+}
+
+impl ResidentAttachment {
+    /// The router's port.
+    #[must_use]
+    pub fn port(&self) -> PortIndex {
+        self.port
+    }
+}
+
+impl From<ResidentAttachment> for OwnedFd {
+    /// The link's descriptor, to pass it to another process.
+    fn from(attachment: ResidentAttachment) -> Self {
+        attachment.link.into()
+    }
+}
+
+/// Retries while the device is busy: a previous program stays attached as long as a copy of its
+/// descriptor is open, and a child process that is being started has one for a moment.
+fn retry_while_busy<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    const RETRY_FOR: Duration = Duration::from_secs(1);
+    const PAUSE: Duration = Duration::from_millis(5);
+    let start = Instant::now();
+    loop {
+        match attempt() {
+            Err(error)
+                if error.kind() == io::ErrorKind::ResourceBusy && start.elapsed() < RETRY_FOR =>
+            {
+                std::thread::sleep(PAUSE);
+            }
+            result => return result,
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! The IPv6 tree of a VRF: two buffers, of which programs use one.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use slipring_bpf::MappedArray;
+use slipring_classify::intervals::{IntervalTree, NODE_FLAG};
+
+use crate::layout::{NODE_SIZE, NODES_OFFSET};
+
+/// A root entry that is no node and no target: the program leaves all packets to the kernel.
+const NO_TREE: u32 = NODE_FLAG - 1;
+
+/// Two tables; `active` is the number of the one that programs use.
+#[derive(Debug)]
+pub(crate) struct TreeBuffers<T> {
+    buffers: [(T, Arc<MappedArray>); 2],
+    active: usize,
+}
+
+impl<T> TreeBuffers<T> {
+    pub(crate) fn new(first: (T, Arc<MappedArray>), second: (T, Arc<MappedArray>)) -> Self {
+        Self { buffers: [first, second], active: 0 }
+    }
+
+    /// Writes a tree into the table that no program uses; returns the table, which the caller
+    /// publishes. Without a tree, or if it has more than `capacity` nodes, all packets are left to
+    /// the kernel.
+    pub(crate) fn write(&mut self, tree: Option<&IntervalTree>, capacity: u32) -> &T {
+        self.active ^= 1;
+        let (table, array) = &self.buffers[self.active];
+        let tree = tree.filter(|tree| tree.nodes().len() <= capacity as usize);
+        let first = |tree: &IntervalTree| (tree.root(), tree.levels());
+        let (root, levels) = tree.map_or((NO_TREE, 0), first);
+        put(array, 0, u64::from(root) | u64::from(levels) << 32);
+        let nodes = tree.map_or(&[][..], IntervalTree::nodes);
+        for (at, node) in nodes.iter().enumerate() {
+            let start = NODES_OFFSET as usize + NODE_SIZE as usize * at;
+            let bytes = node.to_bytes();
+            for (word, at) in bytes.as_chunks::<8>().0.iter().zip((start..).step_by(8)) {
+                put(array, at, u64::from_ne_bytes(*word));
+            }
+        }
+        table
+    }
+}
+
+/// Stores a word. Relaxed: the system call that publishes the table orders it.
+fn put(array: &MappedArray, offset: usize, word: u64) {
+    let cell = array.atomic::<AtomicU64>(0, offset).expect("the tree was checked against the size");
+    cell.store(word, Ordering::Relaxed);
+}

@@ -1,0 +1,88 @@
+//! What an administrator can choose.
+
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use slipring_neighbour::icmp::{IcmpLimits, QuoteLength};
+
+/// Options of an engine.
+#[derive(Clone, Debug)]
+pub struct RouteConfig {
+    /// Decides which flow of a route with several next hops takes which.
+    pub seed: u64,
+    /// Limits on the rate of ICMP errors.
+    pub icmp_limits: IcmpLimits,
+    /// How much of an IPv4 packet an ICMP error quotes.
+    pub quote: QuoteLength,
+    /// Whether ICMP and ICMPv6 redirects are sent (RFC 1812, 5.2.7.2; RFC 4861, 8.2).
+    pub sends_redirects: bool,
+    /// Whether the IPv6 flow label counts when flows are spread over several next hops (RFC 6438).
+    pub uses_flow_label: bool,
+    /// Whether unicast frames for other MAC addresses go to the kernel, for devices that share the
+    /// interface with it (macvlan). Otherwise they are dropped.
+    pub punts_other_macs: bool,
+    /// Addresses of the router apart from those of its ports, such as those of the loopback
+    /// interface: packets from outside with such a source are dropped.
+    pub own_addresses: Vec<IpAddr>,
+}
+
+impl Default for RouteConfig {
+    fn default() -> Self {
+        Self {
+            seed: 0,
+            icmp_limits: IcmpLimits::default(),
+            quote: QuoteLength::Full,
+            sends_redirects: false,
+            uses_flow_label: false,
+            punts_other_macs: false,
+            own_addresses: Vec::new(),
+        }
+    }
+}
+
+/// Options of a port.
+#[derive(Clone, Debug, Default)]
+pub struct PortPolicy {
+    /// How the sources of packets from the port are checked.
+    pub reverse_path: ReversePathMode,
+    /// The rate at which packets from the port are accepted.
+    pub policer: Option<PolicerSpec>,
+    /// The priority code point of tagged frames that leave by the port, by the upper three bits of
+    /// the DSCP (the class selector, RFC 2474).
+    pub priorities: [u8; 8],
+}
+
+/// Reverse path forwarding checks (RFC 3704).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReversePathMode {
+    /// Sources are not checked.
+    #[default]
+    Off,
+    /// There must be a route to the source.
+    Loose,
+    /// The route to the source must lead through the port. Of a route with several next hops, one
+    /// must.
+    Strict,
+}
+
+/// A token bucket, and what happens to packets within and beyond its rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PolicerSpec {
+    /// Rate in bits per second of whole frames without CRC.
+    pub bps: u64,
+    /// Burst in bytes, at least 1.
+    pub burst_bytes: u64,
+    /// The new DSCP of packets within the rate; `None` leaves it unchanged.
+    pub conform_dscp: Option<u8>,
+    /// What happens to packets beyond the rate.
+    pub exceed: ExceedAction,
+}
+
+/// What happens to packets beyond a policer's rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExceedAction {
+    /// They are dropped.
+    Drop,
+    /// They get this DSCP.
+    Remark(u8),
+}

@@ -1,0 +1,273 @@
+//! The engine: the stages, and the state that they share.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use slipring_fib::{ForwardingTables, PortIndex};
+use slipring_neighbour::icmp::{IcmpLimiter, IcmpProblem};
+use slipring_wire::MacAddr;
+
+use crate::answer::{self, AnswerOutcome, AnswerParts};
+use crate::batch::{Rejection, RouteBatch, RouteFrame};
+use crate::cause::RouteDropCause;
+use crate::config::{PortPolicy, ReversePathMode, RouteConfig};
+use crate::counters::RouteCounters;
+use crate::egress;
+use crate::hash::NextHopHash;
+use crate::output::{OutputQueue, RouteOutput};
+use crate::police::{self, Policers};
+use crate::verdict::{HeldPacket, RouteVerdict};
+use crate::view::RouteView;
+use crate::{look_up, parse, rewrite};
+
+/// A router's decisions. Each worker has one of its own; they share only the tables.
+///
+/// All times are in ns and never go back.
+#[derive(Clone, Debug)]
+pub struct RouteEngine {
+    config: RouteConfig,
+    policies: Vec<PortPolicy>,
+    view: RouteView,
+    checks_reverse_paths: bool,
+    policers: Policers,
+    limiter: IcmpLimiter,
+    output: OutputQueue,
+    counters: RouteCounters,
+}
+
+impl RouteEngine {
+    /// Makes an engine with a first snapshot of the tables.
+    #[must_use]
+    pub fn new(config: RouteConfig, tables: Arc<ForwardingTables>) -> Self {
+        let mut counters = RouteCounters::default();
+        counters.grow(tables.ports.len());
+        Self {
+            view: RouteView::new(tables, &config, &[]),
+            limiter: IcmpLimiter::new(config.icmp_limits, config.seed),
+            config,
+            policies: Vec::new(),
+            checks_reverse_paths: false,
+            policers: Policers::default(),
+            output: OutputQueue::default(),
+            counters,
+        }
+    }
+
+    /// Takes over a snapshot. Costs time in proportion to the number of ports and their addresses,
+    /// not of routes.
+    pub fn set_tables(&mut self, tables: Arc<ForwardingTables>) {
+        self.counters.grow(tables.ports.len());
+        self.view = RouteView::new(tables, &self.config, &self.policies);
+    }
+
+    /// Sets the policies of all ports, by port index; ports beyond them have the default one.
+    pub fn set_policies(&mut self, policies: Vec<PortPolicy>, now_ns: u64) {
+        self.policers = Policers::new(&policies, &self.policers, now_ns);
+        let is_checked = |policy: &PortPolicy| policy.reverse_path != ReversePathMode::Off;
+        self.checks_reverse_paths = policies.iter().any(is_checked);
+        self.policies = policies;
+        self.set_tables(Arc::clone(&self.view.tables));
+    }
+
+    /// The snapshot in use.
+    #[must_use]
+    pub const fn tables(&self) -> &Arc<ForwardingTables> {
+        &self.view.tables
+    }
+
+    /// The counters.
+    #[must_use]
+    pub const fn counters(&self) -> &RouteCounters {
+        &self.counters
+    }
+
+    /// Decides about up to 64 frames: all stages, one after the other. The verdicts are in the
+    /// batch; ICMP errors and fragments are in the output queue.
+    ///
+    /// # Panics
+    /// If there are more than [`crate::MAX_ROUTE_BATCH`] frames.
+    pub fn process(&mut self, batch: &mut RouteBatch, frames: &mut [RouteFrame<'_>], now_ns: u64) {
+        self.parse(batch, frames);
+        self.police(batch, frames, now_ns);
+        self.look_up(batch, frames);
+        self.rewrite(batch, frames, now_ns);
+        self.answer(batch, frames, now_ns);
+    }
+
+    /// First stage: starts a batch with these frames, which all other stages get as well.
+    ///
+    /// # Panics
+    /// If there are more than [`crate::MAX_ROUTE_BATCH`] frames.
+    pub fn parse(&mut self, batch: &mut RouteBatch, frames: &[RouteFrame<'_>]) {
+        let punts = self.config.punts_other_macs;
+        parse::run(&self.view, punts, &mut self.counters, batch, frames);
+    }
+
+    /// Parses a live frame again, after its addresses were changed: before the third stage.
+    ///
+    /// # Panics
+    /// If there is no such frame.
+    pub fn parse_again(&mut self, batch: &mut RouteBatch, frames: &[RouteFrame<'_>], at: usize) {
+        let punts = self.config.punts_other_macs;
+        batch.leave(at);
+        parse::parse(&self.view, punts, &mut self.counters, batch, at, &frames[at]);
+    }
+
+    /// Second stage: reverse path checks and policers.
+    pub fn police(&mut self, batch: &mut RouteBatch, frames: &[RouteFrame<'_>], now_ns: u64) {
+        if self.checks_reverse_paths {
+            police::check_reverse_paths(&self.view, &mut self.counters, batch, frames);
+        }
+        if !self.policers.is_empty() {
+            self.policers.run(&mut self.counters, batch, frames, now_ns);
+        }
+    }
+
+    /// Third stage: routes and adjacencies.
+    pub fn look_up(&mut self, batch: &mut RouteBatch, frames: &[RouteFrame<'_>]) {
+        let hash = self.hash();
+        look_up::run(&self.view, hash, &mut self.counters, batch, frames);
+    }
+
+    /// The port by which a live frame leaves, after the third stage.
+    ///
+    /// # Panics
+    /// If there is no such frame.
+    #[must_use]
+    pub fn egress(&self, batch: &RouteBatch, at: usize) -> Option<PortIndex> {
+        let packet = &batch.packets[..batch.len()][at];
+        self.view.adjacency(packet.adjacency).map(|adjacency| adjacency.port)
+    }
+
+    /// Fourth stage: TTL, MTU, neighbours, link headers. Rejected packets stay in the batch.
+    pub fn rewrite(&mut self, batch: &mut RouteBatch, frames: &mut [RouteFrame<'_>], now_ns: u64) {
+        let (view, parts) = self.parts();
+        rewrite::run(view, parts, batch, frames, now_ns);
+    }
+
+    /// Last stage: ICMP errors about rejected packets. After it, every frame has a verdict.
+    pub fn answer(&mut self, batch: &mut RouteBatch, frames: &[RouteFrame<'_>], now_ns: u64) {
+        if batch.rejected != 0 {
+            let (view, parts) = self.parts();
+            answer::run(view, parts, batch, frames, now_ns);
+        }
+    }
+
+    /// Decides about a live frame between two stages, in place of the stages that follow; counts
+    /// the verdict.
+    ///
+    /// # Panics
+    /// If the frame has a verdict.
+    pub fn settle(&mut self, batch: &mut RouteBatch, at: usize, verdict: RouteVerdict) {
+        assert!(batch.verdict(at).is_none(), "a frame has one verdict");
+        batch.settle(&mut self.counters, at, verdict);
+    }
+
+    /// Drops a live frame between two stages and lets the last stage tell its sender.
+    ///
+    /// # Panics
+    /// If the frame has a verdict.
+    pub fn reject(
+        &mut self,
+        batch: &mut RouteBatch,
+        at: usize,
+        cause: RouteDropCause,
+        problem: IcmpProblem,
+    ) {
+        assert!(batch.verdict(at).is_none(), "a frame has one verdict");
+        batch.reject(at, Rejection { cause, problem });
+    }
+
+    /// Takes the next packet that the router made.
+    pub fn pop(&mut self) -> Option<RouteOutput> {
+        self.output.pop()
+    }
+
+    /// Gives back the buffer of a packet from [`Self::pop`] for use again.
+    pub fn recycle(&mut self, buffer: Vec<u8>) {
+        self.output.recycle(buffer);
+    }
+
+    /// Sends a held packet, whose next hop has this MAC address. `frame` is the frame as it was
+    /// when it was held, and is rewritten. Instead of `Forward`, the verdict can be anything that
+    /// [`Self::process`] finds out about a packet with a neighbour.
+    pub fn release(
+        &mut self,
+        held: &HeldPacket,
+        frame: &mut [u8],
+        mac: MacAddr,
+        now_ns: u64,
+    ) -> RouteVerdict {
+        let (view, mut parts) = self.parts();
+        let result = if frame.len() < held.frame_len() {
+            Ok(RouteVerdict::Drop(RouteDropCause::V4BeyondFrame))
+        } else {
+            egress::release(view, parts.counters, parts.output, frame, held, mac)
+        };
+        let verdict = match result {
+            Ok(verdict) => verdict,
+            Err(rejection) => reply(view, &mut parts, held, frame, rejection, now_ns),
+        };
+        self.counters.held -= 1;
+        self.counters.count(held.packet.port, &verdict);
+        verdict
+    }
+
+    /// Drops a held packet whose next hop did not answer, and tells its sender (ICMP 3/1, ICMPv6
+    /// 1/3). `frame` is the frame as it was when it was held.
+    pub fn unanswered(&mut self, held: &HeldPacket, frame: &[u8], now_ns: u64) -> RouteVerdict {
+        let (view, mut parts) = self.parts();
+        let rejection = Rejection {
+            cause: RouteDropCause::NeighbourUnanswered,
+            problem: IcmpProblem::HostUnreachable,
+        };
+        let verdict = reply(view, &mut parts, held, frame, rejection, now_ns);
+        self.counters.held -= 1;
+        self.counters.count(held.packet.port, &verdict);
+        verdict
+    }
+
+    /// Drops a held packet for another cause, such as [`RouteDropCause::HoldQueueFull`].
+    pub fn discard(&mut self, held: &HeldPacket, cause: RouteDropCause) {
+        self.counters.held -= 1;
+        self.counters.count(held.packet.port, &RouteVerdict::Drop(cause));
+    }
+
+    fn hash(&self) -> NextHopHash {
+        NextHopHash { seed: self.config.seed, uses_flow_label: self.config.uses_flow_label }
+    }
+
+    fn parts(&mut self) -> (&RouteView, AnswerParts<'_>) {
+        let hash = self.hash();
+        let parts = AnswerParts {
+            counters: &mut self.counters,
+            limiter: &mut self.limiter,
+            output: &mut self.output,
+            hash,
+            quote: self.config.quote,
+            sends_redirects: self.config.sends_redirects,
+        };
+        (&self.view, parts)
+    }
+}
+
+/// Tells the sender of a held packet why it is dropped.
+fn reply(
+    view: &RouteView,
+    parts: &mut AnswerParts<'_>,
+    held: &HeldPacket,
+    frame: &[u8],
+    Rejection { cause, problem }: Rejection,
+    now_ns: u64,
+) -> RouteVerdict {
+    let message = problem.message(held.packet.is_v6());
+    match answer::answer(view, parts, frame, &held.packet, message, now_ns) {
+        AnswerOutcome::Queued => RouteVerdict::Answered(cause),
+        AnswerOutcome::Silent => RouteVerdict::Drop(cause),
+        AnswerOutcome::Kernel => {
+            let reason = crate::punt::PuntReason::ErrorRoute;
+            parts.counters.port(held.packet.port).reasons[reason as usize] += 1;
+            RouteVerdict::Kernel(crate::punt::PuntClass::Icmp)
+        }
+    }
+}

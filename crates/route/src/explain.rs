@@ -1,0 +1,199 @@
+//! What each stage says about one packet, for `why` and `trace`. The same stages decide.
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use slipring_fib::{Adjacency, PortIndex, Target, TargetAction, TargetIndex, VrfIndex};
+use slipring_neighbour::icmp::IcmpProblem;
+
+use crate::batch::{RouteBatch, RouteFrame};
+use crate::cause::RouteDropCause;
+use crate::engine::RouteEngine;
+use crate::field::{be32, be128};
+use crate::output::RouteOutput;
+use crate::packet::PacketTraits;
+use crate::punt::PuntReason;
+use crate::verdict::RouteVerdict;
+
+/// What one stage found out about a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RouteStep {
+    /// The first stage accepted the packet.
+    Parsed {
+        /// The port that the frame's tags name.
+        port: PortIndex,
+        /// The VRF of that port.
+        vrf: VrfIndex,
+        /// The packet's source.
+        source: IpAddr,
+        /// The packet's destination.
+        destination: IpAddr,
+        /// Length of the packet in bytes.
+        ip_len: u32,
+    },
+    /// The second stage accepted the packet.
+    Policed {
+        /// The new DSCP, if a policer sets one.
+        dscp: Option<u8>,
+    },
+    /// The third stage found a route.
+    Matched {
+        /// Index of the target.
+        index: TargetIndex,
+        /// The target.
+        target: Target,
+        /// The neighbour, if the packet is to be forwarded.
+        adjacency: Option<Adjacency>,
+    },
+    /// A stage rejected the packet; its sender may be told.
+    Rejected {
+        /// Why the packet is dropped.
+        cause: RouteDropCause,
+        /// What the ICMP error would say.
+        problem: IcmpProblem,
+    },
+    /// The decision, and why the kernel gets the packet, if it does.
+    Decided(RouteVerdict, Option<PuntReason>),
+    /// A packet that the router made: an ICMP error, or a fragment.
+    Made(RouteOutput),
+}
+
+impl RouteEngine {
+    /// What each stage would say about a frame. Neither the frame nor the engine changes: no
+    /// counter, no policer, no limit of ICMP errors, no output.
+    #[must_use]
+    pub fn explain(&self, frame: &RouteFrame<'_>, now_ns: u64) -> Vec<RouteStep> {
+        let mut engine = self.clone();
+        while engine.pop().is_some() {}
+        let mut bytes = frame.bytes.to_vec();
+        let mut frames = [RouteFrame { bytes: &mut bytes, ..*frame }];
+        let mut batch = RouteBatch::new();
+        let mut steps = Vec::new();
+        engine.parse(&mut batch, &frames);
+        note(&batch, &mut steps, |batch| parsed(batch, &frames[0]));
+        engine.police(&mut batch, &frames, now_ns);
+        note(&batch, &mut steps, policed);
+        let was_live = batch.live() != 0;
+        engine.look_up(&mut batch, &frames);
+        if was_live {
+            steps.push(matched(&engine, &batch));
+        }
+        engine.rewrite(&mut batch, &mut frames, now_ns);
+        if batch.rejected != 0 {
+            let rejection = batch.rejections[0];
+            steps.push(RouteStep::Rejected { cause: rejection.cause, problem: rejection.problem });
+        }
+        engine.answer(&mut batch, &frames, now_ns);
+        if let Some(verdict) = batch.verdict(0) {
+            steps.push(RouteStep::Decided(verdict, batch.punt_reason(0)));
+        }
+        steps.extend(core::iter::from_fn(|| engine.pop()).map(RouteStep::Made));
+        steps
+    }
+}
+
+/// Appends a step if the packet is still on its way.
+fn note(batch: &RouteBatch, steps: &mut Vec<RouteStep>, step: impl Fn(&RouteBatch) -> RouteStep) {
+    if batch.live() != 0 {
+        steps.push(step(batch));
+    }
+}
+
+fn parsed(batch: &RouteBatch, frame: &RouteFrame<'_>) -> RouteStep {
+    let packet = &batch.packets[0];
+    let ip = packet.l3();
+    let (source, destination) = if packet.is_v6() {
+        let at = |offset| IpAddr::V6(Ipv6Addr::from_bits(be128(frame.bytes, ip + offset)));
+        (at(8), at(24))
+    } else {
+        let at = |offset| IpAddr::V4(Ipv4Addr::from_bits(be32(frame.bytes, ip + offset)));
+        (at(12), at(16))
+    };
+    let (port, vrf) = (PortIndex(packet.port), VrfIndex(packet.vrf));
+    RouteStep::Parsed { port, vrf, source, destination, ip_len: packet.ip_len() }
+}
+
+fn policed(batch: &RouteBatch) -> RouteStep {
+    let packet = &batch.packets[0];
+    RouteStep::Policed { dscp: packet.traits.has(PacketTraits::REMARK).then_some(packet.dscp) }
+}
+
+fn matched(engine: &RouteEngine, batch: &RouteBatch) -> RouteStep {
+    let packet = &batch.packets[0];
+    let index = TargetIndex(packet.target);
+    let tables = engine.tables();
+    let target = tables.targets.get(usize::from(index.0)).copied();
+    let target = target.unwrap_or(Target { action: TargetAction::Kernel, mtu: 0 });
+    let adjacency = tables.adjacencies.get(usize::from(packet.adjacency));
+    let adjacency = adjacency.filter(|_| batch.live() != 0).copied();
+    RouteStep::Matched { index, target, adjacency }
+}
+
+impl fmt::Display for RouteStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Parsed { port, vrf, source, destination, ip_len } => write!(
+                f,
+                "parse: {source} > {destination}, {ip_len} bytes, from port {}, VRF {}",
+                port.0, vrf.0
+            ),
+            Self::Policed { dscp: None } => f.write_str("police: accepted"),
+            Self::Policed { dscp: Some(dscp) } => {
+                write!(f, "police: accepted with new DSCP {dscp}")
+            }
+            Self::Matched { index, target, adjacency } => {
+                write!(f, "look up: target {}, {}", index.0, action_name(target.action))?;
+                if target.mtu != 0 {
+                    write!(f, ", route MTU {}", target.mtu)?;
+                }
+                match adjacency {
+                    Some(Adjacency { port, mac: Some(mac), .. }) => {
+                        write!(f, ", to {mac} by port {}", port.0)
+                    }
+                    Some(Adjacency { port, mac: None, .. }) => {
+                        write!(f, ", to an unresolved neighbour by port {}", port.0)
+                    }
+                    None => Ok(()),
+                }
+            }
+            Self::Rejected { cause, problem } => write!(f, "rejected: {cause} ({problem:?})"),
+            Self::Decided(verdict, reason) => {
+                decided(f, verdict)?;
+                reason.map_or(Ok(()), |reason| write!(f, " ({})", reason.name()))
+            }
+            Self::Made(RouteOutput::Send { port, frame }) => {
+                write!(f, "made: {} bytes, to port {}", frame.len(), port.0)
+            }
+            Self::Made(RouteOutput::Hold { held, frame }) => {
+                write!(f, "made: {} bytes, held for {}", frame.len(), held.next_hop)
+            }
+        }
+    }
+}
+
+/// What a route says, in a word or two.
+const fn action_name(action: TargetAction) -> &'static str {
+    match action {
+        TargetAction::NoRoute => "no route",
+        TargetAction::Kernel => "kernel",
+        TargetAction::Blackhole => "blackhole",
+        TargetAction::Unreachable => "unreachable",
+        TargetAction::Prohibit => "prohibit",
+        TargetAction::Forward(_) => "forward",
+        TargetAction::Balance(_) => "balance",
+    }
+}
+
+fn decided(f: &mut fmt::Formatter<'_>, verdict: &RouteVerdict) -> fmt::Result {
+    match verdict {
+        RouteVerdict::Forward(frame) => {
+            write!(f, "forwarded by port {}, {} bytes", frame.port.0, frame.frame_len())
+        }
+        RouteVerdict::Fragmented => f.write_str("forwarded in fragments"),
+        RouteVerdict::Hold(held) => write!(f, "held until {} is resolved", held.next_hop),
+        RouteVerdict::Kernel(class) => write!(f, "to the kernel as {}", class.name()),
+        RouteVerdict::Drop(cause) => write!(f, "dropped: {cause}"),
+        RouteVerdict::Answered(cause) => write!(f, "dropped and answered: {cause}"),
+    }
+}

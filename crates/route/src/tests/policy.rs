@@ -1,0 +1,139 @@
+//! Reverse path checks and policers.
+
+use super::kit::*;
+use crate::RouteDropCause as Cause;
+use crate::{
+    ExceedAction, PolicerSpec, PortPolicy, PuntClass, ReversePathMode, RouteEngine, RouteVerdict,
+};
+
+fn checked(mode: ReversePathMode) -> RouteEngine {
+    let mut builder = TableBuilder::usual();
+    let all = [
+        builder.adjacency(RIGHT, via("10.3.0.3"), Some(GATEWAY)),
+        builder.adjacency(LEFT, via("10.1.0.2"), Some(H1)),
+    ];
+    builder.balance("10.40.0.0/16", &all);
+    let mut engine = builder.engine();
+    let policy = PortPolicy { reverse_path: mode, ..PortPolicy::default() };
+    engine.set_policies([policy].into(), 0);
+    engine
+}
+
+fn verdict(mode: ReversePathMode, source: &str) -> Option<Cause> {
+    let to = if source.contains(':') { "fd03::2" } else { "10.3.0.2" };
+    match process(&mut checked(mode), &mut udp(source, to, 80)) {
+        RouteVerdict::Forward(_) => None,
+        RouteVerdict::Drop(cause) => Some(cause),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_strict_check_accepts_only_sources_behind_the_ingress_port() {
+    use ReversePathMode::Strict;
+    for source in ["10.1.0.2", "10.1.0.9", "fd01::2", "10.40.0.1"] {
+        assert_eq!(verdict(Strict, source), None, "{source}");
+    }
+    for source in ["10.3.0.9", "10.8.0.1", "10.55.0.1", "10.90.0.1", "fd03::9", "fd77::1"] {
+        assert_eq!(verdict(Strict, source), Some(Cause::ReversePathStrict), "{source}");
+    }
+}
+
+#[test]
+fn the_loose_check_accepts_sources_with_a_route_that_is_no_black_hole() {
+    use ReversePathMode::Loose;
+    for source in ["10.1.0.2", "10.3.0.9", "10.8.0.1", "10.40.0.1", "fd03::9"] {
+        assert_eq!(verdict(Loose, source), None, "{source}");
+    }
+    for source in ["10.55.0.1", "10.90.0.1", "10.91.0.1", "fd77::1", "fd90::1"] {
+        assert_eq!(verdict(Loose, source), Some(Cause::ReversePathLoose), "{source}");
+    }
+}
+
+#[test]
+fn without_a_check_any_source_passes() {
+    assert_eq!(verdict(ReversePathMode::Off, "10.55.0.1"), None);
+}
+
+#[test]
+fn a_source_whose_route_only_the_kernel_knows_is_checked_by_the_kernel() {
+    let mut engine = checked(ReversePathMode::Strict);
+    let verdict = process(&mut engine, &mut udp("10.93.0.1", "10.3.0.2", 60));
+    assert_eq!(verdict, RouteVerdict::Kernel(PuntClass::Other));
+}
+
+#[test]
+fn the_check_of_one_port_does_not_concern_the_others() {
+    let mut engine = checked(ReversePathMode::Strict);
+    let mut frame = udp("10.55.0.1", "10.1.0.2", 60);
+    frame[..6].copy_from_slice(&RIGHT_MAC.0);
+    let verdict = process_from(&mut engine, &mut frame, RIGHT);
+    assert!(matches!(verdict, RouteVerdict::Forward(_)));
+}
+
+fn policed(conform_dscp: Option<u8>, exceed: ExceedAction) -> RouteEngine {
+    let mut engine = engine();
+    // Two frames of 100 bytes at once, then one each 100 us.
+    let spec = PolicerSpec { bps: 8_000_000, burst_bytes: 200, conform_dscp, exceed };
+    let policy = PortPolicy { policer: Some(spec), ..PortPolicy::default() };
+    engine.set_policies([policy].into(), 0);
+    engine
+}
+
+#[test]
+fn a_policer_drops_what_exceeds_its_rate() {
+    let mut engine = policed(None, ExceedAction::Drop);
+    let frame = udp("10.1.0.2", "10.3.0.2", 100);
+    forward(&mut engine, &frame);
+    forward(&mut engine, &frame);
+    let verdict = process(&mut engine, &mut frame.clone());
+    assert_eq!(verdict, RouteVerdict::Drop(Cause::Policed));
+    let mut batch = crate::RouteBatch::new();
+    let mut bytes = frame.clone();
+    let mut frames = [crate::RouteFrame::new(&mut bytes, LEFT)];
+    engine.process(&mut batch, &mut frames, 100_000);
+    assert!(matches!(batch.verdict(0), Some(RouteVerdict::Forward(_))));
+}
+
+#[test]
+fn a_policer_marks_packets_and_leaves_ecn_and_checksums_right() {
+    for (from, to) in [("10.1.0.2", "10.3.0.2"), ("fd01::2", "fd03::2")] {
+        let mut engine = policed(Some(46), ExceedAction::Remark(8));
+        let mut frame = udp(from, to, 100);
+        let dscps = [(); 3].map(|()| {
+            let is_v6 = frame[12] == 0x86;
+            if !is_v6 {
+                patch_v4(&mut frame, 1, &[10 << 2 | 1]);
+            }
+            let (_, sent) = forward(&mut engine, &frame);
+            let class = u16::from_be_bytes([sent[14], sent[15]]);
+            if is_v6 {
+                assert_eq!(class & 0xf03f, 0x6010 | 0x1, "version, ECN and flow label");
+                class >> 6 & 0x3f
+            } else {
+                assert!(has_valid_header(&sent));
+                assert_eq!(class & 0xff03, 0x4501);
+                class >> 2 & 0x3f
+            }
+        });
+        assert_eq!(dscps, [46, 46, 8]);
+    }
+}
+
+#[test]
+fn an_unchanged_policer_keeps_its_tokens_when_policies_are_set_again() {
+    let mut engine = policed(None, ExceedAction::Drop);
+    let frame = udp("10.1.0.2", "10.3.0.2", 100);
+    forward(&mut engine, &frame);
+    forward(&mut engine, &frame);
+    let spec = PolicerSpec {
+        bps: 8_000_000,
+        burst_bytes: 200,
+        conform_dscp: None,
+        exceed: ExceedAction::Drop,
+    };
+    let policy = PortPolicy { policer: Some(spec), ..PortPolicy::default() };
+    engine.set_policies([policy].into(), 0);
+    let verdict = process(&mut engine, &mut frame.clone());
+    assert_eq!(verdict, RouteVerdict::Drop(Cause::Policed));
+}
