@@ -4,7 +4,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use slipring_fib::{DumpKind, ForwardingTables, Mirror, MirrorConfig, PortConfig, TargetAction, VlanTags, VrfConfig, VrfIndex};
+use slipring_fib::{
+    DumpKind, ForwardingTables, Mirror, MirrorConfig, PortConfig, TargetAction, VlanTags,
+    VrfConfig, VrfIndex,
+};
 use slipring_rtnetlink::{MessageBody, Messages};
 
 mod range_table;
@@ -18,7 +21,11 @@ fuzz_target!(|data: &[u8]| {
         tags: VlanTags::default(),
         ignores_routes_with_linkdown: ifindex == 1,
     });
-    let config = MirrorConfig { ports: ports.collect(), vrfs: vec![VrfConfig::default()], ..MirrorConfig::default() };
+    let config = MirrorConfig {
+        ports: ports.collect(),
+        vrfs: vec![VrfConfig::default()],
+        ..MirrorConfig::default()
+    };
     let mut mirror = Mirror::new(config, vec![range_table::boxed()]);
     for kind in DumpKind::ALL {
         mirror.begin_dump(kind);
@@ -36,7 +43,11 @@ fuzz_target!(|data: &[u8]| {
             // The end of a dump of any bytes is the start and the end of one here.
             MessageBody::Done(_) => {
                 let kind = DumpKind::ALL[message.header.sequence as usize % DumpKind::ALL.len()];
-                if message.header.port % 2 == 0 { mirror.begin_dump(kind) } else { mirror.end_dump(kind) }
+                if message.header.port % 2 == 0 {
+                    mirror.begin_dump(kind)
+                } else {
+                    mirror.end_dump(kind)
+                }
             }
             _ => {}
         }

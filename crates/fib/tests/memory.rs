@@ -2,12 +2,14 @@
 //!
 //! Counted by the allocator. The file has one test, so nothing else allocates.
 
+#![allow(clippy::unwrap_used)]
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
 use slipring_fib::*;
-use slipring_rtnetlink::{IpFamily, Messages};
+use slipring_rtnetlink::{Messages, RouteFamily};
 
 struct Counting;
 
@@ -47,7 +49,12 @@ fn route(start: u32, len: u8, gateway: u32) -> Vec<u8> {
     bytes.extend_from_slice(&[0; 8]);
     bytes.extend_from_slice(&[2, len, 0, 0, 254, 186, 0, 1, 0, 0, 0, 0]);
     let gateway = 0x0a01_0002 + gateway % 200;
-    for (kind, value) in [(15_u16, 254_u32.to_ne_bytes()), (1, start.to_be_bytes()), (5, gateway.to_be_bytes()), (4, 1_u32.to_ne_bytes())] {
+    for (kind, value) in [
+        (15_u16, 254_u32.to_ne_bytes()),
+        (1, start.to_be_bytes()),
+        (5, gateway.to_be_bytes()),
+        (4, 1_u32.to_ne_bytes()),
+    ] {
         bytes.extend_from_slice(&8_u16.to_ne_bytes());
         bytes.extend_from_slice(&kind.to_ne_bytes());
         bytes.extend_from_slice(&value);
@@ -99,7 +106,11 @@ fn a_million_routes_fit_into_a_hundred_mebibytes_with_their_tables() {
         tags: VlanTags::default(),
         ignores_routes_with_linkdown: false,
     };
-    let config = MirrorConfig { ports: vec![port], vrfs: vec![VrfConfig::default()], ..MirrorConfig::default() };
+    let config = MirrorConfig {
+        ports: vec![port],
+        vrfs: vec![VrfConfig::default()],
+        ..MirrorConfig::default()
+    };
     let before = HELD.load(Relaxed);
     let mut mirror = Mirror::new(config, vec![heap_table(8192)]);
     let mut bytes = vec![];
@@ -115,7 +126,7 @@ fn a_million_routes_fit_into_a_hundred_mebibytes_with_their_tables() {
         mirror.end_dump(kind);
     }
     let tables = mirror.publish().unwrap();
-    assert_eq!(mirror.route_count(IpFamily::V4), ROUTES as usize);
+    assert_eq!(mirror.route_count(RouteFamily::V4), ROUTES as usize);
     let held = (HELD.load(Relaxed) - before) / MIB;
     let peak = (PEAK.load(Relaxed) - before) / MIB;
     println!("{held} MiB held, {peak} MiB at most");

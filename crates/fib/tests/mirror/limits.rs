@@ -48,8 +48,9 @@ fn a_prefix_added_around_a_refused_one_is_the_kernels_too() {
 fn without_adjacencies_routes_are_the_kernels_until_some_are_free() {
     let limits = FibLimits { adjacencies: 70, ..FibLimits::default() };
     let mut mirror = limited(limits);
-    let routes: Vec<_> =
-        (0..100).map(|at| kernel::via(&format!("{}.0.0.0/8", at + 20), &format!("10.2.1.{at}"), 2)).collect();
+    let routes: Vec<_> = (0..100)
+        .map(|at| kernel::via(&format!("{}.0.0.0/8", at + 20), &format!("10.2.1.{at}"), 2))
+        .collect();
     tell(&mut mirror, &routes);
     let tables = publish(&mut mirror);
     assert_eq!(action(&tables, "119.0.0.1"), TargetAction::Kernel);
@@ -72,11 +73,15 @@ fn mirror_tables(mirror: &mut Mirror) -> std::sync::Arc<ForwardingTables> {
 #[test]
 fn without_tail_blocks_a_slot_is_the_kernels_as_a_whole() {
     let mut mirror = mirror_with(config(), vec![heap_table(1)]);
-    let hosts = [kernel::via("20.0.0.1/32", "10.1.0.2", 1), kernel::via("20.0.1.1/32", "10.1.0.2", 1)];
+    let hosts =
+        [kernel::via("20.0.0.1/32", "10.1.0.2", 1), kernel::via("20.0.1.1/32", "10.1.0.2", 1)];
     tell(&mut mirror, &[kernel::via("20.0.0.0/8", "10.2.0.2", 2)]);
     tell(&mut mirror, &hosts);
     let tables = publish(&mut mirror);
-    assert_eq!((gateway(&tables, "20.0.0.1"), gateway(&tables, "20.0.0.2")), ("10.1.0.2".into(), "10.2.0.2".into()));
+    assert_eq!(
+        (gateway(&tables, "20.0.0.1"), gateway(&tables, "20.0.0.2")),
+        ("10.1.0.2".into(), "10.2.0.2".into())
+    );
     assert_eq!(action(&tables, "20.0.1.1"), TargetAction::Kernel);
     assert_eq!(action(&tables, "20.0.1.2"), TargetAction::Kernel);
     assert_eq!(gateway(&tables, "20.0.2.1"), "10.2.0.2");
@@ -94,7 +99,7 @@ fn without_tail_blocks_a_slot_is_the_kernels_as_a_whole() {
 fn an_index_is_not_used_again_while_a_snapshot_with_its_old_meaning_is_held() {
     let mut mirror = mirror();
     let first = kernel::via("20.0.0.0/8", "10.1.0.2", 1);
-    tell(&mut mirror, &[first.clone()]);
+    tell(&mut mirror, std::slice::from_ref(&first));
     let held = publish(&mut mirror);
     let old = index(&held, "20.1.1.1");
     tell(&mut mirror, &[first.deleted(), kernel::via("21.0.0.0/8", "10.2.0.2", 2)]);
@@ -110,7 +115,7 @@ fn an_index_is_not_used_again_while_a_snapshot_with_its_old_meaning_is_held() {
 fn readers_without_a_reference_keep_indices_until_they_have_moved_on() {
     let mut mirror = mirror_of(MirrorConfig { has_external_readers: true, ..config() });
     let first = kernel::via("20.0.0.0/8", "10.1.0.2", 1);
-    tell(&mut mirror, &[first.clone()]);
+    tell(&mut mirror, std::slice::from_ref(&first));
     let old = index(&publish(&mut mirror), "20.1.1.1");
     tell(&mut mirror, &[first.deleted()]);
     let generation = publish(&mut mirror).generation;
@@ -139,10 +144,15 @@ fn a_verification_finds_what_differs() {
     tell(&mut mirror, &[route.clone(), kernel::via("21.0.0.0/8", "10.1.0.2", 1)]);
     publish(&mut mirror);
     let mut kernels = [connected_v4(), connected_v6()].concat();
-    kernels.extend([kernel::via("21.0.0.0/8", "10.2.0.2", 2), kernel::via("22.0.0.0/8", "10.1.0.2", 1)]);
+    kernels.extend([
+        kernel::via("21.0.0.0/8", "10.2.0.2", 2),
+        kernel::via("22.0.0.0/8", "10.1.0.2", 1),
+    ]);
     let report = verify(&mut mirror, &kernels);
     assert_eq!(report, VerifyReport { checked: 8, missing: 1, extra: 1, different: 1 });
-    let truth = [connected_v4(), connected_v6(), vec![route, kernel::via("21.0.0.0/8", "10.1.0.2", 1)]].concat();
+    let truth =
+        [connected_v4(), connected_v6(), vec![route, kernel::via("21.0.0.0/8", "10.1.0.2", 1)]]
+            .concat();
     assert_eq!(verify(&mut mirror, &truth), VerifyReport { checked: 8, ..VerifyReport::default() });
 }
 

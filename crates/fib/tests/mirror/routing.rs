@@ -1,7 +1,7 @@
 //! Which route decides, and what its packets meet.
 
 use slipring_fib::*;
-use slipring_rtnetlink::IpFamily;
+use slipring_rtnetlink::RouteFamily;
 
 use crate::kernel::{self, tell};
 use crate::*;
@@ -20,7 +20,10 @@ fn the_lowest_metric_wins_and_the_next_takes_over() {
 fn this_machines_addresses_come_before_the_main_table() {
     let mut mirror = mirror();
     let host = kernel::via("10.1.0.1/32", "10.2.0.2", 2);
-    let own = [kernel::table_route("10.1.0.1/32", 255, 2), kernel::table_route("10.1.255.255/32", 255, 3)];
+    let own = [
+        kernel::table_route("10.1.0.1/32", 255, 2),
+        kernel::table_route("10.1.255.255/32", 255, 3),
+    ];
     tell(&mut mirror, &[host]);
     tell(&mut mirror, &own);
     let tables = publish(&mut mirror);
@@ -32,7 +35,12 @@ fn this_machines_addresses_come_before_the_main_table() {
 #[test]
 fn routes_that_refuse_packets_do_what_they_say() {
     let mut mirror = mirror();
-    let kinds = [(6, TargetAction::Blackhole), (7, TargetAction::Unreachable), (8, TargetAction::Prohibit), (9, TargetAction::Kernel)];
+    let kinds = [
+        (6, TargetAction::Blackhole),
+        (7, TargetAction::Unreachable),
+        (8, TargetAction::Prohibit),
+        (9, TargetAction::Kernel),
+    ];
     for (at, (kind, expected)) in kinds.into_iter().enumerate() {
         tell(&mut mirror, &[kernel::table_route(&format!("2{at}.0.0.0/8"), 254, kind)]);
         assert_eq!(action(&publish(&mut mirror), &format!("2{at}.1.1.1")), expected);
@@ -55,15 +63,20 @@ fn what_the_tables_cannot_represent_is_the_kernels() {
     for first in 20..26 {
         assert_eq!(action(&tables, &format!("{first}.1.1.1")), TargetAction::Kernel, "{first}");
     }
-    assert_eq!(mirror.route_count(IpFamily::V4), 9);
+    assert_eq!(mirror.route_count(RouteFamily::V4), 9);
 }
 
 #[test]
 fn destinations_that_no_router_forwards_are_the_kernels_whatever_routes_say() {
     let mut mirror = mirror();
-    tell(&mut mirror, &[kernel::via("0.0.0.0/0", "10.1.0.2", 1), kernel::via("::/0", "fd01::2", 1)]);
+    tell(
+        &mut mirror,
+        &[kernel::via("0.0.0.0/0", "10.1.0.2", 1), kernel::via("::/0", "fd01::2", 1)],
+    );
     let tables = publish(&mut mirror);
-    for address in ["0.0.0.1", "127.0.0.1", "224.0.0.5", "255.255.255.255", "::", "::1", "fe80::1", "ff02::1"] {
+    for address in
+        ["0.0.0.1", "127.0.0.1", "224.0.0.5", "255.255.255.255", "::", "::1", "fe80::1", "ff02::1"]
+    {
         assert_eq!(action(&tables, address), TargetAction::Kernel, "{address}");
     }
     assert_eq!(gateway(&tables, "126.0.0.1"), "10.1.0.2");
@@ -73,19 +86,44 @@ fn destinations_that_no_router_forwards_are_the_kernels_whatever_routes_say() {
 #[test]
 fn a_resolved_host_has_an_adjacency_of_its_own_only_on_its_subnet() {
     let mut mirror = mirror();
-    tell(&mut mirror, &[kernel::via("10.1.9.0/24", "10.2.0.2", 2).path_mtu(1300), kernel::connected("10.1.0.0/16", 1)]);
+    tell(
+        &mut mirror,
+        &[
+            kernel::via("10.1.9.0/24", "10.2.0.2", 2).path_mtu(1300),
+            kernel::connected("10.1.0.0/16", 1),
+        ],
+    );
     // On its interface, on another interface, and inside a longer route.
-    let hosts = [kernel::neighbour(1, "10.1.0.5", 2, 7), kernel::neighbour(2, "10.1.0.6", 2, 8), kernel::neighbour(1, "10.1.9.1", 2, 9)];
+    let hosts = [
+        kernel::neighbour(1, "10.1.0.5", 2, 7),
+        kernel::neighbour(2, "10.1.0.6", 2, 8),
+        kernel::neighbour(1, "10.1.9.1", 2, 9),
+    ];
     tell(&mut mirror, &hosts);
     let tables = publish(&mut mirror);
-    assert_eq!((gateway(&tables, "10.1.0.5"), adjacency(&tables, "10.1.0.5").mac.unwrap().0[5]), ("10.1.0.5".into(), 7));
+    assert_eq!(
+        (gateway(&tables, "10.1.0.5"), adjacency(&tables, "10.1.0.5").mac.unwrap().0[5]),
+        ("10.1.0.5".into(), 7)
+    );
     assert_eq!(gateway(&tables, "10.1.0.6"), "link");
-    assert_eq!((gateway(&tables, "10.1.9.1"), target_of(&tables, "10.1.9.1").mtu), ("10.2.0.2".into(), 1300));
+    assert_eq!(
+        (gateway(&tables, "10.1.9.1"), target_of(&tables, "10.1.9.1").mtu),
+        ("10.2.0.2".into(), 1300)
+    );
     tell(&mut mirror, &[kernel::via("10.1.9.0/24", "10.2.0.2", 2).path_mtu(1300).deleted()]);
     assert_eq!(gateway(&publish(&mut mirror), "10.1.9.1"), "10.1.9.1");
-    tell(&mut mirror, &[kernel::neighbour(1, "10.1.0.5", 0x20, 0), kernel::neighbour(1, "10.1.9.1", 2, 9).deleted()]);
+    tell(
+        &mut mirror,
+        &[
+            kernel::neighbour(1, "10.1.0.5", 0x20, 0),
+            kernel::neighbour(1, "10.1.9.1", 2, 9).deleted(),
+        ],
+    );
     let tables = publish(&mut mirror);
-    assert_eq!((gateway(&tables, "10.1.0.5"), gateway(&tables, "10.1.9.1")), ("link".into(), "link".into()));
+    assert_eq!(
+        (gateway(&tables, "10.1.0.5"), gateway(&tables, "10.1.9.1")),
+        ("link".into(), "link".into())
+    );
 }
 
 #[test]
@@ -104,10 +142,17 @@ fn removing_one_next_hop_moves_only_its_buckets() {
     let objects: Vec<_> =
         (0..4).map(|at| kernel::next_hop(at + 1, gateways[at as usize], at / 2 + 1)).collect();
     tell(&mut mirror, &objects);
-    tell(&mut mirror, &[kernel::group(9, &[(1, 1), (2, 2), (3, 1), (4, 3)]), kernel::bare_route("20.0.0.0/8").next_hop_id(9)]);
+    tell(
+        &mut mirror,
+        &[
+            kernel::group(9, &[(1, 1), (2, 2), (3, 1), (4, 3)]),
+            kernel::bare_route("20.0.0.0/8").next_hop_id(9),
+        ],
+    );
     let owners = |tables: &ForwardingTables| {
         let TargetAction::Balance(at) = action(tables, "20.1.1.1") else { panic!("one next hop") };
-        tables.buckets[usize::from(at)].map(|index| tables.adjacencies[usize::from(index.0)].next_hop)
+        tables.buckets[usize::from(at)]
+            .map(|index| tables.adjacencies[usize::from(index.0)].next_hop)
     };
     let before = owners(&publish(&mut mirror));
     tell(&mut mirror, &[kernel::group(9, &[(1, 1), (2, 2), (4, 3)])]);
@@ -123,18 +168,31 @@ fn removing_one_next_hop_moves_only_its_buckets() {
 fn an_ipv4_route_forwards_by_an_ipv6_gateway() {
     let mut mirror = mirror();
     let via = [&10_u16.to_ne_bytes()[..], &kernel::octets(kernel::ip("fd01::2"))].concat();
-    tell(&mut mirror, &[kernel::bare_route("20.0.0.0/8").attribute(18, &via).number(4, 1), kernel::neighbour(1, "fd01::2", 2, 5)]);
+    tell(
+        &mut mirror,
+        &[
+            kernel::bare_route("20.0.0.0/8").attribute(18, &via).number(4, 1),
+            kernel::neighbour(1, "fd01::2", 2, 5),
+        ],
+    );
     let tables = publish(&mut mirror);
-    assert_eq!((gateway(&tables, "20.1.1.1"), adjacency(&tables, "20.1.1.1").mac.unwrap().0[5]), ("fd01::2".into(), 5));
+    assert_eq!(
+        (gateway(&tables, "20.1.1.1"), adjacency(&tables, "20.1.1.1").mac.unwrap().0[5]),
+        ("fd01::2".into(), 5)
+    );
 }
 
 #[test]
 fn an_ipv6_route_loses_the_next_hop_that_is_deleted_and_no_other() {
     let mut mirror = mirror();
     tell(&mut mirror, &[kernel::via("2001:db8::/32", "fd01::2", 1)]);
-    tell(&mut mirror, &[kernel::multipath("2001:db8::/32", &[(1, "fd02::2", 2), (1, "fd01::2", 1)]).flagged(kernel::APPEND)]);
+    tell(
+        &mut mirror,
+        &[kernel::multipath("2001:db8::/32", &[(1, "fd02::2", 2), (1, "fd01::2", 1)])
+            .flagged(kernel::APPEND)],
+    );
     assert!(matches!(action(&publish(&mut mirror), "2001:db8::1"), TargetAction::Balance(_)));
-    assert_eq!(mirror.route_count(IpFamily::V6), 4);
+    assert_eq!(mirror.route_count(RouteFamily::V6), 4);
     tell(&mut mirror, &[kernel::via("2001:db8::/32", "fd01::2", 1).deleted()]);
     assert_eq!(gateway(&publish(&mut mirror), "2001:db8::1"), "fd02::2");
 }
@@ -146,7 +204,12 @@ fn a_vrf_looks_into_its_own_table_first_and_then_into_the_others() {
     config.ports[1].vrf = VrfIndex(1);
     let mut mirror = mirror_of(config);
     tell(&mut mirror, &[kernel::via("0.0.0.0/0", "10.1.0.2", 1)]);
-    tell(&mut mirror, &[kernel::table_route("20.0.0.0/8", 100, 1).address(5, kernel::ip("10.2.0.2")).number(4, 2)]);
+    tell(
+        &mut mirror,
+        &[kernel::table_route("20.0.0.0/8", 100, 1)
+            .address(5, kernel::ip("10.2.0.2"))
+            .number(4, 2)],
+    );
     let tables = publish(&mut mirror);
     let of = |vrf: usize, address: &str| {
         let mut found = [TargetIndex::KERNEL];
@@ -162,24 +225,30 @@ fn a_vrf_looks_into_its_own_table_first_and_then_into_the_others() {
 #[test]
 fn rules_select_tables_by_interface_and_others_are_named() {
     let mut mirror = mirror();
-    let defaults = [kernel::rule(0, 255, None), kernel::rule(32766, 254, None), kernel::rule(32767, 253, None)];
+    let defaults = [
+        kernel::rule(0, 255, None),
+        kernel::rule(32766, 254, None),
+        kernel::rule(32767, 253, None),
+    ];
     tell(&mut mirror, &defaults);
-    assert_eq!(mirror.tables_for(IpFamily::V4, 1), Ok(vec![255, 254, 253]));
+    assert_eq!(mirror.tables_for(RouteFamily::V4, 1), Ok(vec![255, 254, 253]));
     tell(&mut mirror, &[kernel::rule(1000, 100, Some("eth1"))]);
-    assert_eq!(mirror.tables_for(IpFamily::V4, 1), Ok(vec![255, 100, 254, 253]));
-    assert_eq!(mirror.tables_for(IpFamily::V4, 2), Ok(vec![255, 254, 253]));
+    assert_eq!(mirror.tables_for(RouteFamily::V4, 1), Ok(vec![255, 100, 254, 253]));
+    assert_eq!(mirror.tables_for(RouteFamily::V4, 2), Ok(vec![255, 254, 253]));
     let by_mark = kernel::rule(2000, 200, Some("eth2")).number(10, 7);
-    tell(&mut mirror, &[by_mark.clone()]);
-    assert_eq!(mirror.tables_for(IpFamily::V4, 2).unwrap_err().priority, 2000);
-    assert!(mirror.tables_for(IpFamily::V4, 1).is_ok());
+    tell(&mut mirror, std::slice::from_ref(&by_mark));
+    assert_eq!(mirror.tables_for(RouteFamily::V4, 2).unwrap_err().priority, 2000);
+    assert!(mirror.tables_for(RouteFamily::V4, 1).is_ok());
     tell(&mut mirror, &[by_mark.deleted()]);
-    assert!(mirror.tables_for(IpFamily::V4, 2).is_ok());
+    assert!(mirror.tables_for(RouteFamily::V4, 2).is_ok());
 }
 
 #[test]
 fn gateways_in_use_without_an_address_are_asked_for_in_turn() {
     let mut mirror = mirror();
-    let routes: Vec<_> = (2..7).map(|at| kernel::via(&format!("2{at}.0.0.0/8"), &format!("10.1.0.{at}"), 1)).collect();
+    let routes: Vec<_> = (2..7)
+        .map(|at| kernel::via(&format!("2{at}.0.0.0/8"), &format!("10.1.0.{at}"), 1))
+        .collect();
     tell(&mut mirror, &routes);
     tell(&mut mirror, &[kernel::neighbour(1, "10.1.0.3", 2, 3)]);
     publish(&mut mirror);
@@ -193,7 +262,10 @@ fn gateways_in_use_without_an_address_are_asked_for_in_turn() {
 fn ports_show_addresses_primary_first_and_the_state_of_their_interfaces() {
     let mut mirror = mirror();
     let secondary = kernel::address(1, "10.1.0.9", 16, 1);
-    tell(&mut mirror, &[secondary, kernel::address(1, "10.1.0.1", 16, 0), kernel::address(1, "fd01::1", 64, 0)]);
+    tell(
+        &mut mirror,
+        &[secondary, kernel::address(1, "10.1.0.1", 16, 0), kernel::address(1, "fd01::1", 64, 0)],
+    );
     let tables = publish(&mut mirror);
     let port = &tables.ports[0];
     let addresses: Vec<_> = port.addresses.iter().map(|address| address.0.to_string()).collect();

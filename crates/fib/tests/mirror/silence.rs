@@ -12,7 +12,10 @@ fn default_by_1() -> kernel::KernelMessage {
 #[test]
 fn routes_of_an_interface_that_goes_down_are_the_kernels_at_once_and_gone_after_the_dump() {
     let mut mirror = mirror();
-    tell(&mut mirror, &[default_by_1(), kernel::via("20.0.0.0/8", "10.2.0.2", 2), default_by_1().metric(9)]);
+    tell(
+        &mut mirror,
+        &[default_by_1(), kernel::via("20.0.0.0/8", "10.2.0.2", 2), default_by_1().metric(9)],
+    );
     publish(&mut mirror);
     // Three events for 100,000 routes: none of them a deletion.
     tell(&mut mirror, &[kernel::link(1, kernel::DOWN)]);
@@ -21,7 +24,11 @@ fn routes_of_an_interface_that_goes_down_are_the_kernels_at_once_and_gone_after_
     assert_eq!(action(&tables, "10.1.0.5"), TargetAction::Kernel);
     assert_eq!(gateway(&tables, "20.1.1.1"), "10.2.0.2");
     assert!(mirror.needs_resync().contains(DumpKind::Ipv4Routes));
-    assert!(!mirror.routes(slipring_rtnetlink::IpFamily::V4).any(|route| route.leads[0].ifindex == 1));
+    assert!(
+        !mirror
+            .routes(slipring_rtnetlink::RouteFamily::V4)
+            .any(|route| route.leads[0].ifindex == 1)
+    );
     dump(&mut mirror, DumpKind::Ipv4Routes, &[kernel::via("20.0.0.0/8", "10.2.0.2", 2)]);
     let tables = publish(&mut mirror);
     assert_eq!(action(&tables, "8.8.8.8"), TargetAction::NoRoute);
@@ -80,7 +87,10 @@ fn routes_of_a_deleted_next_hop_object_are_the_kernels_at_once() {
     // A new object with the number does not bring the old route back, a new route does.
     tell(&mut mirror, &[object]);
     mirror.publish();
-    assert_eq!(mirror.route_get(VrfIndex(0), kernel::ip("20.1.1.1")).unwrap().target.action, TargetAction::Kernel);
+    assert_eq!(
+        mirror.route_get(VrfIndex(0), kernel::ip("20.1.1.1")).unwrap().target.action,
+        TargetAction::Kernel
+    );
     tell(&mut mirror, &[kernel::bare_route("20.0.0.0/8").next_hop_id(5)]);
     assert_eq!(gateway(&publish(&mut mirror), "20.1.1.1"), "10.1.0.2");
 }
@@ -102,7 +112,10 @@ fn a_replaced_next_hop_object_moves_its_routes_and_their_repeated_messages_chang
 #[test]
 fn routes_that_prefer_a_deleted_address_are_the_kernels_at_once() {
     let mut mirror = mirror();
-    tell(&mut mirror, &[kernel::address(1, "10.1.0.1", 16, 0), default_by_1().address(7, kernel::ip("10.1.0.1"))]);
+    tell(
+        &mut mirror,
+        &[kernel::address(1, "10.1.0.1", 16, 0), default_by_1().address(7, kernel::ip("10.1.0.1"))],
+    );
     assert_eq!(gateway(&publish(&mut mirror), "8.8.8.8"), "10.1.0.2");
     tell(&mut mirror, &[kernel::address(1, "10.1.0.1", 16, 0).deleted()]);
     assert_eq!(action(&publish(&mut mirror), "8.8.8.8"), TargetAction::Kernel);
@@ -171,7 +184,10 @@ fn a_route_added_while_a_dump_runs_survives_its_end() {
 fn a_dump_that_is_older_than_an_interface_event_does_not_bring_its_routes_back() {
     let mut mirror = mirror();
     mirror.begin_dump(DumpKind::Ipv4Routes);
-    tell(&mut mirror, &[kernel::link(1, kernel::DOWN), dumped(default_by_1()), kernel::link(1, kernel::UP)]);
+    tell(
+        &mut mirror,
+        &[kernel::link(1, kernel::DOWN), dumped(default_by_1()), kernel::link(1, kernel::UP)],
+    );
     mirror.end_dump(DumpKind::Ipv4Routes);
     assert_eq!(action(&publish(&mut mirror), "8.8.8.8"), TargetAction::Kernel);
     assert!(mirror.needs_resync().contains(DumpKind::Ipv4Routes));
