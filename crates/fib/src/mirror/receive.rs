@@ -148,7 +148,10 @@ impl Mirror {
         self.links.has_changed = true;
         self.has_stale_specs = true;
         let gone = self.next_hops.purge_link(ifindex);
-        if !gone.is_empty() || is_down {
+        // Objects that are not known yet, and routes to them, may be gone as well.
+        let knows_all = !self.resync.wanted().contains(DumpKind::NextHops)
+            && !self.resync.is_running(DumpKind::NextHops);
+        if !gone.is_empty() || is_down || !knows_all {
             self.resync.want(DumpSet::ROUTING);
         }
         self.lost_next_hops(&gone);
