@@ -47,7 +47,11 @@ impl AdjacencyTable {
 
     /// Returns the index of an adjacency, with one use more; `None` if there is no space.
     /// `mac` is what is known about a new one.
-    pub(crate) fn acquire(&mut self, key: AdjacencyKey, mac: Option<MacAddr>) -> Option<AdjacencyIndex> {
+    pub(crate) fn acquire(
+        &mut self,
+        key: AdjacencyKey,
+        mac: Option<MacAddr>,
+    ) -> Option<AdjacencyIndex> {
         if let Some(entry) = self.entries.get_mut(&key) {
             entry.uses += 1;
             return Some(entry.index);

@@ -24,7 +24,11 @@ impl BucketArrays {
 
     /// Returns an array that spreads packets over adjacencies by weight; `None` if there is no
     /// space. An array from before is changed as little as possible.
-    pub(crate) fn assign(&mut self, before: Option<u16>, hops: &[(AdjacencyIndex, u16)]) -> Option<u16> {
+    pub(crate) fn assign(
+        &mut self,
+        before: Option<u16>,
+        hops: &[(AdjacencyIndex, u16)],
+    ) -> Option<u16> {
         let old = before.and_then(|index| self.values.get(usize::from(index)));
         let new = assign(old, hops);
         let index = before.or_else(|| self.pool.take())?;

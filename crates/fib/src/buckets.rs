@@ -36,8 +36,11 @@ pub(crate) fn assign(
     }
     // A hop that was added can find too few free buckets if all others have rounded-up shares.
     while let Some(poor) = (0..hops.len()).find(|at| counts[*at] < shares[*at] / total) {
-        let rich = (0..hops.len()).max_by_key(|at| excess(&shares, &counts, total, *at)).unwrap_or(poor);
-        let Some(bucket) = owners.iter_mut().rev().find(|owner| **owner == Some(rich)) else { break };
+        let rich =
+            (0..hops.len()).max_by_key(|at| excess(&shares, &counts, total, *at)).unwrap_or(poor);
+        let Some(bucket) = owners.iter_mut().rev().find(|owner| **owner == Some(rich)) else {
+            break;
+        };
         *bucket = Some(poor);
         counts[rich] -= 1;
         counts[poor] += 1;

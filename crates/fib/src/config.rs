@@ -49,7 +49,7 @@ impl Default for VrfConfig {
 pub struct FibLimits {
     /// Routes of all mirrored tables.
     pub routes: usize,
-    /// Neighbours.
+    /// Neighbours of all interfaces.
     pub neighbours: usize,
     /// Adjacencies: gateways, resolved hosts, and connected subnets. At most 65,536.
     pub adjacencies: u32,

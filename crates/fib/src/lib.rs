@@ -39,8 +39,8 @@ mod targets;
 pub use config::{FibLimits, MirrorConfig, PortConfig, VrfConfig};
 pub use lookups::{Ipv4Table, dir24_table, heap_table};
 pub use mirror::{
-    GatewayRequest, InterfaceEntry, Mirror, MirrorCounters, NeighbourInfo, RouteAnswer, RouteEntry, RouteLead,
-    VerifyBusy, VerifyReport,
+    GatewayRequest, InterfaceEntry, Mirror, MirrorCounters, NeighbourInfo, RouteAnswer, RouteEntry,
+    RouteLead, VerifyBusy, VerifyReport,
 };
 pub use resync::{DumpKind, DumpSet};
 pub use rules::RoutingRule;

@@ -140,7 +140,8 @@ impl Links {
     fn fib_port(&self, port: &PortConfig) -> FibPort {
         let link = self.links.get(port.ifindex);
         let parent = port.parent.map(|parent| self.links.get(parent));
-        let can_send = |link: Option<&KernelLink>| link.is_some_and(|it| it.is_up() && it.flags.has_carrier());
+        let can_send =
+            |link: Option<&KernelLink>| link.is_some_and(|it| it.is_up() && it.flags.has_carrier());
         FibPort {
             ifindex: port.parent.unwrap_or(port.ifindex),
             name: port.name.clone(),

@@ -4,7 +4,9 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt::Debug;
 
-use slipring_classify::dir24::{BLOCK_CELLS, Cells, Dir24, Dir24Writer, HeapCells, NoBlocks, ROOT_CELLS};
+use slipring_classify::dir24::{
+    BLOCK_CELLS, Cells, Dir24, Dir24Writer, HeapCells, NoBlocks, ROOT_CELLS,
+};
 use slipring_classify::intervals::IntervalTree;
 
 use crate::tables::{Ipv4Lookup, Ipv6Lookup, TargetIndex};

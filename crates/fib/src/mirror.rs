@@ -28,7 +28,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use slipring_classify::intervals::IntervalTree;
-use slipring_rtnetlink::IpFamily;
+use slipring_rtnetlink::RouteFamily;
 use slipring_simd::Simd;
 
 use crate::adjacencies::AdjacencyTable;
@@ -135,15 +135,16 @@ impl Mirror {
         assert!(!config.vrfs.is_empty(), "at least one VRF");
         assert_eq!(config.vrfs.len(), ipv4.len(), "an IPv4 table for each VRF");
         let simd = Simd::detect();
-        let vrfs = config.vrfs.iter().zip(ipv4).map(|(vrf, v4)| VrfState::new(vrf.clone(), v4, simd));
+        let vrfs =
+            config.vrfs.iter().zip(ipv4).map(|(vrf, v4)| VrfState::new(vrf.clone(), v4, simd));
         let mut mirror = Self {
             vrfs: vrfs.collect(),
             links: Links::new(config.ports.clone()),
             next_hops: NextHopObjects::default(),
             neighbours: NeighbourTable::default(),
             rules: RoutingRules::default(),
-            v4: RouteTables::new(IpFamily::V4),
-            v6: RouteTables::new(IpFamily::V6),
+            v4: RouteTables::new(RouteFamily::V4),
+            v6: RouteTables::new(RouteFamily::V6),
             specs: Specs::default(),
             targets: TargetTable::new(),
             adjacencies: AdjacencyTable::new(config.limits.adjacencies.min(1 << 16)),
@@ -199,12 +200,15 @@ impl Mirror {
     }
 
     /// Leaves destinations to the kernel that no router forwards by its tables: this network and
-    /// loopback (RFC 1122, 3.2.1.3), multicast, class E and broadcast; for IPv6, the unspecified
+    /// loopback (RFC 1122, 3.2.1.3), multicast, and the limited broadcast with the rest of its /24,
+    /// which so needs no block; for IPv6, the unspecified
     /// address and loopback (RFC 4291, 2.5.2 and 2.5.3), link-local, multicast.
     fn reserve(&mut self) {
         let spec = self.specs.acquire(RouteSpec::KERNEL);
         let record = RouteRecord::new(spec, 0, 0, 0, 0);
-        for (start, len) in [(0x0000_0000_u32, 8), (0x7f00_0000, 8), (0xe000_0000, 4), (0xffff_ffff, 32)] {
+        for (start, len) in
+            [(0x0000_0000_u32, 8), (0x7f00_0000, 8), (0xe000_0000, 4), (0xffff_ff00, 24)]
+        {
             let rib = self.v4.ribs.entry(RESERVED_TABLE).or_default();
             rib.insert_first(RoutePrefix::around(start, len), record);
         }
@@ -241,10 +245,10 @@ impl Mirror {
 
     /// The number of routes of a family.
     #[must_use]
-    pub fn route_count(&self, family: IpFamily) -> usize {
+    pub fn route_count(&self, family: RouteFamily) -> usize {
         match family {
-            IpFamily::V4 => self.v4.len(),
-            IpFamily::V6 => self.v6.len(),
+            RouteFamily::V4 => self.v4.len(),
+            RouteFamily::V6 => self.v6.len(),
         }
     }
 
@@ -269,4 +273,3 @@ impl VrfState {
         }
     }
 }
-

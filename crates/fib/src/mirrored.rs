@@ -55,7 +55,10 @@ impl<K: Ord + Copy, V: PartialEq> Mirrored<K, V> {
         self.objects.iter().map(|(key, object)| (*key, &object.0))
     }
 
-    pub(crate) fn range(&self, keys: impl core::ops::RangeBounds<K>) -> impl Iterator<Item = (K, &V)> {
+    pub(crate) fn range(
+        &self,
+        keys: impl core::ops::RangeBounds<K>,
+    ) -> impl Iterator<Item = (K, &V)> {
         self.objects.range(keys).map(|(key, object)| (*key, &object.0))
     }
 
@@ -102,6 +105,9 @@ impl<K: Ord + Copy, V: PartialEq> Mirrored<K, V> {
             return Vec::new();
         }
         let dump = self.dump;
-        self.objects.extract_if(.., |_, object| object.1.dump != dump).map(|(key, object)| (key, object.0)).collect()
+        self.objects
+            .extract_if(.., |_, object| object.1.dump != dump)
+            .map(|(key, object)| (key, object.0))
+            .collect()
     }
 }

@@ -2,19 +2,19 @@
 
 use core::net::IpAddr;
 
-use slipring_rtnetlink::{NeighbourMessage, NeighbourState};
+use slipring_rtnetlink::{NeighbourMessage, NudState};
 use slipring_wire::mac::MacAddr;
 
 use crate::mirrored::{Mirrored, Origin};
 
 /// What the kernel knows about a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NeighbourEntry {
-    pub state: NeighbourState,
+pub(crate) struct KernelNeighbour {
+    pub state: NudState,
     pub mac: Option<MacAddr>,
 }
 
-impl NeighbourEntry {
+impl KernelNeighbour {
     /// The MAC address, if frames may be sent to it.
     pub(crate) fn usable(self) -> Option<MacAddr> {
         self.mac.filter(|mac| self.state.is_valid() && *mac != MacAddr::ZERO && !mac.is_multicast())
@@ -24,19 +24,24 @@ impl NeighbourEntry {
 /// Neighbours by address and interface.
 #[derive(Debug, Default)]
 pub(crate) struct NeighbourTable {
-    entries: Mirrored<(IpAddr, u32), NeighbourEntry>,
+    entries: Mirrored<(IpAddr, u32), KernelNeighbour>,
 }
 
 impl NeighbourTable {
     /// Stores a neighbour. Returns whether its usable address has changed, or `None` if it is new
     /// and there are `limit`.
-    pub(crate) fn set(&mut self, message: &NeighbourMessage, origin: Origin, limit: usize) -> Option<bool> {
+    pub(crate) fn set(
+        &mut self,
+        message: &NeighbourMessage,
+        origin: Origin,
+        limit: usize,
+    ) -> Option<bool> {
         let key = (message.address, message.ifindex);
         let before = self.entries.get(key).and_then(|entry| entry.usable());
         if self.entries.len() >= limit && self.entries.get(key).is_none() {
             return None;
         }
-        let entry = NeighbourEntry { state: message.state, mac: message.mac.map(MacAddr) };
+        let entry = KernelNeighbour { state: message.state, mac: message.mac.map(MacAddr) };
         self.entries.set(key, entry, origin);
         Some(before != self.mac(message.ifindex, message.address))
     }
@@ -52,12 +57,16 @@ impl NeighbourTable {
     }
 
     /// The usable neighbours with addresses from `first` to `last`, ascending.
-    pub(crate) fn usable_in(&self, first: IpAddr, last: IpAddr) -> impl Iterator<Item = (IpAddr, u32)> {
+    pub(crate) fn usable_in(
+        &self,
+        first: IpAddr,
+        last: IpAddr,
+    ) -> impl Iterator<Item = (IpAddr, u32)> {
         let found = self.entries.range((first, 0)..=(last, u32::MAX));
         found.filter(|(_, entry)| entry.usable().is_some()).map(|(key, _)| key)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = ((IpAddr, u32), &NeighbourEntry)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = ((IpAddr, u32), &KernelNeighbour)> {
         self.entries.iter()
     }
 

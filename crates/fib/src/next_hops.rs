@@ -24,7 +24,9 @@ pub(crate) enum NextHopObject {
 impl NextHopObject {
     fn of(message: &NextHopMessage<'_>) -> Self {
         match message.group {
-            _ if message.has_unknown || message.is_fdb => Self::Unknown { ifindex: message.ifindex },
+            _ if message.has_unknown || message.is_fdb => {
+                Self::Unknown { ifindex: message.ifindex }
+            }
             Some(group) => Self::Group(group.collect()),
             None if message.is_blackhole => Self::Blackhole,
             None => Self::One { ifindex: message.ifindex, gateway: message.gateway },
@@ -71,7 +73,9 @@ impl NextHopObjects {
     /// were removed.
     pub(crate) fn purge_link(&mut self, ifindex: u32) -> Vec<u32> {
         let is_on = |object: &NextHopObject| match object {
-            NextHopObject::One { ifindex: on, .. } | NextHopObject::Unknown { ifindex: on } => *on == ifindex,
+            NextHopObject::One { ifindex: on, .. } | NextHopObject::Unknown { ifindex: on } => {
+                *on == ifindex
+            }
             NextHopObject::Blackhole | NextHopObject::Group(_) => false,
         };
         let mut gone: Vec<u32> =
@@ -136,7 +140,9 @@ impl NextHopObjects {
                     hops.push(SpecHop { ifindex: *ifindex, gateway: *gateway, weight: *weight });
                 }
                 // The kernel has no groups of groups; a blackhole is alone in its group.
-                NextHopObject::Blackhole if members.len() == 1 => return Some(ObjectHops::Blackhole),
+                NextHopObject::Blackhole if members.len() == 1 => {
+                    return Some(ObjectHops::Blackhole);
+                }
                 _ => return None,
             }
         }

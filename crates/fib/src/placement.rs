@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use slipring_rtnetlink::IpFamily;
+use slipring_rtnetlink::RouteFamily;
 
 use crate::rib::RouteRecord;
 use crate::specs::{RouteSpec, SpecHop, SpecHops, SpecId, Specs};
@@ -46,7 +46,7 @@ pub(crate) fn place(
     list: &mut Vec<RouteRecord>,
     record: RouteRecord,
     how: Insertion,
-    family: IpFamily,
+    family: RouteFamily,
     specs: &Specs,
 ) -> PlacementResult {
     let mut result = PlacementResult::default();
@@ -59,27 +59,30 @@ pub(crate) fn place(
         result.removed.extend(list.extract_if(.., is_gone));
     }
     let group = group(list, record.key());
-    let same = list[group.clone()].iter().position(|other| says_same(specs, other.spec, record.spec));
+    let same =
+        list[group.clone()].iter().position(|other| says_same(specs, other.spec, record.spec));
     let same = same.map(|at| group.start + at);
     match (how, family) {
         // A notification has come since the dump's start, so the dump's order may be older.
         (Insertion::Dump, _) if same.is_some_and(|at| list[at].mark == record.mark) => {
             result.is_superseded = true;
-            result.is_doubtful = family == IpFamily::V4 && group.len() > 1;
+            result.is_doubtful = family == RouteFamily::V4 && group.len() > 1;
         }
         // What the dump has not mentioned yet comes after, or no longer exists.
         (Insertion::Dump, _) => {
             let unmarked = list[group.clone()].iter().position(|other| other.mark != record.mark);
             // If notifications have changed the others, the order may be another. Among equal routes
             // of IPv6, the kernel does not choose by order.
-            result.is_doubtful = family == IpFamily::V4 && group.len() > usize::from(same.is_some());
+            result.is_doubtful =
+                family == RouteFamily::V4 && group.len() > usize::from(same.is_some());
             result.removed.extend(same.map(|at| list.remove(at)));
             list.insert(unmarked.map_or(group.end, |at| group.start + at), record);
         }
         // A changed next-hop object makes the kernel repeat all routes that use it, as replacements,
         // also of a route that is not the first.
         (Insertion::Add | Insertion::Append | Insertion::Replace, _) if same.is_some() => {
-            result.is_doubtful = how == Insertion::Replace && family == IpFamily::V6 && group.len() > 1;
+            result.is_doubtful =
+                how == Insertion::Replace && family == RouteFamily::V6 && group.len() > 1;
             let at = same.unwrap_or(group.start);
             result.removed.push(core::mem::replace(&mut list[at], record));
         }
@@ -87,20 +90,24 @@ pub(crate) fn place(
             result.is_unexplained = true;
             list.insert(group.start, record);
         }
-        (Insertion::Replace, IpFamily::V4) => {
+        (Insertion::Replace, RouteFamily::V4) => {
             result.is_doubtful = group.len() > 1;
             // One of several that was removed silently was not there to be replaced.
-            let is_there = |other: &RouteRecord| specs.get(other.spec).is_some_and(|state| !state.is_purged);
+            let is_there =
+                |other: &RouteRecord| specs.get(other.spec).is_some_and(|state| !state.is_purged);
             let first = list[group.clone()].iter().position(is_there).unwrap_or(0);
             result.removed.push(core::mem::replace(&mut list[group.start + first], record));
         }
-        (Insertion::Replace, IpFamily::V6) => {
+        (Insertion::Replace, RouteFamily::V6) => {
             result.is_doubtful = group.len() > 1;
             result.removed.extend(list.splice(group, [record]));
         }
-        (Insertion::Add, IpFamily::V4) => list.insert(group.start, record),
-        (Insertion::Append, IpFamily::V4) => list.insert(group.end, record),
-        (Insertion::Add | Insertion::Append, IpFamily::V6) => {
+        (Insertion::Add, RouteFamily::V4) => list.insert(group.start, record),
+        (Insertion::Append, RouteFamily::V4) => {
+            result.is_unexplained = group.is_empty();
+            list.insert(group.end, record);
+        }
+        (Insertion::Add | Insertion::Append, RouteFamily::V6) => {
             // Routes for the same prefix with the same metric become one with several next hops,
             // which the message names all.
             let is_part = |other: &RouteRecord| is_part_of(specs, other.spec, record.spec);
@@ -121,7 +128,9 @@ fn says_same(specs: &Specs, a: SpecId, b: SpecId) -> bool {
 fn is_part_of(specs: &Specs, part: SpecId, whole: SpecId) -> bool {
     let Some((part, whole)) = specs.get(part).zip(specs.get(whole)) else { return false };
     let (part, whole) = (part.spec.hops.named(), whole.spec.hops.named());
-    !part.is_empty() && part.len() < whole.len() && part.iter().all(|hop| whole.iter().any(|it| leads_as(it, hop)))
+    !part.is_empty()
+        && part.len() < whole.len()
+        && part.iter().all(|hop| whole.iter().any(|it| leads_as(it, hop)))
 }
 
 fn leads_as(a: &SpecHop, b: &SpecHop) -> bool {
@@ -144,7 +153,7 @@ pub(crate) fn find_removed(
     list: &[RouteRecord],
     key: (u8, u32),
     deleted: &RouteSpec,
-    family: IpFamily,
+    family: RouteFamily,
     specs: &Specs,
 ) -> Removal {
     let group = group(list, key);
@@ -153,7 +162,7 @@ pub(crate) fn find_removed(
             return Removal::Whole(at);
         }
     }
-    if family == IpFamily::V6 {
+    if family == RouteFamily::V6 {
         for at in group {
             let rest = specs.get(list[at].spec).and_then(|state| without(&state.spec, deleted));
             if let Some(rest) = rest {
@@ -168,7 +177,9 @@ pub(crate) fn find_removed(
 fn without(spec: &RouteSpec, deleted: &RouteSpec) -> Option<RouteSpec> {
     let gone = deleted.hops.named();
     let is_gone = |hop: &SpecHop| gone.iter().any(|it| leads_as(it, hop));
-    let rest: Vec<SpecHop> = spec.hops.named().iter().copied().filter(|hop| !is_gone(hop)).collect();
-    let is_part = !gone.is_empty() && !rest.is_empty() && rest.len() + gone.len() == spec.hops.named().len();
+    let rest: Vec<SpecHop> =
+        spec.hops.named().iter().copied().filter(|hop| !is_gone(hop)).collect();
+    let is_part =
+        !gone.is_empty() && !rest.is_empty() && rest.len() + gone.len() == spec.hops.named().len();
     is_part.then(|| RouteSpec { hops: SpecHops::of(rest), ..spec.clone() })
 }

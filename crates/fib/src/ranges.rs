@@ -6,7 +6,7 @@ use crate::prefix::{AddressBits, RoutePrefix};
 use crate::rib::{Rib, RouteRecord};
 
 /// The first address of a range, and what the addresses up to the next range mean.
-pub(crate) type Ranges<A, V> = Vec<(A, V)>;
+pub(crate) type AddressRanges<A, V> = Vec<(A, V)>;
 
 /// The ranges of one table within a prefix; `None` where the table has no route.
 pub(crate) fn table_ranges<A: AddressBits, V: Copy + PartialEq>(
@@ -14,7 +14,7 @@ pub(crate) fn table_ranges<A: AddressBits, V: Copy + PartialEq>(
     within: RoutePrefix<A>,
     value: impl Fn(RoutePrefix<A>, RouteRecord) -> V,
     uncovered: Option<V>,
-) -> Ranges<A, Option<V>> {
+) -> AddressRanges<A, Option<V>> {
     let covering = rib.covering(within);
     let base = covering.and_then(|around| Some(value(around, rib.first(around)?))).or(uncovered);
     let mut sweep = Sweep { out: alloc::vec![(within.start, base)], open: Vec::new(), base };
@@ -32,7 +32,7 @@ pub(crate) fn table_ranges<A: AddressBits, V: Copy + PartialEq>(
 
 /// The prefixes around the present address, and the ranges so far.
 struct Sweep<A, V> {
-    out: Ranges<A, V>,
+    out: AddressRanges<A, V>,
     /// The last address of each prefix around the present one, innermost last, and its value.
     open: Vec<(A, V)>,
     base: V,
@@ -60,16 +60,18 @@ impl<A: AddressBits, V: Copy + PartialEq> Sweep<A, V> {
 /// Lays ranges over others: where the upper ones have no value, the lower ones' counts. Both begin
 /// at the same address.
 pub(crate) fn overlay<A: AddressBits, V: Copy + PartialEq>(
-    upper: &Ranges<A, Option<V>>,
-    lower: Ranges<A, Option<V>>,
-) -> Ranges<A, Option<V>> {
+    upper: &AddressRanges<A, Option<V>>,
+    lower: AddressRanges<A, Option<V>>,
+) -> AddressRanges<A, Option<V>> {
     if let [(_, None)] = upper[..] {
         return lower;
     }
-    let mut out: Ranges<A, Option<V>> = Vec::with_capacity(upper.len() + lower.len());
+    let mut out: AddressRanges<A, Option<V>> = Vec::with_capacity(upper.len() + lower.len());
     let (mut above, mut below) = (upper.iter().peekable(), lower.iter().peekable());
     let (mut top, mut bottom) = (None, None);
-    while let Some(start) = [above.peek(), below.peek()].into_iter().flatten().map(|range| range.0).min() {
+    while let Some(start) =
+        [above.peek(), below.peek()].into_iter().flatten().map(|range| range.0).min()
+    {
         if let Some(range) = above.next_if(|range| range.0 == start) {
             top = range.1;
         }
@@ -86,10 +88,10 @@ pub(crate) fn overlay<A: AddressBits, V: Copy + PartialEq>(
 
 /// Gives single addresses, which ascend, values of their own. The ranges end at `last`.
 pub(crate) fn set_ones<A: AddressBits, V: Copy>(
-    ranges: &Ranges<A, V>,
+    ranges: &AddressRanges<A, V>,
     ones: &[(A, V)],
     last: A,
-) -> Ranges<A, V> {
+) -> AddressRanges<A, V> {
     let mut out = Vec::with_capacity(ranges.len() + 2 * ones.len());
     let mut ones = ones.iter().peekable();
     for (at, &(start, value)) in ranges.iter().enumerate() {

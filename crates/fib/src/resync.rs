@@ -1,6 +1,6 @@
 //! Which of the kernel's tables must be dumped again, and which dumps are running.
 
-use slipring_rtnetlink::IpFamily;
+use slipring_rtnetlink::RouteFamily;
 
 /// A table of the kernel that can be dumped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,10 +33,10 @@ impl DumpKind {
         Self::Neighbours,
     ];
 
-    pub(crate) const fn routes(family: IpFamily) -> Self {
+    pub(crate) const fn routes(family: RouteFamily) -> Self {
         match family {
-            IpFamily::V4 => Self::Ipv4Routes,
-            IpFamily::V6 => Self::Ipv6Routes,
+            RouteFamily::V4 => Self::Ipv4Routes,
+            RouteFamily::V6 => Self::Ipv6Routes,
         }
     }
 

@@ -122,7 +122,11 @@ impl<A: AddressBits> Rib<A> {
 
     /// Sets the routes of a prefix; without routes, the prefix is removed. Returns the prefix around
     /// it that takes over the note of a refused route, if there is one.
-    pub(crate) fn set_list(&mut self, prefix: RoutePrefix<A>, list: &[RouteRecord]) -> Option<RoutePrefix<A>> {
+    pub(crate) fn set_list(
+        &mut self,
+        prefix: RoutePrefix<A>,
+        list: &[RouteRecord],
+    ) -> Option<RoutePrefix<A>> {
         let before = self.list(prefix).len();
         self.len = self.len - before + list.len();
         match (before, list.split_first()) {
@@ -217,7 +221,8 @@ impl<A: AddressBits> Rib<A> {
     /// All routes, in order.
     pub(crate) fn all(&self) -> impl Iterator<Item = (RoutePrefix<A>, RouteRecord)> + '_ {
         self.firsts().flat_map(|(prefix, first)| {
-            let others = if first.flags & HAS_OTHERS == 0 { None } else { self.others.get(&prefix) };
+            let others =
+                if first.flags & HAS_OTHERS == 0 { None } else { self.others.get(&prefix) };
             let others = others.map_or(&[][..], Vec::as_slice).iter().copied();
             core::iter::once(first).chain(others).map(move |record| (prefix, record))
         })

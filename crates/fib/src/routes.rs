@@ -3,7 +3,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use slipring_rtnetlink::{HeaderFlags, IpFamily, RouteMessage};
+use slipring_rtnetlink::{HeaderFlags, RouteFamily, RouteMessage};
 
 use crate::dirty::DirtyPrefixes;
 use crate::mirrored::Origin;
@@ -25,7 +25,7 @@ type RouteKey<A> = (u32, RoutePrefix<A>, (u8, u32), SpecId);
 #[derive(Debug)]
 pub(crate) struct RouteTables<A> {
     pub ribs: BTreeMap<u32, Rib<A>>,
-    family: IpFamily,
+    family: RouteFamily,
     /// Prefixes whose meaning has changed since the last publication, by table.
     pub dirty: DirtyPrefixes<A>,
     /// The dump that runs, or the last one.
@@ -51,7 +51,7 @@ pub(crate) struct RouteOutcome {
 }
 
 impl<A: AddressBits> RouteTables<A> {
-    pub(crate) const fn new(family: IpFamily) -> Self {
+    pub(crate) const fn new(family: RouteFamily) -> Self {
         Self {
             ribs: BTreeMap::new(),
             family,
@@ -67,7 +67,8 @@ impl<A: AddressBits> RouteTables<A> {
 
     /// Mirrors these tables, and no others. Returns whether there are new ones.
     pub(crate) fn set_tables(&mut self, tables: &[u32], specs: &mut Specs) -> bool {
-        let gone: Vec<u32> = self.ribs.keys().copied().filter(|table| !tables.contains(table)).collect();
+        let gone: Vec<u32> =
+            self.ribs.keys().copied().filter(|table| !tables.contains(table)).collect();
         for rib in gone.iter().filter_map(|table| self.ribs.remove(table)) {
             rib.all().for_each(|(_, record)| specs.release(record.spec));
         }
@@ -80,7 +81,11 @@ impl<A: AddressBits> RouteTables<A> {
 
     /// The number of routes, without those of the reserved table.
     pub(crate) fn len(&self) -> usize {
-        self.ribs.iter().filter(|(table, _)| **table != RESERVED_TABLE).map(|(_, rib)| rib.len()).sum()
+        self.ribs
+            .iter()
+            .filter(|(table, _)| **table != RESERVED_TABLE)
+            .map(|(_, rib)| rib.len())
+            .sum()
     }
 
     /// Adds a route; `has_space` says whether one more may be stored.
@@ -133,7 +138,8 @@ impl<A: AddressBits> RouteTables<A> {
             self.forget(specs, (table, prefix, removed.key(), removed.spec), is_notification);
         }
         let has_other_order = is_notification || self.reordered.contains(&(table, prefix));
-        let is_doubtful = result.is_doubtful && has_other_order || result.is_unexplained && self.is_dumping;
+        let is_doubtful =
+            result.is_doubtful && has_other_order || result.is_unexplained && self.is_dumping;
         if is_notification {
             self.note_order(table, prefix, list.len().max(len));
         }
@@ -167,17 +173,27 @@ impl<A: AddressBits> RouteTables<A> {
         let Some(rib) = self.ribs.get_mut(&table) else { return RouteOutcome::default() };
         let (deleted, mut list) = (RouteSpec::of(route), rib.list(prefix));
         let key = (u8::MAX - route.tos, route.metric);
+        let mut is_doubtful = false;
         let removed = match find_removed(&list, key, &deleted, self.family, specs) {
             Removal::Whole(at) => list.remove(at),
             Removal::Part(at, rest) => {
+                // A dump that runs may have begun before or after, and we may have more next hops
+                // than the kernel had.
+                is_doubtful = self.is_dumping;
                 let spec = specs.acquire(rest);
-                let record = RouteRecord::new(spec, list[at].metric, list[at].protocol, list[at].tos, self.mark);
+                let record = RouteRecord::new(
+                    spec,
+                    list[at].metric,
+                    list[at].protocol,
+                    list[at].tos,
+                    self.mark,
+                );
                 core::mem::replace(&mut list[at], record)
             }
             // With refused routes, it may be one of them.
             Removal::Unknown => {
                 // A dump may mention it as part of a route with several next hops.
-                let may_be_part = self.is_dumping && self.family == IpFamily::V6;
+                let may_be_part = self.is_dumping && self.family == RouteFamily::V6;
                 let is_doubtful = may_be_part || !list.is_empty() && self.refused == 0;
                 self.note_unknown(specs, (table, prefix, key), deleted);
                 return RouteOutcome { is_doubtful, is_refused: false };
@@ -187,11 +203,16 @@ impl<A: AddressBits> RouteTables<A> {
         self.dirty.add(table, heir.unwrap_or(prefix));
         self.note_order(table, prefix, list.len() + 1);
         self.forget(specs, (table, prefix, key, removed.spec), true);
-        RouteOutcome::default()
+        RouteOutcome { is_doubtful, is_refused: false }
     }
 
     /// A dump may still mention a route that was deleted before we knew it.
-    fn note_unknown(&mut self, specs: &mut Specs, route: (u32, RoutePrefix<A>, (u8, u32)), spec: RouteSpec) {
+    fn note_unknown(
+        &mut self,
+        specs: &mut Specs,
+        route: (u32, RoutePrefix<A>, (u8, u32)),
+        spec: RouteSpec,
+    ) {
         if self.is_dumping {
             let spec = specs.acquire(spec);
             self.forget(specs, (route.0, route.1, route.2, spec), true);
@@ -293,7 +314,12 @@ impl<A: AddressBits> RouteTables<A> {
     }
 
     /// Compares a route of the dump.
-    pub(crate) fn check(&mut self, check: &mut RouteCheck, specs: &Specs, route: &RouteMessage<'_>) {
+    pub(crate) fn check(
+        &mut self,
+        check: &mut RouteCheck,
+        specs: &Specs,
+        route: &RouteMessage<'_>,
+    ) {
         let Some((table, prefix)) = self.place_of(route) else { return };
         let Some(rib) = self.ribs.get_mut(&table) else { return };
         check.checked += 1;

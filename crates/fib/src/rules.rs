@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use slipring_rtnetlink::{IpFamily, RuleAction, RuleMessage};
+use slipring_rtnetlink::{RouteFamily, RoutingAction, RuleMessage};
 
 use crate::mirrored::Origin;
 
@@ -11,11 +11,11 @@ use crate::mirrored::Origin;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoutingRule {
     /// The family of the packets.
-    pub family: IpFamily,
+    pub family: RouteFamily,
     /// Rules are tried in ascending order of priority.
     pub priority: u32,
     /// What the rule does.
-    pub action: RuleAction,
+    pub action: RoutingAction,
     /// The table that it selects.
     pub table: u32,
     /// The interface that packets must have come in by, or empty.
@@ -43,7 +43,7 @@ impl RoutingRule {
         }
     }
 
-    fn concerns(&self, family: IpFamily, input: &str) -> bool {
+    fn concerns(&self, family: RouteFamily, input: &str) -> bool {
         let is_input = self.input.is_empty() || self.input == input;
         self.family == family && is_input && (!self.is_for_output || self.is_vrf)
     }
@@ -98,7 +98,7 @@ impl RoutingRules {
     /// The first rule that concerns such packets and cannot be represented.
     pub(crate) fn tables(
         &self,
-        family: IpFamily,
+        family: RouteFamily,
         input: &str,
         vrf_table: Option<u32>,
     ) -> Result<Vec<u32>, &RoutingRule> {
@@ -109,8 +109,8 @@ impl RoutingRules {
             }
             let table = if rule.is_vrf { vrf_table } else { Some(rule.table) };
             match (rule.action, table) {
-                (RuleAction::Table, Some(table)) => tables.push(table),
-                (RuleAction::Table, None) | (RuleAction::Nop, _) => {}
+                (RoutingAction::Table, Some(table)) => tables.push(table),
+                (RoutingAction::Table, None) | (RoutingAction::Nop, _) => {}
                 _ => return Err(rule),
             }
         }

@@ -96,7 +96,10 @@ impl RouteSpec {
     const fn is_kernel(&self) -> bool {
         let by_kind = !matches!(
             self.kind,
-            RouteKind::Unicast | RouteKind::Blackhole | RouteKind::Unreachable | RouteKind::Prohibit
+            RouteKind::Unicast
+                | RouteKind::Blackhole
+                | RouteKind::Unreachable
+                | RouteKind::Prohibit
         );
         by_kind || self.has_unknown
     }
@@ -143,7 +146,9 @@ pub(crate) struct Specs {
 impl Specs {
     /// Returns the number of what a route says, with one use more.
     pub(crate) fn acquire(&mut self, spec: RouteSpec) -> SpecId {
-        let latest = self.latest.filter(|id| self.get(*id).is_some_and(|it| !it.is_purged && it.spec == spec));
+        let latest = self
+            .latest
+            .filter(|id| self.get(*id).is_some_and(|it| !it.is_purged && it.spec == spec));
         let id = match latest.or_else(|| self.ids.get(&spec).copied()) {
             Some(id) => id,
             None => {

@@ -97,7 +97,11 @@ impl TargetTable {
     }
 
     /// Gives a host a target, with one use.
-    pub(crate) fn add_host(&mut self, key: HostKey, adjacency: AdjacencyIndex) -> Option<TargetIndex> {
+    pub(crate) fn add_host(
+        &mut self,
+        key: HostKey,
+        adjacency: AdjacencyIndex,
+    ) -> Option<TargetIndex> {
         let index = self.take()?;
         self.hosts.insert(key, HostTarget { index, adjacency, uses: 1 });
         self.follow(key);

@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 
 use crate::attributes::{Attributes, Malformed, read_u32};
-use crate::{IpFamily, message::kind};
+use crate::{RouteFamily, message::kind};
 
 /// An address of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl AddressMessage {
             return Err(Malformed::Truncated { kind: kind::ADDRESS });
         };
         let &[family, prefix_len, flags, scope, ..] = fixed;
-        let Some(family) = IpFamily::of(family) else { return Ok(None) };
+        let Some(family) = RouteFamily::of(family) else { return Ok(None) };
         if prefix_len > family.bits() {
             return Err(Malformed::PrefixLength(prefix_len));
         }

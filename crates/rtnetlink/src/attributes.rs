@@ -2,7 +2,7 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::IpFamily;
+use crate::RouteFamily;
 
 /// Why bytes are not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -73,9 +73,13 @@ impl<'a> Attribute<'a> {
     }
 
     /// An address of the family.
-    pub(crate) fn address_of(self, family: IpFamily) -> Result<IpAddr, Malformed> {
+    pub(crate) fn address_of(self, family: RouteFamily) -> Result<IpAddr, Malformed> {
         let address = self.address()?;
-        if (family == IpFamily::V4) == address.is_ipv4() { Ok(address) } else { Err(self.wrong()) }
+        if (family == RouteFamily::V4) == address.is_ipv4() {
+            Ok(address)
+        } else {
+            Err(self.wrong())
+        }
     }
 
     /// A text that ends with a zero byte or with the value; empty if it is not UTF-8.

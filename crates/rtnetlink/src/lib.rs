@@ -43,21 +43,30 @@ pub use address::AddressMessage;
 pub use attributes::Malformed;
 pub use link::{LinkFlags, LinkMessage};
 pub use message::{Change, HeaderFlags, MessageBody, Messages, NetlinkHeader, NetlinkMessage};
-pub use neighbour::{NeighbourMessage, NeighbourState};
+pub use neighbour::{NeighbourMessage, NudState};
 pub use next_hop::{GroupKind, NextHopGroup, NextHopMessage};
 pub use request::{DumpFilter, RequestBuilder};
-pub use route::{HopFlags, Multipath, RouteHop, RouteKind, RouteMessage, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN};
-pub use rule::{RuleAction, RuleMessage};
+pub use route::{
+    HopFlags, Multipath, RouteHop, RouteKind, RouteMessage, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN,
+};
+pub use rule::{RoutingAction, RuleMessage};
 pub use status::{DoneMessage, ErrorMessage};
 
 /// The family of a message: `AF_INET` or `AF_INET6` of `linux/socket.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum IpFamily {
-    /// IPv4.
+pub enum RouteFamily {
+    /// Addresses of 32 bits.
     V4,
-    /// IPv6.
+    /// Addresses of 128 bits.
     V6,
 }
+
+/// The former name of [`RouteFamily`].
+#[doc(hidden)]
+pub use RouteFamily as IpFamily;
+/// The former name of [`NudState`].
+#[doc(hidden)]
+pub use neighbour::NudState as NeighbourState;
 
 /// `AF_UNSPEC`: all families.
 const AF_UNSPEC: u8 = 0;
@@ -66,7 +75,7 @@ const AF_INET: u8 = 2;
 /// `AF_INET6`.
 const AF_INET6: u8 = 10;
 
-impl IpFamily {
+impl RouteFamily {
     /// The number in messages.
     #[must_use]
     pub const fn number(self) -> u8 {
@@ -94,7 +103,7 @@ impl IpFamily {
     }
 }
 
-impl From<core::net::IpAddr> for IpFamily {
+impl From<core::net::IpAddr> for RouteFamily {
     fn from(address: core::net::IpAddr) -> Self {
         if address.is_ipv4() { Self::V4 } else { Self::V6 }
     }

@@ -150,7 +150,8 @@ impl<'a> LinkMessage<'a> {
             "vrf" => self.vrf_table = value(data, IFLA_VRF_TABLE, Attribute::u32)?,
             "vlan" => {
                 // The protocol is in network order.
-                let tpid = value(data.clone(), IFLA_VLAN_PROTOCOL, Attribute::u16)?.map(u16::from_be);
+                let tpid =
+                    value(data.clone(), IFLA_VLAN_PROTOCOL, Attribute::u16)?.map(u16::from_be);
                 let id = value(data, IFLA_VLAN_ID, Attribute::u16)?;
                 self.vlan = id.map(|id| (tpid.unwrap_or(TPID_8021Q), id));
             }
@@ -166,6 +167,7 @@ fn value<'a, T>(
     kind: u16,
     read: impl Fn(Attribute<'a>) -> Result<T, Malformed>,
 ) -> Result<Option<T>, Malformed> {
-    let found = attributes.find(|attribute| attribute.is_err() || attribute.is_ok_and(|it| it.kind == kind));
+    let found = attributes
+        .find(|attribute| attribute.is_err() || attribute.is_ok_and(|it| it.kind == kind));
     found.transpose()?.map(read).transpose()
 }

@@ -117,24 +117,30 @@ impl<'a> Messages<'a> {
 impl<'a> Iterator for Messages<'a> {
     type Item = Result<NetlinkMessage<'a>, Malformed>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let bytes = self.0;
         if bytes.is_empty() {
             return None;
         }
         let claimed = read_u32(bytes, 0).unwrap_or_default();
-        let Some(message) = bytes.get(..claimed as usize).filter(|message| message.len() >= HEADER_LEN)
+        let Some(message) =
+            bytes.get(..claimed as usize).filter(|message| message.len() >= HEADER_LEN)
         else {
             self.0 = &[];
             return Some(Err(Malformed::MessageLength { claimed, present: bytes.len() }));
         };
         self.0 = bytes.get(aligned(message.len())..).unwrap_or_default();
         let header = read_header(message);
-        Some(MessageBody::parse(header, &message[HEADER_LEN..]).map(|body| NetlinkMessage { header, body }))
+        Some(
+            MessageBody::parse(header, &message[HEADER_LEN..])
+                .map(|body| NetlinkMessage { header, body }),
+        )
     }
 }
 
 /// Reads a header from at least [`HEADER_LEN`] bytes; absent fields are 0.
+#[inline]
 fn read_header(message: &[u8]) -> NetlinkHeader {
     NetlinkHeader {
         kind: read_u16(message, 4).unwrap_or_default(),
@@ -178,16 +184,22 @@ impl<'a> MessageBody<'a> {
             NLMSG_ERROR => Self::Error(ErrorMessage::parse(header.flags, payload)?),
             NLMSG_OVERRUN => Self::Overrun,
             _ => match header.kind & !1 {
-                kind::ROUTE => or_other(RouteMessage::parse(payload)?.map(|it| Self::Route(change, it))),
-                kind::NEIGHBOUR => {
-                    or_other(NeighbourMessage::parse(payload)?.map(|it| Self::Neighbour(change, it)))
+                kind::ROUTE => {
+                    or_other(RouteMessage::parse(payload)?.map(|it| Self::Route(change, it)))
                 }
-                kind::LINK => or_other(LinkMessage::parse(payload)?.map(|it| Self::Link(change, it))),
+                kind::NEIGHBOUR => or_other(
+                    NeighbourMessage::parse(payload)?.map(|it| Self::Neighbour(change, it)),
+                ),
+                kind::LINK => {
+                    or_other(LinkMessage::parse(payload)?.map(|it| Self::Link(change, it)))
+                }
                 kind::ADDRESS => {
                     or_other(AddressMessage::parse(payload)?.map(|it| Self::Address(change, it)))
                 }
                 kind::NEXT_HOP => Self::NextHop(change, NextHopMessage::parse(payload)?),
-                kind::RULE => or_other(RuleMessage::parse(payload)?.map(|it| Self::Rule(change, it))),
+                kind::RULE => {
+                    or_other(RuleMessage::parse(payload)?.map(|it| Self::Rule(change, it)))
+                }
                 _ => Self::Other,
             },
         };

@@ -3,13 +3,13 @@
 use core::net::IpAddr;
 
 use crate::attributes::{Attributes, Malformed, read_u16, read_u32};
-use crate::{IpFamily, message::kind};
+use crate::{RouteFamily, message::kind};
 
 /// The state of a neighbour: `NUD_*`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NeighbourState(pub u16);
+pub struct NudState(pub u16);
 
-impl NeighbourState {
+impl NudState {
     /// `NUD_INCOMPLETE`: asked for, not answered.
     pub const INCOMPLETE: u16 = 0x01;
     /// `NUD_REACHABLE`: confirmed recently.
@@ -45,7 +45,7 @@ pub struct NeighbourMessage {
     /// The neighbour's address.
     pub address: IpAddr,
     /// What the kernel knows about it.
-    pub state: NeighbourState,
+    pub state: NudState,
     /// `NTF_*` of the fixed part.
     pub flags: u8,
     /// `NTF_EXT_*`.
@@ -72,9 +72,9 @@ impl NeighbourMessage {
         let Some((fixed, rest)) = payload.split_first_chunk::<NEIGHBOUR_LEN>() else {
             return Err(Malformed::Truncated { kind: kind::NEIGHBOUR });
         };
-        let Some(family) = IpFamily::of(fixed[0]) else { return Ok(None) };
+        let Some(family) = RouteFamily::of(fixed[0]) else { return Ok(None) };
         let ifindex = read_u32(fixed, 4).unwrap_or_default();
-        let state = NeighbourState(read_u16(fixed, 8).unwrap_or_default());
+        let state = NudState(read_u16(fixed, 8).unwrap_or_default());
         let (mut address, mut mac, mut extended_flags) = (None, None, 0);
         for attribute in Attributes(rest) {
             let attribute = attribute?;

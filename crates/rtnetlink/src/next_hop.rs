@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 
 use crate::attributes::{Attribute, Attributes, Malformed, read_u32};
-use crate::{HopFlags, IpFamily, message::kind};
+use crate::{HopFlags, RouteFamily, message::kind};
 
 /// How a group spreads flows: `NEXTHOP_GRP_TYPE_*`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct NextHopMessage<'a> {
     /// The number by which routes and groups name it.
     pub id: u32,
     /// The family of a next hop; `None` for groups.
-    pub family: Option<IpFamily>,
+    pub family: Option<RouteFamily>,
     /// Who made it: `RTPROT_*`.
     pub protocol: u8,
     /// The state when the message was made.
@@ -70,7 +70,7 @@ impl<'a> NextHopMessage<'a> {
         let flags = read_u32(fixed, 4).unwrap_or_default();
         let mut next_hop = Self {
             id: 0,
-            family: IpFamily::of(fixed[0]),
+            family: RouteFamily::of(fixed[0]),
             protocol: fixed[2],
             flags: HopFlags(flags as u8),
             group: None,

@@ -11,14 +11,14 @@ use crate::neighbour::{NEIGHBOUR_LEN, nda};
 use crate::next_hop::NEXT_HOP_LEN;
 use crate::route::{ROUTE_LEN, rta};
 use crate::rule::RULE_LEN;
-use crate::{AF_UNSPEC, HeaderFlags, IpFamily};
+use crate::{AF_UNSPEC, HeaderFlags, RouteFamily};
 
 /// What a dump of routes is limited to. The kernel honours the limits only for sockets with
 /// `NETLINK_GET_STRICT_CHK` set; others get all routes of the family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DumpFilter {
     /// One family, or both.
-    pub family: Option<IpFamily>,
+    pub family: Option<RouteFamily>,
     /// One table, or all.
     pub table: Option<u32>,
 }
@@ -61,7 +61,7 @@ impl RequestBuilder {
     /// Asks for routes.
     #[must_use]
     pub fn dump_routes(self, filter: DumpFilter) -> Vec<u8> {
-        let family = filter.family.map_or(AF_UNSPEC, IpFamily::number);
+        let family = filter.family.map_or(AF_UNSPEC, RouteFamily::number);
         let mut request = self.dump(kind::ROUTE, family, ROUTE_LEN);
         if let Some(table) = filter.table {
             attribute(&mut request, rta::TABLE, &table.to_ne_bytes());
@@ -91,7 +91,7 @@ impl RequestBuilder {
     /// this machine if that is `None`.
     #[must_use]
     pub fn get_route(self, destination: IpAddr, input: Option<u32>) -> Vec<u8> {
-        let family = IpFamily::from(destination);
+        let family = RouteFamily::from(destination);
         let mut request = self.begin(kind::ROUTE + kind::TO_GET, HeaderFlags::REQUEST);
         let mut fixed = [0; ROUTE_LEN];
         (fixed[0], fixed[1]) = (family.number(), family.bits());
@@ -127,7 +127,7 @@ impl RequestBuilder {
         let header = HeaderFlags::REQUEST | HeaderFlags::ACK | HeaderFlags::CREATE;
         let mut request = self.begin(kind::NEIGHBOUR, header);
         let mut fixed = [0; NEIGHBOUR_LEN];
-        fixed[0] = IpFamily::from(address).number();
+        fixed[0] = RouteFamily::from(address).number();
         fixed[4..8].copy_from_slice(&ifindex.to_ne_bytes());
         fixed[10] = flags;
         request.extend_from_slice(&fixed);

@@ -2,8 +2,10 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::attributes::{Attribute, Attributes, Malformed, aligned, read_address, read_u16, read_u32};
-use crate::{IpFamily, message::kind};
+use crate::attributes::{
+    Attribute, Attributes, Malformed, aligned, read_address, read_u16, read_u32,
+};
+use crate::{RouteFamily, message::kind};
 
 /// `RT_TABLE_DEFAULT`: the table of the last default rule.
 pub const TABLE_DEFAULT: u32 = 253;
@@ -93,7 +95,7 @@ pub struct RouteHop {
 #[derive(Clone, Copy, Debug)]
 pub struct RouteMessage<'a> {
     /// The family of the destination.
-    pub family: IpFamily,
+    pub family: RouteFamily,
     /// The destination; bits after the prefix may be set in hostile messages.
     pub destination: IpAddr,
     /// The length of the destination's prefix, within the family's bits.
@@ -169,7 +171,7 @@ impl<'a> RouteMessage<'a> {
             return Err(Malformed::Truncated { kind: kind::ROUTE });
         };
         let &[family, prefix_len, source_len, tos, table, protocol, scope, route_kind, ..] = fixed;
-        let Some(family) = IpFamily::of(family) else { return Ok(None) };
+        let Some(family) = RouteFamily::of(family) else { return Ok(None) };
         if prefix_len > family.bits() {
             return Err(Malformed::PrefixLength(prefix_len));
         }
@@ -218,7 +220,13 @@ impl<'a> RouteMessage<'a> {
                 self.multipath = Some(multipath);
             }
             // Realm, lifetime, and the questions that an answer repeats: no part of forwarding.
-            rta::IIF | rta::FLOW | rta::CACHEINFO | rta::MARK | rta::EXPIRES | rta::PAD | rta::UID => {}
+            rta::IIF
+            | rta::FLOW
+            | rta::CACHEINFO
+            | rta::MARK
+            | rta::EXPIRES
+            | rta::PAD
+            | rta::UID => {}
             _ => self.has_unknown = true,
         }
         Ok(())
@@ -231,10 +239,10 @@ impl<'a> RouteMessage<'a> {
     }
 }
 
-const fn unspecified(family: IpFamily) -> IpAddr {
+const fn unspecified(family: RouteFamily) -> IpAddr {
     match family {
-        IpFamily::V4 => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-        IpFamily::V6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        RouteFamily::V4 => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        RouteFamily::V6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
     }
 }
 
@@ -242,9 +250,9 @@ const fn unspecified(family: IpFamily) -> IpAddr {
 fn via(attribute: Attribute<'_>) -> Result<Option<IpAddr>, Malformed> {
     let wrong = Malformed::AttributeValue { kind: attribute.kind };
     let family = read_u16(attribute.value, 0).ok_or(wrong)?;
-    let family = u8::try_from(family).ok().and_then(IpFamily::of).ok_or(wrong)?;
+    let family = u8::try_from(family).ok().and_then(RouteFamily::of).ok_or(wrong)?;
     let address = attribute.value.get(2..).and_then(read_address).ok_or(wrong)?;
-    if (family == IpFamily::V4) == address.is_ipv4() { Ok(Some(address)) } else { Err(wrong) }
+    if (family == RouteFamily::V4) == address.is_ipv4() { Ok(Some(address)) } else { Err(wrong) }
 }
 
 fn mtu(metrics: Attributes<'_>) -> Result<u32, Malformed> {
@@ -262,7 +270,7 @@ fn mtu(metrics: Attributes<'_>) -> Result<u32, Malformed> {
 #[derive(Clone, Copy, Debug)]
 pub struct Multipath<'a> {
     rest: &'a [u8],
-    family: IpFamily,
+    family: RouteFamily,
 }
 
 /// `sizeof(struct rtnexthop)`.
@@ -310,7 +318,7 @@ impl RouteHop {
         Self { ifindex, gateway: None, weight: 1, flags: HopFlags(flags), has_unknown: false }
     }
 
-    fn take(&mut self, attribute: Attribute<'_>, family: IpFamily) -> Result<(), Malformed> {
+    fn take(&mut self, attribute: Attribute<'_>, family: RouteFamily) -> Result<(), Malformed> {
         match attribute.kind {
             rta::GATEWAY => self.gateway = Some(attribute.address_of(family)?),
             rta::VIA => self.gateway = via(attribute)?,

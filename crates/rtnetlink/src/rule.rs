@@ -1,11 +1,11 @@
 //! Rules that select a routing table: `struct fib_rule_hdr`, `linux/fib_rules.h`.
 
 use crate::attributes::{Attribute, Attributes, Malformed, read_u32};
-use crate::{IpFamily, message::kind};
+use crate::{RouteFamily, message::kind};
 
 /// What a rule does: `FR_ACT_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RuleAction {
+pub enum RoutingAction {
     /// Looks the destination up in the rule's table.
     Table,
     /// Continues at another rule.
@@ -26,11 +26,11 @@ pub enum RuleAction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuleMessage<'a> {
     /// The family of the packets.
-    pub family: IpFamily,
+    pub family: RouteFamily,
     /// Rules are tried in ascending order of priority.
     pub priority: u32,
     /// What the rule does.
-    pub action: RuleAction,
+    pub action: RoutingAction,
     /// The table to look destinations up in.
     pub table: u32,
     /// The name of the interface that packets must have come in by, or empty.
@@ -72,13 +72,13 @@ impl<'a> RuleMessage<'a> {
             return Err(Malformed::Truncated { kind: kind::RULE });
         };
         let &[family, to_len, from_len, tos, table, _, _, action, ..] = fixed;
-        let Some(family) = IpFamily::of(family) else { return Ok(None) };
+        let Some(family) = RouteFamily::of(family) else { return Ok(None) };
         let flags = read_u32(fixed, 8).unwrap_or_default();
         let is_inverted = flags & FIB_RULE_INVERT != 0;
         let mut rule = Self {
             family,
             priority: 0,
-            action: RuleAction::of(action),
+            action: RoutingAction::of(action),
             table: u32::from(table),
             input: "",
             output: "",
@@ -109,7 +109,7 @@ impl<'a> RuleMessage<'a> {
     }
 }
 
-impl RuleAction {
+impl RoutingAction {
     const fn of(number: u8) -> Self {
         match number {
             1 => Self::Table,

@@ -21,7 +21,10 @@ impl<'a> DoneMessage<'a> {
     pub(crate) fn parse(flags: HeaderFlags, payload: &'a [u8]) -> Result<Self, Malformed> {
         // Old kernels send no value here.
         let result = read_u32(payload, 0).unwrap_or_default() as i32;
-        Ok(Self { errno: positive(result), text: text(flags, payload.get(4..).unwrap_or_default())? })
+        Ok(Self {
+            errno: positive(result),
+            text: text(flags, payload.get(4..).unwrap_or_default())?,
+        })
     }
 }
 

@@ -3,6 +3,8 @@
 //! `captured.txt` has the notifications after each command of a session in a network namespace
 //! (`ip addr add`, `ip route add`, …), then dumps, each with the step that it belongs to.
 
+#![allow(clippy::unwrap_used)]
+
 use std::net::IpAddr;
 
 use slipring_rtnetlink::*;
@@ -46,7 +48,10 @@ fn a_route_by_a_gateway_has_its_metric_mtu_and_protocol() {
     route("via", |change, route, hops| {
         assert_eq!(change, Change::New);
         assert_eq!((route.destination, route.prefix_len), (ip("10.9.0.0"), 16));
-        assert_eq!((route.table, route.kind, route.protocol), (TABLE_MAIN, RouteKind::Unicast, 186));
+        assert_eq!(
+            (route.table, route.kind, route.protocol),
+            (TABLE_MAIN, RouteKind::Unicast, 186)
+        );
         assert_eq!((route.metric, route.mtu, route.has_unknown), (7, 1400, false));
         assert_eq!(hops.len(), 1);
         assert_eq!((hops[0].gateway, hops[0].ifindex), (Some(ip("10.1.0.2")), 3));
@@ -56,7 +61,8 @@ fn a_route_by_a_gateway_has_its_metric_mtu_and_protocol() {
 #[test]
 fn weights_of_next_hops_begin_at_one() {
     route("multi", |_, _, hops| {
-        let found: Vec<_> = hops.iter().map(|hop| (hop.gateway.unwrap(), hop.weight, hop.ifindex)).collect();
+        let found: Vec<_> =
+            hops.iter().map(|hop| (hop.gateway.unwrap(), hop.weight, hop.ifindex)).collect();
         assert_eq!(found, [(ip("10.1.0.2"), 3, 3), (ip("10.2.0.2"), 1, 2)]);
     });
 }
@@ -64,7 +70,7 @@ fn weights_of_next_hops_begin_at_one() {
 #[test]
 fn an_ipv4_route_can_have_an_ipv6_gateway() {
     route("viav6", |_, route, hops| {
-        assert_eq!((route.family, hops[0].gateway), (IpFamily::V4, Some(ip("fd01::2"))));
+        assert_eq!((route.family, hops[0].gateway), (RouteFamily::V4, Some(ip("fd01::2"))));
     });
 }
 
@@ -88,7 +94,10 @@ fn an_appended_ipv6_route_tells_all_next_hops_and_a_deleted_one_only_itself() {
     });
     route("del6", |change, _, hops| {
         assert_eq!(change, Change::Deleted);
-        assert_eq!(hops.iter().map(|hop| hop.gateway.unwrap()).collect::<Vec<_>>(), [ip("fd01::3")]);
+        assert_eq!(
+            hops.iter().map(|hop| hop.gateway.unwrap()).collect::<Vec<_>>(),
+            [ip("fd01::3")]
+        );
     });
 }
 
@@ -96,10 +105,14 @@ fn an_appended_ipv6_route_tells_all_next_hops_and_a_deleted_one_only_itself() {
 fn next_hop_objects_and_groups_are_read() {
     let mut groups = vec![];
     each("nh", |message| {
-        let MessageBody::NextHop(Change::New, next_hop) = message.body else { panic!("{message:?}") };
+        let MessageBody::NextHop(Change::New, next_hop) = message.body else {
+            panic!("{message:?}")
+        };
         assert!(!next_hop.has_unknown);
         match next_hop.group {
-            Some(group) => groups.push((next_hop.id, next_hop.group_kind, group.collect::<Vec<_>>())),
+            Some(group) => {
+                groups.push((next_hop.id, next_hop.group_kind, group.collect::<Vec<_>>()))
+            }
             None if next_hop.id == 8 => assert!(next_hop.is_blackhole),
             None => assert!(next_hop.gateway.is_some() && next_hop.ifindex != 0),
         }
@@ -134,7 +147,13 @@ fn a_rule_with_other_selectors_says_so() {
     let mut found = vec![];
     each("rule", |message| {
         if let MessageBody::Rule(change, rule) = message.body {
-            found.push((change, rule.priority, rule.table, rule.input.to_owned(), rule.has_other_selectors));
+            found.push((
+                change,
+                rule.priority,
+                rule.table,
+                rule.input.to_owned(),
+                rule.has_other_selectors,
+            ));
         }
     });
     let expected = [
@@ -145,7 +164,7 @@ fn a_rule_with_other_selectors_says_so() {
     assert_eq!(found, expected);
     each("dumprule", |message| {
         if let MessageBody::Rule(_, rule) = message.body {
-            assert!(!rule.has_other_selectors && rule.action == RuleAction::Table);
+            assert!(!rule.has_other_selectors && rule.action == RoutingAction::Table);
         }
     });
 }
@@ -158,7 +177,10 @@ fn an_interface_that_goes_down_loses_its_flags() {
             && link.name == "b0"
         {
             assert!(!link.flags.has(LinkFlags::UP) && !link.flags.has_carrier());
-            assert_eq!((link.mtu, link.mac, link.driver_kind), (1500, Some([2, 0, 0, 0, 0, 2]), "veth"));
+            assert_eq!(
+                (link.mtu, link.mac, link.driver_kind),
+                (1500, Some([2, 0, 0, 0, 0, 2]), "veth")
+            );
             down += 1;
         }
     });
@@ -187,7 +209,10 @@ fn dead_and_linkdown_next_hops_are_flagged_in_dumps() {
             found.extend(route.hops().map(|hop| hop.flags));
         }
     });
-    assert_eq!(found, [HopFlags(HopFlags::LINK_DOWN), HopFlags(HopFlags::LINK_DOWN | HopFlags::DEAD)]);
+    assert_eq!(
+        found,
+        [HopFlags(HopFlags::LINK_DOWN), HopFlags(HopFlags::LINK_DOWN | HopFlags::DEAD)]
+    );
 }
 
 #[test]
@@ -206,6 +231,9 @@ fn a_dump_ends_with_done() {
 fn an_error_has_the_kernels_text() {
     each("err", |message| {
         let MessageBody::Error(error) = message.body else { panic!("{message:?}") };
-        assert_eq!(error, ErrorMessage { errno: 101, request: 77, text: "Nexthop has invalid gateway" });
+        assert_eq!(
+            error,
+            ErrorMessage { errno: 101, request: 77, text: "Nexthop has invalid gateway" }
+        );
     });
 }

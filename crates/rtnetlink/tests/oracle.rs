@@ -1,5 +1,7 @@
 //! Routes, neighbours and requests against the crate netlink-packet-route.
 
+#![allow(clippy::unwrap_used)]
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use netlink_packet_core::{Emitable, NetlinkMessage as OracleMessage, NetlinkPayload};
@@ -49,17 +51,18 @@ fn route() -> impl Strategy<Value = RouteInput> {
     any::<bool>().prop_flat_map(|is_v4| {
         let option = || proptest::option::of(1..u32::MAX);
         let hops = proptest::collection::vec(hop(is_v4), 1..5);
-        (address(is_v4), 0..=if is_v4 { 32_u8 } else { 128 }, 1..u32::MAX, option(), option(), option(), hops).prop_map(
-            |(destination, len, table, metric, mtu, next_hop_id, hops)| RouteInput {
-                destination,
-                len,
-                table,
-                metric,
-                mtu,
-                next_hop_id,
-                hops,
-            },
+        (
+            address(is_v4),
+            0..=if is_v4 { 32_u8 } else { 128 },
+            1..u32::MAX,
+            option(),
+            option(),
+            option(),
+            hops,
         )
+            .prop_map(|(destination, len, table, metric, mtu, next_hop_id, hops)| {
+                RouteInput { destination, len, table, metric, mtu, next_hop_id, hops }
+            })
     })
 }
 
@@ -73,7 +76,11 @@ fn oracle_route(input: &RouteInput) -> OracleRoute {
     all.push(RouteAttribute::Table(input.table));
     all.push(RouteAttribute::Destination(input.destination.into()));
     all.extend(input.metric.map(RouteAttribute::Priority));
-    all.extend(input.mtu.map(|mtu| RouteAttribute::Metrics(vec![RouteMetric::Hoplimit(9), RouteMetric::Mtu(mtu)])));
+    all.extend(
+        input.mtu.map(|mtu| {
+            RouteAttribute::Metrics(vec![RouteMetric::Hoplimit(9), RouteMetric::Mtu(mtu)])
+        }),
+    );
     all.extend(input.next_hop_id.map(RouteAttribute::NhId));
     match input.hops[..] {
         [(via, ifindex, _)] => {
@@ -204,7 +211,7 @@ fn requests_are_read_by_the_other_crate() {
     assert!(is_dump(flags) && matches!(body, RouteNetlinkMessage::GetNeighbour(_)));
     let (flags, body) = request(&build.dump_rules());
     assert!(is_dump(flags) && matches!(body, RouteNetlinkMessage::GetRule(_)));
-    let filter = DumpFilter { family: Some(IpFamily::V6), table: Some(300) };
+    let filter = DumpFilter { family: Some(RouteFamily::V6), table: Some(300) };
     let (flags, body) = request(&build.dump_routes(filter));
     let RouteNetlinkMessage::GetRoute(route) = body else { panic!("{body:?}") };
     assert!(is_dump(flags) && route.header.address_family == AddressFamily::Inet6);
@@ -217,7 +224,10 @@ fn a_request_for_one_route_names_the_destination_and_the_input() {
     let (flags, body) = request(&RequestBuilder::new(5).get_route(destination, Some(7)));
     let RouteNetlinkMessage::GetRoute(route) = body else { panic!("{body:?}") };
     assert_eq!((flags, route.header.destination_prefix_length), (HeaderFlags::REQUEST, 32));
-    assert_eq!(route.attributes, [RouteAttribute::Destination(destination.into()), RouteAttribute::Iif(7)]);
+    assert_eq!(
+        route.attributes,
+        [RouteAttribute::Destination(destination.into()), RouteAttribute::Iif(7)]
+    );
 }
 
 #[test]
@@ -226,11 +236,13 @@ fn requests_to_resolve_a_neighbour_set_no_state() {
     let build = RequestBuilder::new(5);
     let (_, body) = request(&build.use_neighbour(3, address));
     let RouteNetlinkMessage::NewNeighbour(used) = body else { panic!("{body:?}") };
-    assert_eq!((used.header.ifindex, used.header.state, used.header.flags.bits()), (3, OracleState::None, 1));
+    assert_eq!(
+        (used.header.ifindex, used.header.state, used.header.flags.bits()),
+        (3, OracleState::None, 1)
+    );
     let (_, body) = request(&build.manage_neighbour(3, address));
     let RouteNetlinkMessage::NewNeighbour(managed) = body else { panic!("{body:?}") };
-    let is_managed =
-        |attribute: &NeighbourAttribute| matches!(attribute, NeighbourAttribute::ExtFlags(flags) if flags.bits() == 1);
+    let is_managed = |attribute: &NeighbourAttribute| matches!(attribute, NeighbourAttribute::ExtFlags(flags) if flags.bits() == 1);
     assert!(managed.attributes.iter().any(is_managed));
     assert_eq!(managed.buffer_len() + 16, build.manage_neighbour(3, address).len());
 }

@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use slipring_rtnetlink::{IpFamily, LinkFlags, NeighbourState, RouteKind, TABLE_LOCAL};
+use slipring_rtnetlink::{LinkFlags, NudState, RouteFamily, RouteKind, TABLE_LOCAL};
 use slipring_wire::mac::MacAddr;
 
 use super::Mirror;
@@ -59,7 +59,7 @@ pub struct NeighbourInfo {
     /// Its MAC address, if known.
     pub mac: Option<MacAddr>,
     /// What the kernel knows about it.
-    pub state: NeighbourState,
+    pub state: NudState,
 }
 
 /// An interface of the kernel.
@@ -84,9 +84,9 @@ pub struct InterfaceEntry {
 impl Mirror {
     /// The routes of a family, by table and prefix, in the kernel's order. Those that the kernel
     /// has removed silently are left out.
-    pub fn routes(&self, family: IpFamily) -> impl Iterator<Item = RouteEntry> + '_ {
-        let v4 = (family == IpFamily::V4).then(|| self.routes_of(&self.v4));
-        let v6 = (family == IpFamily::V6).then(|| self.routes_of(&self.v6));
+    pub fn routes(&self, family: RouteFamily) -> impl Iterator<Item = RouteEntry> + '_ {
+        let v4 = (family == RouteFamily::V4).then(|| self.routes_of(&self.v4));
+        let v6 = (family == RouteFamily::V6).then(|| self.routes_of(&self.v6));
         v4.into_iter().flatten().chain(v6.into_iter().flatten())
     }
 
@@ -185,7 +185,7 @@ impl Mirror {
     /// # Errors
     /// The first rule that concerns such packets and cannot be represented: the program refuses to
     /// start, or leaves the interface to the kernel.
-    pub fn tables_for(&self, family: IpFamily, ifindex: u32) -> Result<Vec<u32>, &RoutingRule> {
+    pub fn tables_for(&self, family: RouteFamily, ifindex: u32) -> Result<Vec<u32>, &RoutingRule> {
         let link = self.links.links.get(ifindex);
         let master = link.and_then(|link| self.links.links.get(link.master?));
         let name = link.map_or("", |link| &link.name);

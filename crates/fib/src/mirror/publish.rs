@@ -24,10 +24,12 @@ impl Mirror {
         if !(has_written || new_ports || new_targets || new_adjacencies || new_buckets) {
             return None;
         }
-        let vrfs = self.vrfs.iter().map(|vrf| VrfTables { v4: vrf.v4_reader.clone(), v6: vrf.v6.clone() });
+        let vrfs =
+            self.vrfs.iter().map(|vrf| VrfTables { v4: vrf.v4_reader.clone(), v6: vrf.v6.clone() });
         let generation = self.generation;
         let vrfs = vrfs.collect();
-        let tables = Arc::new(ForwardingTables { generation, ports, vrfs, targets, adjacencies, buckets });
+        let tables =
+            Arc::new(ForwardingTables { generation, ports, vrfs, targets, adjacencies, buckets });
         self.generation += 1;
         self.snapshots.add(&tables);
         self.published = Some(tables.clone());

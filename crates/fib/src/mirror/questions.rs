@@ -75,9 +75,12 @@ impl Mirror {
                 break;
             }
             self.asked = Some(key);
-            let is_up = |ifindex: &u32| self.links.links.get(*ifindex).is_some_and(|link| link.is_up());
+            let is_up =
+                |ifindex: &u32| self.links.links.get(*ifindex).is_some_and(|link| link.is_up());
             let ifindex = self.links.ifindex(key.port).filter(is_up);
-            if let (NextHopAddress::Via(address), None, Some(ifindex)) = (key.next_hop, adjacency.mac, ifindex) {
+            if let (NextHopAddress::Via(address), None, Some(ifindex)) =
+                (key.next_hop, adjacency.mac, ifindex)
+            {
                 found.push(GatewayRequest { ifindex, address });
             }
         }
@@ -103,5 +106,4 @@ impl Mirror {
     pub fn usage(&self) -> (usize, usize) {
         (self.targets.len(), self.adjacencies.len())
     }
-
 }

@@ -1,16 +1,16 @@
 //! What each message changes.
 
 use slipring_rtnetlink::{
-    AddressMessage, Change, HeaderFlags, IpFamily, LinkMessage, MessageBody, NeighbourMessage,
-    NetlinkHeader, NetlinkMessage, NextHopMessage, RouteMessage, RuleMessage,
+    AddressMessage, Change, HeaderFlags, LinkMessage, MessageBody, NeighbourMessage, NetlinkHeader,
+    NetlinkMessage, NextHopMessage, RouteFamily, RouteMessage, RuleMessage,
 };
 
 use super::Mirror;
 use crate::adjacencies::AdjacencyKey;
 use crate::links::KernelLink;
 use crate::mirrored::Origin;
-use crate::resync::{DumpEnd, DumpKind, DumpSet};
 use crate::purges::Purge;
+use crate::resync::{DumpEnd, DumpKind, DumpSet};
 use crate::specs::SpecHop;
 use crate::tables::NextHopAddress;
 
@@ -23,10 +23,16 @@ impl Mirror {
         }
         match message.body {
             MessageBody::Link(change, link) => self.receive_link(change, &link, message.header),
-            MessageBody::Address(change, address) => self.receive_address(change, &address, message.header),
+            MessageBody::Address(change, address) => {
+                self.receive_address(change, &address, message.header)
+            }
             MessageBody::Route(change, route) => self.receive_route(change, &route, message.header),
-            MessageBody::NextHop(change, next_hop) => self.receive_next_hop(change, &next_hop, message.header),
-            MessageBody::Neighbour(change, it) => self.receive_neighbour(change, &it, message.header),
+            MessageBody::NextHop(change, next_hop) => {
+                self.receive_next_hop(change, &next_hop, message.header)
+            }
+            MessageBody::Neighbour(change, it) => {
+                self.receive_neighbour(change, &it, message.header)
+            }
             MessageBody::Rule(change, rule) => self.receive_rule(change, &rule, message.header),
             MessageBody::Done(done) if done.errno != 0 => self.resync.interrupt(None),
             MessageBody::Overrun => self.overrun(),
@@ -118,14 +124,19 @@ impl Mirror {
             self.lost_link(ifindex, true);
             return;
         }
-        let (is_up, has_carrier) = (message.flags.has(slipring_rtnetlink::LinkFlags::UP), message.flags.has_carrier());
+        let (is_up, has_carrier) =
+            (message.flags.has(slipring_rtnetlink::LinkFlags::UP), message.flags.has_carrier());
         let origin = self.origin(DumpKind::Links, header);
-        let Some(before) = self.links.links.set(ifindex, KernelLink::of(message), origin) else { return };
+        let Some(before) = self.links.links.set(ifindex, KernelLink::of(message), origin) else {
+            return;
+        };
         self.links.has_changed = true;
         self.has_stale_specs = true;
         match before {
             Some(before) if before.is_up() && !is_up => self.lost_link(ifindex, true),
-            Some(before) if before.flags.has_carrier() && !has_carrier => self.lost_link(ifindex, false),
+            Some(before) if before.flags.has_carrier() && !has_carrier => {
+                self.lost_link(ifindex, false)
+            }
             // The kernel announces the routes that come back, but it has also revived next hops.
             Some(before) if !before.is_up() && is_up => self.resync.want(DumpSet::ROUTING),
             _ => {}
@@ -137,7 +148,10 @@ impl Mirror {
         self.links.has_changed = true;
         self.has_stale_specs = true;
         let gone = self.next_hops.purge_link(ifindex);
-        if !gone.is_empty() || is_down {
+        // Objects that are not known yet, and routes to them, may be gone as well.
+        let knows_all = !self.resync.wanted().contains(DumpKind::NextHops)
+            && !self.resync.is_running(DumpKind::NextHops);
+        if !gone.is_empty() || is_down || !knows_all {
             self.resync.want(DumpSet::ROUTING);
         }
         self.lost_next_hops(&gone);
@@ -194,10 +208,10 @@ impl Mirror {
         let has_space = self.v4.len() + self.v6.len() < self.config.limits.routes;
         let (flags, specs) = (header.flags, &mut self.specs);
         let outcome = match (change, message.family) {
-            (Change::New, IpFamily::V4) => self.v4.add(specs, message, flags, origin, has_space),
-            (Change::New, IpFamily::V6) => self.v6.add(specs, message, flags, origin, has_space),
-            (Change::Deleted, IpFamily::V4) => self.v4.delete(specs, message),
-            (Change::Deleted, IpFamily::V6) => self.v6.delete(specs, message),
+            (Change::New, RouteFamily::V4) => self.v4.add(specs, message, flags, origin, has_space),
+            (Change::New, RouteFamily::V6) => self.v6.add(specs, message, flags, origin, has_space),
+            (Change::Deleted, RouteFamily::V4) => self.v4.delete(specs, message),
+            (Change::Deleted, RouteFamily::V6) => self.v6.delete(specs, message),
         };
         self.counters.refused_routes += u64::from(outcome.is_refused);
         if outcome.is_doubtful {
@@ -221,7 +235,12 @@ impl Mirror {
         }
     }
 
-    fn receive_next_hop(&mut self, change: Change, message: &NextHopMessage<'_>, header: NetlinkHeader) {
+    fn receive_next_hop(
+        &mut self,
+        change: Change,
+        message: &NextHopMessage<'_>,
+        header: NetlinkHeader,
+    ) {
         self.has_stale_specs = true;
         if change == Change::Deleted {
             let gone = self.next_hops.remove(message.id);
@@ -238,7 +257,12 @@ impl Mirror {
         }
     }
 
-    fn receive_neighbour(&mut self, change: Change, message: &NeighbourMessage, header: NetlinkHeader) {
+    fn receive_neighbour(
+        &mut self,
+        change: Change,
+        message: &NeighbourMessage,
+        header: NetlinkHeader,
+    ) {
         let (ifindex, address) = (message.ifindex, message.address);
         let origin = self.origin(DumpKind::Neighbours, header);
         let changed = match change {

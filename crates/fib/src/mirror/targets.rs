@@ -20,7 +20,7 @@ enum Resolved {
     Neighbours(Vec<(AdjacencyKey, u16)>),
 }
 
-/// With so many free indices, those are served that found none before.
+/// With as many free indices as this, those are served that found none before.
 const ENOUGH: usize = 64;
 
 impl Mirror {
@@ -48,7 +48,8 @@ impl Mirror {
     }
 
     fn has_space_for_starved(&self) -> bool {
-        let available = [self.targets.available(), self.adjacencies.available(), self.buckets.available()];
+        let available =
+            [self.targets.available(), self.adjacencies.available(), self.buckets.available()];
         self.is_starved && available.iter().all(|available| *available >= ENOUGH)
     }
 
@@ -146,14 +147,17 @@ impl Mirror {
     pub(super) fn mac_of(&self, key: AdjacencyKey) -> Option<MacAddr> {
         match key.next_hop {
             NextHopAddress::OnLink => None,
-            NextHopAddress::Via(address) => self.neighbours.mac(self.links.ifindex(key.port)?, address),
+            NextHopAddress::Via(address) => {
+                self.neighbours.mac(self.links.ifindex(key.port)?, address)
+            }
         }
     }
 
     /// The interface to whose hosts an action sends packets, or 0.
     fn link_of(&self, action: TargetAction) -> u32 {
         let TargetAction::Forward(index) = action else { return 0 };
-        let adjacency = self.adjacencies.get(index).filter(|it| it.next_hop == NextHopAddress::OnLink);
+        let adjacency =
+            self.adjacencies.get(index).filter(|it| it.next_hop == NextHopAddress::OnLink);
         adjacency.and_then(|it| self.links.ifindex(it.port)).unwrap_or(0)
     }
 

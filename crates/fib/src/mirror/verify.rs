@@ -1,6 +1,6 @@
 //! Compares the mirror with a fresh dump of the kernel's routes.
 
-use slipring_rtnetlink::{IpFamily, RouteMessage};
+use slipring_rtnetlink::{RouteFamily, RouteMessage};
 
 use super::Mirror;
 use super::write::route_ranges;
@@ -55,8 +55,8 @@ impl Mirror {
     pub fn verify(&mut self, route: &RouteMessage<'_>) {
         let Some(check) = &mut self.check else { return };
         match route.family {
-            IpFamily::V4 => self.v4.check(&mut check.v4, &self.specs, route),
-            IpFamily::V6 => self.v6.check(&mut check.v6, &self.specs, route),
+            RouteFamily::V4 => self.v4.check(&mut check.v4, &self.specs, route),
+            RouteFamily::V6 => self.v6.check(&mut check.v6, &self.specs, route),
         }
     }
 
@@ -78,19 +78,30 @@ impl Mirror {
         report
     }
 
-    /// Ranges of addresses whose lookup does not return what the routes say.
+    /// AddressRanges of addresses whose lookup does not return what the routes say.
     fn wrong_ranges(&self) -> u64 {
         let Some(published) = &self.published else { return 0 };
         let mut wrong = 0;
         for (at, (vrf, tables)) in self.vrfs.iter().zip(published.vrfs.iter()).enumerate() {
-            let lookup = |addresses: &[u32], targets: &mut [TargetIndex]| tables.v4.lookup(addresses, targets);
+            let lookup = |addresses: &[u32], targets: &mut [TargetIndex]| {
+                tables.v4.lookup(addresses, targets)
+            };
             for chunk in 0..=u8::MAX {
                 let prefix = RoutePrefix::around(u32::from(chunk) << 24, 8);
-                let ranges = route_ranges(IpFamily::V4, &self.v4, &vrf.config.v4, &self.specs, prefix);
+                let ranges =
+                    route_ranges(RouteFamily::V4, &self.v4, &vrf.config.v4, &self.specs, prefix);
                 wrong += self.count_wrong(VrfIndex(at as u16), &ranges, prefix, lookup);
             }
-            let ranges = route_ranges(IpFamily::V6, &self.v6, &vrf.config.v6, &self.specs, RoutePrefix::ALL);
-            let lookup = |addresses: &[u128], targets: &mut [TargetIndex]| tables.v6.lookup(addresses, targets);
+            let ranges = route_ranges(
+                RouteFamily::V6,
+                &self.v6,
+                &vrf.config.v6,
+                &self.specs,
+                RoutePrefix::ALL,
+            );
+            let lookup = |addresses: &[u128], targets: &mut [TargetIndex]| {
+                tables.v6.lookup(addresses, targets)
+            };
             wrong += self.count_wrong(VrfIndex(at as u16), &ranges, RoutePrefix::ALL, lookup);
         }
         wrong
@@ -108,7 +119,8 @@ impl Mirror {
         let hosts = &self.vrfs[usize::from(vrf.0)].hosts;
         let mut wrong = 0;
         for (at, &(first, expected)) in ranges.iter().enumerate() {
-            let last = ranges.get(at + 1).and_then(|next| next.0.previous()).unwrap_or(within.last());
+            let last =
+                ranges.get(at + 1).and_then(|next| next.0.previous()).unwrap_or(within.last());
             let (addresses, mut found) = ([first, last], [TargetIndex::KERNEL; 2]);
             lookup(&addresses, &mut found);
             let is_right = |(address, found): (A, TargetIndex)| {

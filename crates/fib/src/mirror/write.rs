@@ -5,13 +5,13 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use slipring_classify::intervals::IntervalTree;
-use slipring_rtnetlink::IpFamily;
+use slipring_rtnetlink::RouteFamily;
 
 use super::Mirror;
 use crate::adjacencies::AdjacencyKey;
 use crate::lookups::Ipv6Tree;
 use crate::prefix::{AddressBits, RoutePrefix};
-use crate::ranges::{Ranges, overlay, set_ones, table_ranges};
+use crate::ranges::{AddressRanges, overlay, set_ones, table_ranges};
 use crate::rib::{Rib, RouteRecord};
 use crate::routes::{RESERVED_TABLE, RouteTables};
 use crate::specs::Specs;
@@ -25,7 +25,7 @@ const CHUNK_BITS: u8 = 8;
 
 /// The target of the routes for a prefix, of which `first` is the first.
 pub(super) fn target_of<A: AddressBits>(
-    family: IpFamily,
+    family: RouteFamily,
     rib: &Rib<A>,
     specs: &Specs,
     prefix: RoutePrefix<A>,
@@ -33,7 +33,8 @@ pub(super) fn target_of<A: AddressBits>(
 ) -> TargetIndex {
     let second = rib.second(prefix, first);
     // Among IPv6 routes of one metric that are not one route, the kernel chooses by reachability.
-    let is_ambiguous = family == IpFamily::V6 && second.is_some_and(|second| second.key() == first.key());
+    let is_ambiguous =
+        family == RouteFamily::V6 && second.is_some_and(|second| second.key() == first.key());
     if first.covers_refused() || first.tos != 0 || is_ambiguous {
         return TargetIndex::KERNEL;
     }
@@ -42,12 +43,12 @@ pub(super) fn target_of<A: AddressBits>(
 
 /// The targets within a prefix, as the tables of `chain` say, without hosts.
 pub(super) fn route_ranges<A: AddressBits>(
-    family: IpFamily,
+    family: RouteFamily,
     tables: &RouteTables<A>,
     chain: &[u32],
     specs: &Specs,
     within: RoutePrefix<A>,
-) -> Ranges<A, TargetIndex> {
+) -> AddressRanges<A, TargetIndex> {
     let mut ranges = alloc::vec![(within.start, None)];
     for table in chain.iter().rev().chain([&RESERVED_TABLE]) {
         let Some(rib) = tables.ribs.get(table) else { continue };
@@ -55,7 +56,10 @@ pub(super) fn route_ranges<A: AddressBits>(
         let uncovered = rib.has_uncovered_refusal.then_some(TargetIndex::KERNEL);
         ranges = overlay(&table_ranges(rib, within, value, uncovered), ranges);
     }
-    ranges.into_iter().map(|(start, target)| (start, target.unwrap_or(TargetIndex::NO_ROUTE))).collect()
+    ranges
+        .into_iter()
+        .map(|(start, target)| (start, target.unwrap_or(TargetIndex::NO_ROUTE)))
+        .collect()
 }
 
 impl Mirror {
@@ -65,12 +69,13 @@ impl Mirror {
         let mut has_changed = false;
         for at in 0..self.vrfs.len() {
             let starved = self.starved_to_retry(at);
-            let others = hosts.iter().filter_map(|address| host_prefix::<u32>(*address)).chain(starved);
-            let prefixes = self.v4.dirty.of(&self.tables_of(at, IpFamily::V4), others);
+            let others =
+                hosts.iter().filter_map(|address| host_prefix::<u32>(*address)).chain(starved);
+            let prefixes = self.v4.dirty.of(&self.tables_of(at, RouteFamily::V4), others);
             has_changed |= !prefixes.is_empty();
             prefixes.into_iter().for_each(|prefix| self.write_v4(at, prefix));
             let others = hosts.iter().filter_map(|address| host_prefix::<u128>(*address));
-            let prefixes = self.v6.dirty.of(&self.tables_of(at, IpFamily::V6), others);
+            let prefixes = self.v6.dirty.of(&self.tables_of(at, RouteFamily::V6), others);
             if !prefixes.is_empty() {
                 has_changed = true;
                 self.write_v6(at, &prefixes);
@@ -82,11 +87,11 @@ impl Mirror {
     }
 
     /// The tables on which the destinations of a VRF depend.
-    fn tables_of(&self, vrf: usize, family: IpFamily) -> Vec<u32> {
+    fn tables_of(&self, vrf: usize, family: RouteFamily) -> Vec<u32> {
         let config = &self.vrfs[vrf].config;
         let tables = match family {
-            IpFamily::V4 => &config.v4,
-            IpFamily::V6 => &config.v6,
+            RouteFamily::V4 => &config.v4,
+            RouteFamily::V6 => &config.v6,
         };
         tables.iter().copied().chain([RESERVED_TABLE]).collect()
     }
@@ -109,7 +114,7 @@ impl Mirror {
             return;
         }
         let chain = &self.vrfs[vrf].config.v4;
-        let ranges = route_ranges(IpFamily::V4, &self.v4, chain, &self.specs, prefix);
+        let ranges = route_ranges(RouteFamily::V4, &self.v4, chain, &self.specs, prefix);
         let ranges = self.with_hosts(vrf, prefix, ranges);
         let numbers: Vec<(u32, u16)> = ranges.iter().map(|range| (range.0, range.1.0)).collect();
         if self.vrfs[vrf].v4.set(prefix.start, prefix.last(), &numbers).is_err() {
@@ -156,7 +161,7 @@ impl Mirror {
 
     fn numbers_v6(&mut self, vrf: usize, prefix: RoutePrefix<u128>) -> Vec<(u128, u32)> {
         let chain = &self.vrfs[vrf].config.v6;
-        let ranges = route_ranges(IpFamily::V6, &self.v6, chain, &self.specs, prefix);
+        let ranges = route_ranges(RouteFamily::V6, &self.v6, chain, &self.specs, prefix);
         let ranges = self.with_hosts(vrf, prefix, ranges);
         ranges.into_iter().map(|(start, target)| (start, u32::from(target.0))).collect()
     }
@@ -166,13 +171,15 @@ impl Mirror {
         &mut self,
         vrf: usize,
         prefix: RoutePrefix<A>,
-        ranges: Ranges<A, TargetIndex>,
-    ) -> Ranges<A, TargetIndex> {
+        ranges: AddressRanges<A, TargetIndex>,
+    ) -> AddressRanges<A, TargetIndex> {
         let (first, last) = (prefix.start.address(), prefix.last().address());
         let hosts: Vec<(IpAddr, HostKey)> = self
             .neighbours
             .usable_in(first, last)
-            .filter_map(|(address, ifindex)| Some((address, self.host_key(address, ifindex, &ranges)?)))
+            .filter_map(|(address, ifindex)| {
+                Some((address, self.host_key(address, ifindex, &ranges)?))
+            })
             .collect();
         let mut ones = Vec::with_capacity(hosts.len());
         let mut kept = Vec::with_capacity(hosts.len());
@@ -191,12 +198,13 @@ impl Mirror {
         &self,
         address: IpAddr,
         ifindex: u32,
-        ranges: &Ranges<A, TargetIndex>,
+        ranges: &AddressRanges<A, TargetIndex>,
     ) -> Option<HostKey> {
         let number = A::of(address)?;
         let at = ranges.partition_point(|range| range.0 <= number).checked_sub(1)?;
         let subnet = ranges[at].1;
-        let (port, _) = self.links.port(ifindex).filter(|_| self.targets.link(subnet) == ifindex)?;
+        let (port, _) =
+            self.links.port(ifindex).filter(|_| self.targets.link(subnet) == ifindex)?;
         Some((subnet, AdjacencyKey { port, next_hop: NextHopAddress::Via(address) }))
     }
 
@@ -217,9 +225,16 @@ impl Mirror {
     }
 
     /// Replaces the hosts that have cells of their own between two addresses.
-    fn replace_hosts(&mut self, vrf: usize, first: IpAddr, last: IpAddr, hosts: Vec<(IpAddr, HostKey)>) {
+    fn replace_hosts(
+        &mut self,
+        vrf: usize,
+        first: IpAddr,
+        last: IpAddr,
+        hosts: Vec<(IpAddr, HostKey)>,
+    ) {
         let known = &mut self.vrfs[vrf].hosts;
-        let old: Vec<HostKey> = known.extract_if(first..=last, |_, _| true).map(|(_, key)| key).collect();
+        let old: Vec<HostKey> =
+            known.extract_if(first..=last, |_, _| true).map(|(_, key)| key).collect();
         known.extend(hosts);
         for key in old {
             if self.targets.release_host(key, self.generation) {

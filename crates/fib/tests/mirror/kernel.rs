@@ -119,7 +119,8 @@ pub(crate) fn bare_route(prefix: &str) -> KernelMessage {
 pub(crate) fn table_route(prefix: &str, table: u32, kind: u8) -> KernelMessage {
     let (start, len) = prefix.split_once('/').unwrap();
     let start = ip(start);
-    let fixed = [family(start), len.parse().unwrap(), 0, 0, table.min(252) as u8, 3, 0, kind, 0, 0, 0, 0];
+    let fixed =
+        [family(start), len.parse().unwrap(), 0, 0, table.min(252) as u8, 3, 0, kind, 0, 0, 0, 0];
     KernelMessage::new(24, &fixed).number(15, table).address(1, start)
 }
 
@@ -177,15 +178,18 @@ pub(crate) fn next_hop(id: u32, gateway: &str, ifindex: u32) -> KernelMessage {
 
 /// `RTM_NEWNEXTHOP` of a group: identifiers and weights.
 pub(crate) fn group(id: u32, members: &[(u32, u8)]) -> KernelMessage {
-    let members: Vec<u8> =
-        members.iter().flat_map(|(id, weight)| [&id.to_ne_bytes()[..], &[weight - 1, 0, 0, 0]].concat()).collect();
+    let members: Vec<u8> = members
+        .iter()
+        .flat_map(|(id, weight)| [&id.to_ne_bytes()[..], &[weight - 1, 0, 0, 0]].concat())
+        .collect();
     KernelMessage::new(104, &[0, 0, 3, 0, 0, 0, 0, 0]).number(1, id).attribute(2, &members)
 }
 
 /// `RTM_NEWRULE`: a table for packets from an interface, or from all.
 pub(crate) fn rule(priority: u32, table: u32, input: Option<&str>) -> KernelMessage {
     let fixed = [2, 0, 0, 0, 252, 0, 0, 1, 0, 0, 0, 0];
-    let message = KernelMessage::new(32, &fixed).number(6, priority).number(15, table).number(14, u32::MAX);
+    let message =
+        KernelMessage::new(32, &fixed).number(6, priority).number(15, table).number(14, u32::MAX);
     match input {
         Some(input) => message.attribute(3, format!("{input}\0").as_bytes()),
         None => message,

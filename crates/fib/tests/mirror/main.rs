@@ -1,9 +1,14 @@
 //! The mirror against messages as the kernel sends them, and what its tables then answer.
 
+#![allow(clippy::unwrap_used)]
+
+mod kernel;
+mod limits;
 mod model;
 mod oracle;
 mod ranges;
-mod kernel;
+mod routing;
+mod silence;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -45,7 +50,11 @@ pub(crate) fn mirror_with(config: MirrorConfig, tables: Vec<Box<dyn Ipv4Table>>)
     let mut mirror = Mirror::new(config, tables);
     for kind in DumpKind::ALL {
         let messages = match kind {
-            DumpKind::Links => vec![kernel::link(1, kernel::UP), kernel::link(2, kernel::UP), kernel::link(3, kernel::UP)],
+            DumpKind::Links => vec![
+                kernel::link(1, kernel::UP),
+                kernel::link(2, kernel::UP),
+                kernel::link(3, kernel::UP),
+            ],
             DumpKind::Ipv4Routes => connected_v4(),
             DumpKind::Ipv6Routes => connected_v6(),
             _ => vec![],
@@ -107,7 +116,10 @@ fn smoke() {
     let tables = publish(&mut mirror);
     assert_eq!(gateway(&tables, "10.1.0.5"), "link");
     assert_eq!(action(&tables, "10.3.0.5"), TargetAction::Kernel);
-    tell(&mut mirror, &[kernel::via("0.0.0.0/0", "10.1.0.2", 1), kernel::neighbour(1, "10.1.0.2", 2, 9)]);
+    tell(
+        &mut mirror,
+        &[kernel::via("0.0.0.0/0", "10.1.0.2", 1), kernel::neighbour(1, "10.1.0.2", 2, 9)],
+    );
     let tables = publish(&mut mirror);
     assert_eq!(gateway(&tables, "8.8.8.8"), "10.1.0.2");
     assert_eq!(gateway(&tables, "10.1.0.2"), "10.1.0.2");

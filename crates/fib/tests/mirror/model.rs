@@ -59,7 +59,8 @@ impl Route {
         };
         let (start, address_bits) = (ip(start), bits(address));
         let mask = !u128::MAX.checked_shr(u32::from(len)).unwrap_or(0);
-        (start.is_ipv4() == address.is_ipv4() && bits(start).0 == address_bits.0 & mask).then_some(len)
+        (start.is_ipv4() == address.is_ipv4() && bits(start).0 == address_bits.0 & mask)
+            .then_some(len)
     }
 
     pub(crate) fn message(&self) -> KernelMessage {
@@ -68,10 +69,14 @@ impl Route {
             Lead::Object(id) => kernel::bare_route(self.prefix).next_hop_id(*id),
             Lead::Hops(hops) => match &hops[..] {
                 [Hop { gateway: None, ifindex, .. }] => kernel::connected(self.prefix, *ifindex),
-                [Hop { gateway: Some(gateway), ifindex, .. }] => kernel::via(self.prefix, gateway, *ifindex),
+                [Hop { gateway: Some(gateway), ifindex, .. }] => {
+                    kernel::via(self.prefix, gateway, *ifindex)
+                }
                 hops => {
-                    let hops: Vec<_> =
-                        hops.iter().map(|hop| (hop.weight, hop.gateway.unwrap(), hop.ifindex)).collect();
+                    let hops: Vec<_> = hops
+                        .iter()
+                        .map(|hop| (hop.weight, hop.gateway.unwrap(), hop.ifindex))
+                        .collect();
                     kernel::multipath(self.prefix, &hops)
                 }
             },
@@ -177,12 +182,16 @@ impl Kernel {
             _ => vec![],
         };
         let new = hops(&route);
-        let sibling =
-            self.routes.iter_mut().find(|other| other.is_same_key(&route) && !hops(other).is_empty() && !new.is_empty());
+        let sibling = self
+            .routes
+            .iter_mut()
+            .find(|other| other.is_same_key(&route) && !hops(other).is_empty() && !new.is_empty());
         let told = match sibling {
             Some(sibling) if flags == kernel::APPEND => {
                 let old = hops(sibling);
-                if new.iter().any(|hop| old.iter().any(|it| (it.gateway, it.ifindex) == (hop.gateway, hop.ifindex))) {
+                if new.iter().any(|hop| {
+                    old.iter().any(|it| (it.gateway, it.ifindex) == (hop.gateway, hop.ifindex))
+                }) {
                     return vec![];
                 }
                 sibling.lead = Lead::Hops([new, old].concat());
@@ -190,7 +199,9 @@ impl Kernel {
             }
             Some(_) => return vec![],
             None => {
-                if flags != kernel::APPEND && self.routes.iter().any(|other| other.is_same_key(&route)) {
+                if flags != kernel::APPEND
+                    && self.routes.iter().any(|other| other.is_same_key(&route))
+                {
                     return vec![];
                 }
                 self.routes.push(route.clone());
@@ -224,10 +235,20 @@ impl Kernel {
         self.links.insert(ifindex, flags);
         let mut told = vec![kernel::link(ifindex, flags)];
         if !self.is_up(ifindex) || !self.has_carrier(ifindex) {
-            let gone: Vec<u32> = self.objects.iter().filter(|(_, it)| matches!(it, Object::One(_, on) if *on == ifindex)).map(|(id, _)| *id).collect();
+            let gone: Vec<u32> = self
+                .objects
+                .iter()
+                .filter(|(_, it)| matches!(it, Object::One(_, on) if *on == ifindex))
+                .map(|(id, _)| *id)
+                .collect();
             self.drop_objects(&gone);
-            let neighbours: Vec<_> = self.neighbours.keys().filter(|key| key.0 == ifindex).copied().collect();
-            told.extend(neighbours.into_iter().flat_map(|(on, address)| self.set_neighbour(on, address, 0, 0)));
+            let neighbours: Vec<_> =
+                self.neighbours.keys().filter(|key| key.0 == ifindex).copied().collect();
+            told.extend(
+                neighbours
+                    .into_iter()
+                    .flat_map(|(on, address)| self.set_neighbour(on, address, 0, 0)),
+            );
         }
         if !self.is_up(ifindex) {
             told.extend(self.drop_dead(ifindex));
@@ -245,7 +266,8 @@ impl Kernel {
         let links = self.links.clone();
         let is_dead = |route: &Route| match &route.lead {
             Lead::Hops(hops) => {
-                hops.iter().any(|hop| hop.ifindex == ifindex) && hops.iter().all(|hop| links[&hop.ifindex] & 1 == 0)
+                hops.iter().any(|hop| hop.ifindex == ifindex)
+                    && hops.iter().all(|hop| links[&hop.ifindex] & 1 == 0)
             }
             _ => false,
         };
@@ -253,7 +275,8 @@ impl Kernel {
         self.routes = kept;
         let told = gone.into_iter().filter(|route| !route.is_v4()).flat_map(|route| {
             let Lead::Hops(hops) = route.lead.clone() else { return vec![] };
-            let one = |hop| Route { lead: Lead::Hops(vec![hop]), ..route.clone() }.message().deleted();
+            let one =
+                |hop| Route { lead: Lead::Hops(vec![hop]), ..route.clone() }.message().deleted();
             hops.into_iter().map(|hop| one(Hop { weight: 1, ..hop })).collect()
         });
         told.collect()
@@ -272,7 +295,12 @@ impl Kernel {
                 }
             }
         }
-        gone.extend(self.objects.iter().filter(|(_, it)| matches!(it, Object::Group(it) if it.is_empty())).map(|(id, _)| *id));
+        gone.extend(
+            self.objects
+                .iter()
+                .filter(|(_, it)| matches!(it, Object::Group(it) if it.is_empty()))
+                .map(|(id, _)| *id),
+        );
         self.objects.retain(|id, _| !gone.contains(id));
         self.routes.retain(|route| !matches!(&route.lead, Lead::Object(id) if gone.contains(id)));
         changed.retain(|id| !gone.contains(id));
@@ -290,9 +318,9 @@ impl Kernel {
     pub(crate) fn set_object(&mut self, id: u32, object: Object) -> Vec<KernelMessage> {
         let is_valid = match &object {
             Object::One(_, ifindex) => self.is_up(*ifindex) && self.has_carrier(*ifindex),
-            Object::Group(members) => {
-                members.iter().all(|member| matches!(self.objects.get(&member.0), Some(Object::One(..))))
-            }
+            Object::Group(members) => members
+                .iter()
+                .all(|member| matches!(self.objects.get(&member.0), Some(Object::One(..)))),
         };
         if !is_valid {
             return vec![];
@@ -331,7 +359,10 @@ impl Kernel {
     ) -> Vec<KernelMessage> {
         if state == 0 {
             let known = self.neighbours.remove(&(ifindex, address));
-            return known.map(|(state, mac)| kernel::neighbour(ifindex, address, state, mac).deleted()).into_iter().collect();
+            return known
+                .map(|(state, mac)| kernel::neighbour(ifindex, address, state, mac).deleted())
+                .into_iter()
+                .collect();
         }
         if !self.is_up(ifindex) {
             return vec![];
@@ -342,13 +373,20 @@ impl Kernel {
 
     pub(crate) fn dump(&self, kind: DumpKind) -> Vec<KernelMessage> {
         match kind {
-            DumpKind::Links => self.links.iter().map(|(ifindex, flags)| kernel::link(*ifindex, *flags)).collect(),
-            DumpKind::Ipv4Routes => self.routes.iter().filter(|route| route.is_v4()).map(Route::message).collect(),
-            DumpKind::Ipv6Routes => self.routes.iter().filter(|route| !route.is_v4()).map(Route::message).collect(),
+            DumpKind::Links => {
+                self.links.iter().map(|(ifindex, flags)| kernel::link(*ifindex, *flags)).collect()
+            }
+            DumpKind::Ipv4Routes => {
+                self.routes.iter().filter(|route| route.is_v4()).map(Route::message).collect()
+            }
+            DumpKind::Ipv6Routes => {
+                self.routes.iter().filter(|route| !route.is_v4()).map(Route::message).collect()
+            }
             DumpKind::NextHops => self.objects.keys().map(|id| self.object_message(*id)).collect(),
             DumpKind::Neighbours => {
                 let all = self.neighbours.iter();
-                all.map(|((on, of), (state, mac))| kernel::neighbour(*on, of, *state, *mac)).collect()
+                all.map(|((on, of), (state, mac))| kernel::neighbour(*on, of, *state, *mac))
+                    .collect()
             }
             DumpKind::Addresses | DumpKind::Rules => vec![],
         }
@@ -356,9 +394,13 @@ impl Kernel {
 
     /// The MAC address that the kernel would send to, by its last byte.
     pub(crate) fn mac(&self, ifindex: u32, address: IpAddr) -> Option<u8> {
-        let found = self.neighbours.iter().find(|((on, of), _)| *on == ifindex && ip(of) == address);
+        let found =
+            self.neighbours.iter().find(|((on, of), _)| *on == ifindex && ip(of) == address);
         // NUD_VALID: all but INCOMPLETE and FAILED.
-        found.map(|(_, entry)| *entry).filter(|(state, mac)| state & 0xde != 0 && *mac != 0).map(|(_, mac)| mac)
+        found
+            .map(|(_, entry)| *entry)
+            .filter(|(state, mac)| state & 0xde != 0 && *mac != 0)
+            .map(|(_, mac)| mac)
     }
 
     /// What should become of packets for a destination.
@@ -384,12 +426,16 @@ impl Kernel {
         }
         let mut found: BTreeMap<(PortIndex, NextHopAddress), u64> = BTreeMap::new();
         for hop in &hops {
-            let is_usable = self.is_up(hop.ifindex) && (self.has_carrier(hop.ifindex) || !ignores_linkdown);
+            let is_usable =
+                self.is_up(hop.ifindex) && (self.has_carrier(hop.ifindex) || !ignores_linkdown);
             if is_usable {
-                let host = self.mac(hop.ifindex, destination).map(|_| NextHopAddress::Via(destination));
+                let host =
+                    self.mac(hop.ifindex, destination).map(|_| NextHopAddress::Via(destination));
                 let on_link = host.filter(|_| hops.len() == 1).unwrap_or(NextHopAddress::OnLink);
-                let next_hop = hop.gateway.map_or(on_link, |gateway| NextHopAddress::Via(ip(gateway)));
-                *found.entry((PortIndex(hop.ifindex as u16 - 1), next_hop)).or_default() += u64::from(hop.weight);
+                let next_hop =
+                    hop.gateway.map_or(on_link, |gateway| NextHopAddress::Via(ip(gateway)));
+                *found.entry((PortIndex(hop.ifindex as u16 - 1), next_hop)).or_default() +=
+                    u64::from(hop.weight);
             }
         }
         if found.is_empty() { kernel } else { Expected::Neighbours(found, route.mtu) }
@@ -397,10 +443,13 @@ impl Kernel {
 
     fn object_hops(&self, id: u32, weight: u16) -> Vec<Hop> {
         match &self.objects[&id] {
-            Object::One(gateway, ifindex) => vec![Hop { weight, gateway: Some(gateway), ifindex: *ifindex }],
-            Object::Group(members) => {
-                members.iter().flat_map(|(id, weight)| self.object_hops(*id, u16::from(*weight))).collect()
+            Object::One(gateway, ifindex) => {
+                vec![Hop { weight, gateway: Some(gateway), ifindex: *ifindex }]
             }
+            Object::Group(members) => members
+                .iter()
+                .flat_map(|(id, weight)| self.object_hops(*id, u16::from(*weight)))
+                .collect(),
         }
     }
 }

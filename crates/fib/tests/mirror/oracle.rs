@@ -12,18 +12,55 @@ use crate::model::{Expected, Hop, Kernel, Lead, Object, Route};
 use crate::{config, mirror_of, target_of};
 
 const PREFIXES: [&str; 12] = [
-    "0.0.0.0/0", "10.0.0.0/8", "10.1.0.0/16", "10.1.2.0/24", "10.1.2.128/25", "10.1.2.130/31", "10.1.2.131/32",
-    "20.0.0.0/8", "::/0", "fd00::/8", "fd01:0:0:0:8000::/65", "2001:db8::/32",
+    "0.0.0.0/0",
+    "10.0.0.0/8",
+    "10.1.0.0/16",
+    "10.1.2.0/24",
+    "10.1.2.128/25",
+    "10.1.2.130/31",
+    "10.1.2.131/32",
+    "20.0.0.0/8",
+    "::/0",
+    "fd00::/8",
+    "fd01:0:0:0:8000::/65",
+    "2001:db8::/32",
 ];
-const GATEWAYS: [(&str, &str); 3] = [("10.1.0.2", "fd01::2"), ("10.2.0.2", "fd02::2"), ("10.3.0.2", "fd03::2")];
+const GATEWAYS: [(&str, &str); 3] =
+    [("10.1.0.2", "fd01::2"), ("10.2.0.2", "fd02::2"), ("10.3.0.2", "fd03::2")];
 const HOSTS: [(u32, &str); 9] = [
-    (1, "10.1.0.2"), (1, "10.1.2.3"), (1, "10.1.2.131"), (2, "10.2.0.2"), (2, "10.2.255.255"), (2, "10.1.2.3"),
-    (1, "fd01::2"), (1, "fd01::8000:0:0:7"), (2, "fd02::9"),
+    (1, "10.1.0.2"),
+    (1, "10.1.2.3"),
+    (1, "10.1.2.131"),
+    (2, "10.2.0.2"),
+    (2, "10.2.255.255"),
+    (2, "10.1.2.3"),
+    (1, "fd01::2"),
+    (1, "fd01::8000:0:0:7"),
+    (2, "fd02::9"),
 ];
 const DESTINATIONS: [&str; 22] = [
-    "10.0.0.1", "10.1.0.2", "10.1.2.0", "10.1.2.3", "10.1.2.127", "10.1.2.128", "10.1.2.130", "10.1.2.131",
-    "10.1.2.132", "10.1.255.255", "10.2.0.2", "10.2.255.255", "10.3.1.1", "20.1.1.1", "99.0.0.1", "fd01::2", "fd01::3",
-    "fd01::8000:0:0:7", "fd02::9", "fd03::1", "2001:db8::1", "2002::1",
+    "10.0.0.1",
+    "10.1.0.2",
+    "10.1.2.0",
+    "10.1.2.3",
+    "10.1.2.127",
+    "10.1.2.128",
+    "10.1.2.130",
+    "10.1.2.131",
+    "10.1.2.132",
+    "10.1.255.255",
+    "10.2.0.2",
+    "10.2.255.255",
+    "10.3.1.1",
+    "20.1.1.1",
+    "99.0.0.1",
+    "fd01::2",
+    "fd01::3",
+    "fd01::8000:0:0:7",
+    "fd02::9",
+    "fd03::1",
+    "2001:db8::1",
+    "2002::1",
 ];
 
 #[derive(Clone, Debug)]
@@ -44,9 +81,21 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let flags = prop_oneof![Just(0), Just(0), Just(kernel::APPEND), Just(kernel::REPLACE)];
     let add = (0..PREFIXES.len(), 0..3_u32, 0..12_usize, flags, any::<bool>(), 0..2_u32).prop_map(
-        |(prefix, metric, lead, flags, has_source, mtu)| Step::Add { prefix, metric, lead, flags, has_source, mtu: mtu * 1400 },
+        |(prefix, metric, lead, flags, has_source, mtu)| Step::Add {
+            prefix,
+            metric,
+            lead,
+            flags,
+            has_source,
+            mtu: mtu * 1400,
+        },
     );
-    let link = prop_oneof![Just(kernel::UP), Just(kernel::UP), Just(kernel::DOWN), Just(kernel::NO_CARRIER)];
+    let link = prop_oneof![
+        Just(kernel::UP),
+        Just(kernel::UP),
+        Just(kernel::DOWN),
+        Just(kernel::NO_CARRIER)
+    ];
     let quiet = prop_oneof![
         8 => add,
         3 => (0..40_usize).prop_map(Step::Delete),
@@ -99,7 +148,12 @@ impl World {
     fn new() -> Self {
         let mut config = config();
         config.ports.iter_mut().for_each(|port| port.ignores_routes_with_linkdown = true);
-        Self { kernel: Kernel::new(), mirror: mirror_of(config), running: BTreeMap::new(), is_stale: false }
+        Self {
+            kernel: Kernel::new(),
+            mirror: mirror_of(config),
+            running: BTreeMap::new(),
+            is_stale: false,
+        }
     }
 
     fn change(&mut self, step: &Step) -> Vec<KernelMessage> {
@@ -108,7 +162,8 @@ impl World {
                 let prefix = PREFIXES[prefix];
                 let is_v4 = prefix.contains('.');
                 let source = (has_source && is_v4).then_some("10.1.0.1");
-                self.kernel.add(Route { prefix, metric, lead: lead(number, is_v4), source, mtu }, flags)
+                self.kernel
+                    .add(Route { prefix, metric, lead: lead(number, is_v4), source, mtu }, flags)
             }
             Step::Delete(at) => self.kernel.delete(at),
             Step::Link(ifindex, flags) => self.kernel.set_link(ifindex, flags),
@@ -220,8 +275,10 @@ impl World {
         let total = BUCKETS as u64;
         let weights = [1, 2, 3, 4, 5].into_iter().find_map(|sum| {
             let weight = |count: u64| (count * sum + total / 2) / total;
-            let weights: BTreeMap<_, u64> = counts.iter().map(|(key, count)| (*key, weight(*count))).collect();
-            let is_close = weights.iter().all(|(key, weight)| counts[key].abs_diff(weight * total / sum) <= 1);
+            let weights: BTreeMap<_, u64> =
+                counts.iter().map(|(key, count)| (*key, weight(*count))).collect();
+            let is_close =
+                weights.iter().all(|(key, weight)| counts[key].abs_diff(weight * total / sum) <= 1);
             (weights.values().sum::<u64>() == sum && is_close).then_some(weights)
         });
         Expected::Neighbours(weights.expect("shares of small weights"), target.mtu)
@@ -231,7 +288,9 @@ impl World {
 /// Divides weights by what they have in common, as shares do.
 fn reduced(expected: Expected) -> Expected {
     let Expected::Neighbours(mut weights, mtu) = expected else { return expected };
-    while let Some(divisor) = (2..=4).find(|divisor| weights.values().all(|weight| weight % divisor == 0)) {
+    while let Some(divisor) =
+        (2..=4).find(|divisor| weights.values().all(|weight| weight % divisor == 0))
+    {
         weights.values_mut().for_each(|weight| *weight /= divisor);
     }
     Expected::Neighbours(weights, mtu)

@@ -27,7 +27,7 @@ impl Ipv4Table for RangeTable {
             map.insert(next, after);
         }
         let old: Vec<u32> = map.range(start..=end).map(|range| *range.0).collect();
-        old.iter().for_each(|start| drop(map.remove(start)));
+        map.retain(|start, _| !old.contains(start));
         assert_eq!(ranges[0].0, start);
         map.extend(ranges.iter().copied());
         Ok(())
