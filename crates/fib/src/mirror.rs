@@ -199,12 +199,13 @@ impl Mirror {
     }
 
     /// Leaves destinations to the kernel that no router forwards by its tables: this network and
-    /// loopback (RFC 1122, 3.2.1.3), multicast, class E and broadcast; for IPv6, the unspecified
+    /// loopback (RFC 1122, 3.2.1.3), multicast, and the limited broadcast with the rest of its /24,
+    /// which so needs no block; for IPv6, the unspecified
     /// address and loopback (RFC 4291, 2.5.2 and 2.5.3), link-local, multicast.
     fn reserve(&mut self) {
         let spec = self.specs.acquire(RouteSpec::KERNEL);
         let record = RouteRecord::new(spec, 0, 0, 0, 0);
-        for (start, len) in [(0x0000_0000_u32, 8), (0x7f00_0000, 8), (0xe000_0000, 4), (0xffff_ffff, 32)] {
+        for (start, len) in [(0x0000_0000_u32, 8), (0x7f00_0000, 8), (0xe000_0000, 4), (0xffff_ff00, 24)] {
             let rib = self.v4.ribs.entry(RESERVED_TABLE).or_default();
             rib.insert_first(RoutePrefix::around(start, len), record);
         }

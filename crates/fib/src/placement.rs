@@ -28,6 +28,9 @@ pub(crate) struct PlacementResult {
     pub removed: Vec<RouteRecord>,
     /// The message says nothing new, and was not used.
     pub is_superseded: bool,
+    /// The message has replaced or extended a route that we do not have. A running dump may still
+    /// mention that one.
+    pub is_unexplained: bool,
     /// The kernel has chosen among several routes, perhaps others than we have.
     pub is_doubtful: bool,
 }
@@ -47,6 +50,14 @@ pub(crate) fn place(
     specs: &Specs,
 ) -> PlacementResult {
     let mut result = PlacementResult::default();
+    if how != Insertion::Dump {
+        // Notifications tell of a route again that was removed silently: it is a new one.
+        let is_gone = |other: &mut RouteRecord| {
+            let is_purged = specs.get(other.spec).is_some_and(|state| state.is_purged);
+            other.key() == record.key() && is_purged && says_same(specs, other.spec, record.spec)
+        };
+        result.removed.extend(list.extract_if(.., is_gone));
+    }
     let group = group(list, record.key());
     let same = list[group.clone()].iter().position(|other| says_same(specs, other.spec, record.spec));
     let same = same.map(|at| group.start + at);
@@ -54,23 +65,38 @@ pub(crate) fn place(
         // A notification has come since the dump's start, so the dump's order may be older.
         (Insertion::Dump, _) if same.is_some_and(|at| list[at].mark == record.mark) => {
             result.is_superseded = true;
+            result.is_doubtful = family == IpFamily::V4 && group.len() > 1;
         }
+        // What the dump has not mentioned yet comes after, or no longer exists.
         (Insertion::Dump, _) => {
+            let unmarked = list[group.clone()].iter().position(|other| other.mark != record.mark);
+            // If notifications have changed the others, the order may be another. Among equal routes
+            // of IPv6, the kernel does not choose by order.
+            result.is_doubtful = family == IpFamily::V4 && group.len() > usize::from(same.is_some());
             result.removed.extend(same.map(|at| list.remove(at)));
-            list.insert(group.end - result.removed.len(), record);
+            list.insert(unmarked.map_or(group.end, |at| group.start + at), record);
         }
-        (Insertion::Replace, _) if group.is_empty() => list.insert(group.start, record),
+        // A changed next-hop object makes the kernel repeat all routes that use it, as replacements,
+        // also of a route that is not the first.
+        (Insertion::Add | Insertion::Append | Insertion::Replace, _) if same.is_some() => {
+            result.is_doubtful = how == Insertion::Replace && family == IpFamily::V6 && group.len() > 1;
+            let at = same.unwrap_or(group.start);
+            result.removed.push(core::mem::replace(&mut list[at], record));
+        }
+        (Insertion::Replace, _) if group.is_empty() => {
+            result.is_unexplained = true;
+            list.insert(group.start, record);
+        }
         (Insertion::Replace, IpFamily::V4) => {
             result.is_doubtful = group.len() > 1;
-            result.removed.push(core::mem::replace(&mut list[group.start], record));
+            // One of several that was removed silently was not there to be replaced.
+            let is_there = |other: &RouteRecord| specs.get(other.spec).is_some_and(|state| !state.is_purged);
+            let first = list[group.clone()].iter().position(is_there).unwrap_or(0);
+            result.removed.push(core::mem::replace(&mut list[group.start + first], record));
         }
         (Insertion::Replace, IpFamily::V6) => {
             result.is_doubtful = group.len() > 1;
             result.removed.extend(list.splice(group, [record]));
-        }
-        (Insertion::Add | Insertion::Append, _) if same.is_some() => {
-            let at = same.unwrap_or(group.start);
-            result.removed.push(core::mem::replace(&mut list[at], record));
         }
         (Insertion::Add, IpFamily::V4) => list.insert(group.start, record),
         (Insertion::Append, IpFamily::V4) => list.insert(group.end, record),
@@ -78,9 +104,10 @@ pub(crate) fn place(
             // Routes for the same prefix with the same metric become one with several next hops,
             // which the message names all.
             let is_part = |other: &RouteRecord| is_part_of(specs, other.spec, record.spec);
-            let range = group.clone();
-            result.removed.extend(list.extract_if(range, |other| is_part(other)));
-            list.insert(group.end - result.removed.len(), record);
+            let before = list.len();
+            result.removed.extend(list.extract_if(group.clone(), |other| is_part(other)));
+            result.is_unexplained = how == Insertion::Append && before == list.len();
+            list.insert(group.end - (before - list.len()), record);
         }
     }
     result

@@ -31,6 +31,8 @@ pub(crate) struct RouteTables<A> {
     /// The dump that runs, or the last one.
     mark: u8,
     is_dumping: bool,
+    /// Prefixes with several routes that notifications have changed since the dump's start.
+    reordered: BTreeSet<(u32, RoutePrefix<A>)>,
     /// Routes that notifications have deleted since the dump's start, with a use of their specs.
     deleted: BTreeSet<RouteKey<A>>,
     /// What routes were silently removed for since the dump's start: it may still mention them.
@@ -56,6 +58,7 @@ impl<A: AddressBits> RouteTables<A> {
             dirty: DirtyPrefixes::all(),
             mark: 0,
             is_dumping: false,
+            reordered: BTreeSet::new(),
             deleted: BTreeSet::new(),
             purges: Vec::new(),
             refused: 0,
@@ -103,7 +106,8 @@ impl<A: AddressBits> RouteTables<A> {
             return RouteOutcome::default();
         }
         let mut list = rib.list(prefix);
-        if list.is_empty() && has_space {
+        let is_plain = how == Insertion::Add || how == Insertion::Dump;
+        if list.is_empty() && has_space && (is_plain || !self.is_dumping) {
             rib.insert_first(prefix, record);
             self.dirty.add(table, prefix);
             return RouteOutcome::default();
@@ -112,9 +116,10 @@ impl<A: AddressBits> RouteTables<A> {
         let result = place(&mut list, record, how, self.family, specs);
         if result.is_superseded {
             specs.release(spec);
-            return RouteOutcome::default();
+            let is_doubtful = result.is_doubtful && self.reordered.contains(&(table, prefix));
+            return RouteOutcome { is_doubtful, is_refused: false };
         }
-        if list.len() > len && !has_space {
+        if list.len() > len && !has_space && result.removed.is_empty() {
             specs.release(spec);
             let changed = rib.refuse(prefix);
             self.dirty.add(table, changed);
@@ -127,7 +132,12 @@ impl<A: AddressBits> RouteTables<A> {
         for removed in result.removed {
             self.forget(specs, (table, prefix, removed.key(), removed.spec), is_notification);
         }
-        RouteOutcome { is_doubtful: result.is_doubtful, is_refused: false }
+        let has_other_order = is_notification || self.reordered.contains(&(table, prefix));
+        let is_doubtful = result.is_doubtful && has_other_order || result.is_unexplained && self.is_dumping;
+        if is_notification {
+            self.note_order(table, prefix, list.len().max(len));
+        }
+        RouteOutcome { is_doubtful, is_refused: false }
     }
 
     fn acquire(&self, specs: &mut Specs, spec: RouteSpec, origin: Origin) -> SpecId {
@@ -141,6 +151,13 @@ impl<A: AddressBits> RouteTables<A> {
     pub(crate) fn note_purge(&mut self, purge: &Purge) {
         if self.is_dumping && !self.purges.contains(purge) {
             self.purges.push(purge.clone());
+        }
+    }
+
+    /// Notes that a notification has changed the routes for a prefix, of which there are `count`.
+    fn note_order(&mut self, table: u32, prefix: RoutePrefix<A>, count: usize) {
+        if self.is_dumping && count > 1 && self.reordered.len() < MAX_DELETED {
+            self.reordered.insert((table, prefix));
         }
     }
 
@@ -159,13 +176,16 @@ impl<A: AddressBits> RouteTables<A> {
             }
             // With refused routes, it may be one of them.
             Removal::Unknown => {
-                let is_doubtful = !list.is_empty() && self.refused == 0;
+                // A dump may mention it as part of a route with several next hops.
+                let may_be_part = self.is_dumping && self.family == IpFamily::V6;
+                let is_doubtful = may_be_part || !list.is_empty() && self.refused == 0;
                 self.note_unknown(specs, (table, prefix, key), deleted);
                 return RouteOutcome { is_doubtful, is_refused: false };
             }
         };
         let heir = rib.set_list(prefix, &list);
         self.dirty.add(table, heir.unwrap_or(prefix));
+        self.note_order(table, prefix, list.len() + 1);
         self.forget(specs, (table, prefix, key, removed.spec), true);
         RouteOutcome::default()
     }
@@ -217,6 +237,7 @@ impl<A: AddressBits> RouteTables<A> {
         self.purges.clear();
         self.mark = next_mark(self.mark);
         self.is_dumping = true;
+        self.reordered.clear();
         self.refused = 0;
     }
 

@@ -1,8 +1,11 @@
 //! The mirror against messages as the kernel sends them, and what its tables then answer.
 
+mod limits;
 mod model;
 mod oracle;
 mod ranges;
+mod routing;
+mod silence;
 mod kernel;
 
 use std::net::IpAddr;

@@ -195,7 +195,8 @@ impl World {
             }
             let expected = reduced(self.kernel.expected(ip(destination), true));
             let found = reduced(self.found(tables, target));
-            assert_eq!(found, expected, "{destination}");
+            let route = self.mirror.route_get(VrfIndex(0), ip(destination));
+            assert_eq!(found, expected, "{destination}: {route:?}");
         }
     }
 
@@ -237,7 +238,7 @@ fn reduced(expected: Expected) -> Expected {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, max_shrink_iters: 4000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, max_shrink_iters: 4000, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn the_tables_answer_as_the_kernel_or_leave_the_packet_to_it(
         steps in proptest::collection::vec(step(), 1..60)
