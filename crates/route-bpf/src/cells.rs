@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use slipring_bpf::MappedArray;
 use slipring_classify::dir24::Cells;
-use slipring_simd::prefetch_address;
 
 use crate::layout::ROOT_CELLS;
 
@@ -50,13 +49,6 @@ impl Cells for MappedCells {
     #[inline]
     fn set(&self, at: usize, value: u16) {
         self.cell(at).store(value, Ordering::Release);
-    }
-
-    #[inline]
-    fn prefetch(&self, at: usize) {
-        if at < self.len {
-            prefetch_address(std::ptr::from_ref(self.cell(at)).cast());
-        }
     }
 }
 

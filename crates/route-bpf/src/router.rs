@@ -35,10 +35,6 @@ pub enum ResidentMode {
 pub struct AttachOptions {
     /// Where it runs.
     pub mode: ResidentMode,
-    /// The driver tells programs which tags it has taken out of frames; needs
-    /// [`ResidentMode::Native`] and Linux 6.8. Otherwise the interface must leave tags in frames
-    /// (`rxvlan off`).
-    pub checks_stripped_tags: bool,
     /// Frames may come from senders on this machine: veth, TAP, bridges. TCP and UDP packets whose
     /// checksum may be unfinished then go to the kernel.
     pub is_software: bool,
@@ -101,15 +97,22 @@ impl BpfRouter {
         port: PortIndex,
         options: AttachOptions,
     ) -> Result<ResidentAttachment, ResidentError> {
-        let tags = options.checks_stripped_tags.then_some(ifindex);
-        let program = self.load(port, options.is_software, tags)?;
         let flags = match options.mode {
             ResidentMode::Native => BpfLinkFlags::XdpNative,
             ResidentMode::Generic => BpfLinkFlags::XdpGeneric,
         };
-        let link = retry_while_busy(|| program.attach(ifindex, BpfAttachType::Xdp, flags));
+        let attach = |program: BpfProgram| {
+            retry_while_busy(|| program.attach(ifindex, BpfAttachType::Xdp, flags))
+        };
+        if options.mode == ResidentMode::Native
+            && let Ok(program) = self.load(port, options.is_software, Some(ifindex))
+            && let Ok(link) = attach(program)
+        {
+            return Ok(ResidentAttachment { link, port, asks_for_tags: true });
+        }
+        let link = attach(self.load(port, options.is_software, None)?);
         let link = link.map_err(|source| ResidentError::Attach { ifindex, source })?;
-        Ok(ResidentAttachment { link, port })
+        Ok(ResidentAttachment { link, port, asks_for_tags: false })
     }
 
     /// Loads the program of a port without attaching it, to measure it.
@@ -290,6 +293,7 @@ impl ResidentHeartbeat {
 pub struct ResidentAttachment {
     link: BpfLink,
     port: PortIndex,
+    asks_for_tags: bool,
 }
 
 impl ResidentAttachment {
@@ -297,6 +301,14 @@ impl ResidentAttachment {
     #[must_use]
     pub fn port(&self) -> PortIndex {
         self.port
+    }
+
+    /// Whether the program asks the driver for a VLAN tag that it has taken out of the frame, and
+    /// leaves such frames to the kernel. If not, or if the driver does not answer, the interface
+    /// must leave tags in frames (`rxvlan off`).
+    #[must_use]
+    pub fn asks_for_tags(&self) -> bool {
+        self.asks_for_tags
     }
 }
 
