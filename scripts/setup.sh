@@ -17,12 +17,14 @@ readonly NET="ip:iproute2 ping:iputils-ping iperf3:iperf3"
 readonly LIBCLANG=libclang
 case "${1:?}" in
     demo)  wanted="$BUILD $NET" ;;
-    test)  wanted="$BUILD $NET tcpdump:tcpdump ethtool:ethtool nft:nftables"
+    test)  wanted="$BUILD $NET traceroute:traceroute tcpdump:tcpdump ethtool:ethtool nft:nftables"
            wanted="$wanted pasta:passt slirp4netns:slirp4netns python3:python3 curl:curl"
            # What JSON and metrics are held against.
            wanted="$wanted /usr/lib/python3/dist-packages/jsonschema:python3-jsonschema"
            wanted="$wanted /usr/lib/python3/dist-packages/prometheus_client:python3-prometheus-client"
            wanted="$wanted c++:g++ flex:flex bison:bison go:golang-go nsenter:util-linux sysctl:procps"
+           # Routing daemons, where their packages start none of them: the tests start their own.
+           [ -d "$ROOT/run/systemd/system" ] || wanted="$wanted bird:bird2 /usr/lib/frr/zebra:frr"
            # Snort's DAQ includes pcap.h; libpcap and tcpdump know ports by the names in /etc/services.
            wanted="$wanted /usr/include/pcap.h:libpcap0.8-dev /etc/services:netbase"
            wanted="$wanted xz:xz-utils systemd-analyze:systemd setcap:libcap2-bin file:file openssl:openssl"

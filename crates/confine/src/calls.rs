@@ -53,6 +53,11 @@ pub const FORBIDDEN_CALLS: &[i64] = &[
     libc::SYS_uselib,
 ];
 
+/// The system call that changes BPF maps, one of [`SETUP_ONLY_CALLS`]: a program that keeps tables
+/// for an attached program needs it throughout. Without capabilities, it creates no map and no
+/// program where `kernel.unprivileged_bpf_disabled` is set.
+pub const BPF_CALL: i64 = libc::SYS_bpf;
+
 /// System calls that may be needed to open ports, but not afterwards: calls for namespaces, mounts,
 /// BPF, and other processes' memory and descriptors. The daemon needs them throughout, because it
 /// opens ports for its clients.

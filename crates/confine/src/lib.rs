@@ -39,7 +39,7 @@ use rustix::thread::{
 };
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
 
-pub use calls::{FORBIDDEN_CALLS, SETUP_ONLY_CALLS};
+pub use calls::{BPF_CALL, FORBIDDEN_CALLS, SETUP_ONLY_CALLS};
 pub use rustix::thread::CapabilitySet;
 
 /// Drops all capabilities except `kept`, and forbids the calls in `refused`, permanently. The

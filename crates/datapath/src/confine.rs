@@ -21,7 +21,7 @@ use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use slipring_abi::name::PortName;
 use slipring_cli::metrics::{self, FIRST_FREE_PORT};
 use slipring_cli::{Failure, Session};
-use slipring_confine::{CapabilitySet, FORBIDDEN_CALLS, SETUP_ONLY_CALLS, confine, effective};
+use slipring_confine::{BPF_CALL, CapabilitySet, FORBIDDEN_CALLS, SETUP_ONLY_CALLS, confine, effective};
 use slipring_core::kinds;
 use slipring_port::Port;
 use slipring_port::iface::{Iface, set_settings_keeper};
@@ -39,12 +39,13 @@ pub struct Confinement {
     kept: CapabilitySet,
     /// Interfaces whose settings must be restored at the end.
     interfaces: Vec<u32>,
+    updates_maps: bool,
 }
 
 impl Confinement {
     /// Keeps no capability.
     pub fn drop_all() -> Self {
-        Self { kept: CapabilitySet::empty(), interfaces: Vec::new() }
+        Self { kept: CapabilitySet::empty(), interfaces: Vec::new(), updates_maps: false }
     }
 
     /// Keeps the capabilities that these ports need until they are closed. [`Self::begin`] starts a
@@ -52,7 +53,13 @@ impl Confinement {
     pub fn for_ports(ports: &[Port]) -> Self {
         let kept = ports.iter().map(|port| kinds::capabilities_to_keep(&port.info));
         let kept = kept.fold(CapabilitySet::empty(), CapabilitySet::union);
-        Self { kept, interfaces: ports.iter().filter_map(interface_of).collect() }
+        let interfaces = ports.iter().filter_map(interface_of).collect();
+        Self { kept, interfaces, updates_maps: false }
+    }
+
+    /// Leaves the program the system call that changes BPF maps, for tables of attached programs.
+    pub fn updating_maps(self) -> Self {
+        Self { updates_maps: true, ..self }
     }
 
     fn keeping(self, more: CapabilitySet) -> Self {
@@ -112,7 +119,10 @@ impl Confinement {
             true => confinement.opening_files(),
             false => confinement,
         };
-        let mut stays = confine(confinement.kept, &[FORBIDDEN_CALLS, SETUP_ONLY_CALLS]);
+        let is_left = |call: &i64| confinement.updates_maps && *call == BPF_CALL;
+        let setup: Vec<i64> =
+            SETUP_ONLY_CALLS.iter().copied().filter(|call| !is_left(call)).collect();
+        let mut stays = confine(confinement.kept, &[FORBIDDEN_CALLS, &setup]);
         match helper {
             Ok(Some(helper)) => {
                 helper.end_with_it()?;

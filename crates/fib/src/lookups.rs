@@ -28,14 +28,9 @@ pub trait Ipv4Table: Send + Debug {
     fn free_blocks(&self) -> usize;
 }
 
-/// Makes a table in any cells, all of value 0: [`ROOT_CELLS`] for the root, and whole blocks for
-/// the tail.
-///
-/// # Panics
-/// If the lengths do not fit.
+/// Makes a table of which all addresses have the value 0, in any memory, one that can be changed.
 #[must_use]
-pub fn dir24_table<C: Cells + 'static>(root: C, tail: C) -> Box<dyn Ipv4Table> {
-    let table = Dir24::new(root, tail);
+pub fn dir24_table<C: Cells + 'static>(table: Dir24<C>) -> Box<dyn Ipv4Table> {
     let writer = Dir24Writer::new(&table);
     Box::new(Dir24Table { table: Arc::new(table), writer })
 }
@@ -47,7 +42,8 @@ pub fn dir24_table<C: Cells + 'static>(root: C, tail: C) -> Box<dyn Ipv4Table> {
 /// If there are more than 2¹⁵ blocks.
 #[must_use]
 pub fn heap_table(blocks: usize) -> Box<dyn Ipv4Table> {
-    dir24_table(HeapCells::new(ROOT_CELLS), HeapCells::new(blocks * BLOCK_CELLS))
+    let (root, tail) = (HeapCells::new(ROOT_CELLS), HeapCells::new(blocks * BLOCK_CELLS));
+    dir24_table(Dir24::new(root, tail))
 }
 
 #[derive(Debug)]

@@ -13,6 +13,9 @@ use netlink_packet_route::link::{
     AfSpecInet6, AfSpecUnspec, In6AddrGenMode, InfoData, InfoKind, InfoVeth, LinkAttribute,
     LinkFlags, LinkInfo, LinkMessage,
 };
+use netlink_packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage,
+};
 use netlink_packet_route::route::{
     RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
 };
@@ -196,6 +199,24 @@ impl Netlink {
             }
         })?;
         Ok(addresses)
+    }
+
+    /// Has the kernel resolve a neighbour of a link, or confirm that it is still there, as a packet
+    /// for it would.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn use_neighbour(&self, index: u32, address: IpAddr) -> io::Result<()> {
+        let mut message = NeighbourMessage::default();
+        let is_v4 = address.is_ipv4();
+        message.header.family = if is_v4 { AddressFamily::Inet } else { AddressFamily::Inet6 };
+        message.header.ifindex = index;
+        message.header.flags = NeighbourFlags::Use;
+        message.attributes.push(NeighbourAttribute::Destination(match address {
+            IpAddr::V4(address) => NeighbourAddress::Inet(address),
+            IpAddr::V6(address) => NeighbourAddress::Inet6(address),
+        }));
+        self.request(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE)
     }
 
     /// Adds a default route by `gateway`, out of this link.

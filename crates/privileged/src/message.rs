@@ -14,7 +14,8 @@ use crate::policy::HelperOperation;
 
 /// Bytes of a request.
 pub const REQUEST_LEN: usize = 32;
-/// Maximum number of requests: after more, the helper assumes that its program is compromised.
+/// Maximum number of requests, apart from [`HelperRequest::UseNeighbour`], which changes no setting:
+/// after more, the helper assumes that its program is compromised.
 pub const MAX_REQUESTS: u32 = 4096;
 
 pub(crate) const VERSION: u16 = 1;
@@ -73,6 +74,13 @@ pub enum HelperRequest {
         /// mode).
         native: bool,
     },
+    /// Has the kernel resolve a neighbour of the interface, or confirm that it is still there.
+    UseNeighbour {
+        /// The interface.
+        ifindex: u32,
+        /// The neighbour's address.
+        address: IpAddr,
+    },
 }
 
 /// Why a message is not a valid request.
@@ -95,6 +103,24 @@ struct Fields {
     detail: u8,
     number: u8,
     address: [u8; 16],
+}
+
+impl Fields {
+    /// The fields of a request with an address.
+    fn of(address: IpAddr) -> Self {
+        let mut octets = [0; 16];
+        let detail = match address {
+            IpAddr::V4(address) => {
+                octets[..4].copy_from_slice(&address.octets());
+                IPV4
+            }
+            IpAddr::V6(address) => {
+                octets = address.octets();
+                IPV6
+            }
+        };
+        Self { detail, number: 0, address: octets }
+    }
 }
 
 const FEATURES: [Feature; 8] = [
@@ -122,6 +148,7 @@ impl HelperRequest {
             Self::RemoveAddress { .. } => HelperOperation::RemoveAddress,
             Self::OpenPacketSocket { .. } => HelperOperation::OpenPacketSocket,
             Self::AttachXdp { .. } => HelperOperation::AttachXdp,
+            Self::UseNeighbour { .. } => HelperOperation::UseNeighbour,
         }
     }
 
@@ -135,7 +162,8 @@ impl HelperRequest {
             | Self::AddAddress { ifindex, .. }
             | Self::RemoveAddress { ifindex, .. }
             | Self::OpenPacketSocket { ifindex }
-            | Self::AttachXdp { ifindex, .. } => ifindex,
+            | Self::AttachXdp { ifindex, .. }
+            | Self::UseNeighbour { ifindex, .. } => ifindex,
         }
     }
 
@@ -160,19 +188,9 @@ impl HelperRequest {
             }
             Self::AddAddress { address, prefix_len, .. }
             | Self::RemoveAddress { address, prefix_len, .. } => {
-                let mut octets = [0; 16];
-                let detail = match address {
-                    IpAddr::V4(address) => {
-                        octets[..4].copy_from_slice(&address.octets());
-                        IPV4
-                    }
-                    IpAddr::V6(address) => {
-                        octets = address.octets();
-                        IPV6
-                    }
-                };
-                Fields { detail, number: prefix_len, address: octets }
+                Fields { number: prefix_len, ..Fields::of(address) }
             }
+            Self::UseNeighbour { address, .. } => Fields::of(address),
             Self::AttachXdp { native, .. } => Fields { number: native.into(), ..Fields::default() },
             _ => Fields::default(),
         }
@@ -216,6 +234,7 @@ impl HelperRequest {
             }
             HelperOperation::OpenPacketSocket => Self::OpenPacketSocket { ifindex },
             HelperOperation::AttachXdp => Self::AttachXdp { ifindex, native: number != 0 },
+            HelperOperation::UseNeighbour => Self::UseNeighbour { ifindex, address: address()? },
         })
     }
 }
@@ -239,7 +258,7 @@ mod tests {
             (any::<[u8; 4]>(), 0..=32_u8).prop_map(|(octets, len)| (IpAddr::from(octets), len)),
             (any::<[u8; 16]>(), 0..=128_u8).prop_map(|(octets, len)| (IpAddr::from(octets), len)),
         ];
-        (any::<u32>(), 0..7, 0..8_usize, any::<bool>(), address).prop_map(
+        (any::<u32>(), 0..8, 0..8_usize, any::<bool>(), address).prop_map(
             |(ifindex, kind, feature, on, (address, prefix_len))| match kind {
                 0 => HelperRequest::SetFeature { ifindex, feature: FEATURES[feature], on },
                 1 => HelperRequest::RemoveHiddenLink { ifindex },
@@ -247,7 +266,8 @@ mod tests {
                 3 => HelperRequest::AddAddress { ifindex, address, prefix_len },
                 4 => HelperRequest::RemoveAddress { ifindex, address, prefix_len },
                 5 => HelperRequest::OpenPacketSocket { ifindex },
-                _ => HelperRequest::AttachXdp { ifindex, native: on },
+                6 => HelperRequest::AttachXdp { ifindex, native: on },
+                _ => HelperRequest::UseNeighbour { ifindex, address },
             },
         )
     }

@@ -15,10 +15,11 @@ pub enum HelperOperation {
     RemoveAddress = 5,
     OpenPacketSocket = 6,
     AttachXdp = 7,
+    UseNeighbour = 8,
 }
 
 impl HelperOperation {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::SetFeature,
         Self::RemoveHiddenLink,
         Self::SetUp,
@@ -26,6 +27,7 @@ impl HelperOperation {
         Self::RemoveAddress,
         Self::OpenPacketSocket,
         Self::AttachXdp,
+        Self::UseNeighbour,
     ];
 }
 

@@ -76,7 +76,8 @@ fn ignore_stop_signals() -> io::Result<()> {
 /// Answers requests until the program ends or violates the protocol.
 fn serve(socket: BorrowedFd<'_>, policy: &HelperPolicy) -> io::Result<()> {
     let broken = || io::Error::from(io::ErrorKind::InvalidData);
-    for _ in 0..MAX_REQUESTS {
+    let mut counted = 0;
+    while counted < MAX_REQUESTS {
         let mut bytes = [0; REQUEST_LEN];
         let got = receive(socket, &mut bytes)?;
         if got.len == 0 {
@@ -86,6 +87,7 @@ fn serve(socket: BorrowedFd<'_>, policy: &HelperPolicy) -> io::Result<()> {
             return Err(broken());
         }
         let request = HelperRequest::parse(&bytes[..got.len]).map_err(|_| broken())?;
+        counted += u32::from(!matches!(request, HelperRequest::UseNeighbour { .. }));
         let takes_descriptor = matches!(request, HelperRequest::AttachXdp { .. });
         if takes_descriptor != got.descriptor.is_some() {
             return Err(broken());
@@ -133,6 +135,9 @@ fn perform(
         }
         HelperRequest::RemoveAddress { ifindex, address, prefix_len } => {
             netlink.remove_address(ifindex, address, prefix_len)?;
+        }
+        HelperRequest::UseNeighbour { ifindex, address } => {
+            netlink.use_neighbour(ifindex, address)?;
         }
         HelperRequest::OpenPacketSocket { ifindex } => {
             return Ok(Some(open_bound_socket(ifindex)?));

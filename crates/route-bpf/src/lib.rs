@@ -36,6 +36,7 @@ pub use cells::MappedCells;
 pub use counters::ResidentCounters;
 pub use flow_hash::ResidentHash;
 pub use layout::{BpfLimits, PassReason};
+pub use probe::EgressProbe;
 pub use router::{
     AttachOptions, BpfRouter, ResidentAttachment, ResidentError, ResidentHeartbeat, ResidentMode,
 };

@@ -15,17 +15,43 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use slipring_bpf::insn::{BpfHelper, BpfReg, call, exit, mov_imm};
-use slipring_bpf::{Assembler, BpfCode};
+use slipring_bpf::{Assembler, BpfCode, BpfProgram};
 use slipring_wire::mac::MacAddr;
 
 use crate::layout::map;
 use crate::program::context::XDP_ABORTED;
 
 /// Frames that are sent; the transmit counter must increase by as many.
-pub(crate) const PROBE_FRAMES: u32 = 16;
+const PROBE_FRAMES: u32 = 16;
 /// How long the counter may take.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
+
+/// Sends frames to an interface as programs redirect them. Loading it needs privileges, running it
+/// does not.
+#[derive(Debug)]
+pub struct EgressProbe {
+    program: BpfProgram,
+    mac: MacAddr,
+}
+
+impl EgressProbe {
+    pub(crate) const fn new(program: BpfProgram, mac: MacAddr) -> Self {
+        Self { program, mac }
+    }
+
+    /// Whether redirected frames leave the port's interface, which has this name in the calling
+    /// thread's namespace. The port must be in the tables that were applied, and up: otherwise none
+    /// leaves. Waits half a second for a transmit counter that does not increase.
+    ///
+    /// # Errors
+    /// The kernel's error; `NotFound` if there is no such interface.
+    pub fn sends(&self, ifname: &str) -> io::Result<bool> {
+        let before = sent_packets(ifname)?;
+        self.program.run_live(&probe_frame(self.mac), PROBE_FRAMES, PROBE_FRAMES)?;
+        all_sent(ifname, before)
+    }
+}
 
 /// A program that redirects every frame to the interface of `port`.
 pub(crate) fn redirect_program(port: u16) -> BpfCode {
@@ -37,7 +63,7 @@ pub(crate) fn redirect_program(port: u16) -> BpfCode {
     program.assemble().expect("the program has no labels")
 }
 
-pub(crate) fn probe_frame(mac: MacAddr) -> [u8; 60] {
+fn probe_frame(mac: MacAddr) -> [u8; 60] {
     let mut frame = [0; 60];
     frame[..6].copy_from_slice(&mac.0);
     frame[6..12].copy_from_slice(&mac.0);
@@ -46,7 +72,7 @@ pub(crate) fn probe_frame(mac: MacAddr) -> [u8; 60] {
 }
 
 /// Waits until the interface has sent the probe's frames; returns whether it has.
-pub(crate) fn all_sent(ifname: &str, before: u64) -> io::Result<bool> {
+fn all_sent(ifname: &str, before: u64) -> io::Result<bool> {
     let start = Instant::now();
     loop {
         if sent_packets(ifname)? >= before + u64::from(PROBE_FRAMES) {
@@ -60,7 +86,7 @@ pub(crate) fn all_sent(ifname: &str, before: u64) -> io::Result<bool> {
 }
 
 /// The transmit counter of an interface of this thread's network namespace.
-pub(crate) fn sent_packets(ifname: &str) -> io::Result<u64> {
+fn sent_packets(ifname: &str) -> io::Result<u64> {
     let text = std::fs::read_to_string("/proc/thread-self/net/dev")?;
     transmitted(&text, ifname).ok_or_else(|| io::ErrorKind::NotFound.into())
 }

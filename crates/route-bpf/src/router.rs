@@ -9,14 +9,16 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 use slipring_bpf::{BpfAttachType, BpfError, BpfLink, BpfLinkFlags, BpfProgram, MappedArray};
+use slipring_classify::dir24::Dir24;
 use slipring_fib::{ForwardingTables, Ipv4Table, PortIndex, VrfIndex};
+use slipring_wire::mac::MacAddr;
 
 use crate::cells::MappedCells;
 use crate::counters::ResidentCounters;
 use crate::flow_hash::ResidentHash;
 use crate::layout::{BEATS_OFFSET, BpfLimits, ENABLED_OFFSET};
 use crate::maps::KernelMaps;
-use crate::probe;
+use crate::probe::{self, EgressProbe};
 use crate::program::context::PortConstants;
 use crate::program::forwarding_program;
 use crate::writer::{ResidentOptions, TableWriter};
@@ -140,23 +142,16 @@ impl BpfRouter {
         Ok(self.writer.host.load(&forwarding_program(&constants), asks_driver_of)?)
     }
 
-    /// Whether frames that are redirected to a port leave its interface, which has this name in the
-    /// calling thread's namespace. Some frames are sent to find out, see `README.md`. The port must
-    /// be in the tables that were applied. Programs in [`ResidentMode::Generic`] can redirect to any
-    /// interface; for those in the driver, switch off [`ResidentOptions::egress`] if the result is
-    /// false.
+    /// Returns what finds out whether frames that are redirected to a port leave its interface. `mac`
+    /// is the address of the interface. Programs in [`ResidentMode::Generic`] can redirect to any
+    /// interface; for those in the driver, switch off [`ResidentOptions::egress`] if frames do not
+    /// leave.
     ///
     /// # Errors
-    /// The kernel's error; `NotFound` if there is no such port or interface.
-    pub fn probe_egress(&self, port: PortIndex, ifname: &str) -> Result<bool, ResidentError> {
-        let failed = |source| BpfError::System { what: "probe an interface", source };
-        let mac = self.writer.port_mac(port);
-        let mac = mac.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
+    /// [`ResidentError::Bpf`].
+    pub fn egress_probe(&self, port: PortIndex, mac: MacAddr) -> Result<EgressProbe, ResidentError> {
         let program = self.writer.host.load(&probe::redirect_program(port.0), None)?;
-        let before = probe::sent_packets(ifname).map_err(failed)?;
-        let frames = probe::PROBE_FRAMES;
-        program.run_live(&probe::probe_frame(mac), frames, frames).map_err(failed)?;
-        Ok(probe::all_sent(ifname, before).map_err(failed)?)
+        Ok(EgressProbe::new(program, mac))
     }
 
     /// Returns the root and the tail of the IPv4 table of a VRF, which is created if it does not
@@ -175,7 +170,7 @@ impl BpfRouter {
     /// [`ResidentError::Bpf`].
     pub fn ipv4_table(&mut self, vrf: VrfIndex) -> Result<Box<dyn Ipv4Table>, ResidentError> {
         let (root, tail) = self.cells(vrf)?;
-        Ok(slipring_fib::dir24_table(root, tail))
+        Ok(slipring_fib::dir24_table(Dir24::new(root, tail)))
     }
 
     /// Sets the addresses of this machine (the routes of its local table), with the lengths of their

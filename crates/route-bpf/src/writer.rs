@@ -322,12 +322,6 @@ impl<H: MapHost> TableWriter<H> {
         store(&self.ports, record, layout::mac_word(port.mac, flags));
     }
 
-    /// The MAC address of a port of the current snapshot.
-    pub(crate) fn port_mac(&self, port: PortIndex) -> Option<MacAddr> {
-        let tables = self.current.as_ref()?;
-        tables.ports.get(usize::from(port.0)).map(|port| port.mac)
-    }
-
     /// Whether frames for a port can be redirected to its interface. They cannot if the interface
     /// does not exist any more.
     fn has_egress(&mut self, port: u16, ifindex: u32) -> bool {

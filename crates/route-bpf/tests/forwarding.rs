@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use lab::{LEFT, MACS, RIGHT, Routed};
 use slipring_route_bpf::{PassReason, ResidentMode, ResidentOptions};
 use slipring_test_support::{Program, close, eventually, installed};
+use slipring_wire::mac::MacAddr;
 
 /// Builds the hosts and starts the router in the driver; returns from the test if that is not
 /// possible here.
@@ -220,7 +221,10 @@ fn what_the_program_cannot_do_the_kernel_does() {
 fn a_probe_finds_the_interface_whose_peer_drops_redirected_frames() {
     let (net, router) = running!(ResidentMode::Native);
     let probe = |port, ifname: &'static str| {
-        router.change(move |router| router.probe_egress(port, ifname).unwrap())
+        router.change(move |router| {
+            let probe = router.egress_probe(port, MacAddr([2, 0, 0, 0, 0, 1])).unwrap();
+            probe.sends(ifname).unwrap()
+        })
     };
     assert!(probe(LEFT, "la") && probe(RIGHT, "ra"));
     net.right.command("ethtool", "-K e0 gro off");

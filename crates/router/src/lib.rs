@@ -1,2 +1,38 @@
 //! `slipring route`: the router program.
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod checks;
+mod ctl;
+mod dump;
+mod feed;
+mod figures;
+mod flags;
+mod neighbours;
+mod resident;
+mod routing;
+mod routing_thread;
+mod run;
+mod service;
+mod show;
+mod start;
+mod supervision;
+mod verification;
+mod watch;
+
+use clap::ArgMatches;
+use slipring_cli::{Failure, Job, Verb};
+
+use flags::RoutePlan;
+
+/// The command.
+pub const VERB: Verb =
+    Verb { name: "route", classic: &[], command: flags::command, plan, no_metrics: None };
+
+fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
+    if let Some((ctl::COMMAND_NAME, asked)) = matches.subcommand() {
+        return ctl::plan(asked);
+    }
+    let plan = RoutePlan::of(matches)?;
+    Ok(Box::new(move |session| plan.run(session)))
+}

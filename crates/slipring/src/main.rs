@@ -38,6 +38,7 @@ commands! {
     slipring_firewall::VERB;
     slipring_firewall::IPFW;
     slipring_firewall::DNCTL;
+    slipring_router::VERB;
     mod run;
     mod replay;
     slipring_daemon::VERB;

@@ -2,6 +2,7 @@
 //!
 //! A namespace has no name on disk, so a killed test leaves nothing behind.
 
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
@@ -83,6 +84,25 @@ impl Namespace {
     /// Runs `ip` with words separated by spaces.
     pub fn ip(&self, words: &str) -> String {
         self.command("ip", words)
+    }
+
+    /// Runs lines of `ip`, such as `addr add 10.1.0.1/24 dev e0`, in one process: far quicker than
+    /// one call of [`Self::ip`] for each.
+    ///
+    /// # Panics
+    /// If a line fails; the message contains what `ip` says of it.
+    pub fn ip_batch(&self, lines: &str) {
+        let text = lines.to_owned();
+        let mut command = Command::new("ip");
+        command.args(["-batch", "-"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let done = self.run(move || {
+            let mut ip = closing::spawn(&mut command).unwrap();
+            // If `ip` ends early, at a line that fails, it says so itself.
+            let _ = ip.stdin.take().unwrap().write_all(text.as_bytes());
+            ip.wait_with_output().unwrap()
+        });
+        assert!(done.status.success(), "{lines}\n{}", String::from_utf8_lossy(&done.stderr));
     }
 
     /// Runs a program that must succeed; returns its output.

@@ -162,6 +162,11 @@ impl Program {
         self.output.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Whether it has closed its output, as a program does when it ends.
+    pub fn has_ended(&self) -> bool {
+        self.so_far().ended == 2
+    }
+
     /// Returns its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()

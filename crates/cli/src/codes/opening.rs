@@ -97,6 +97,19 @@ codes! {
                  like any other.",
         example: "ip link set dev PEER up\nslipring gen -i netmap:eth0 -f tx -w 10",
     }
+    SR0114 Machine "the kernel would not forward in the router's place" {
+        cause: "`slipring route` leaves packets to the kernel that it does not handle itself, and all\n\
+                packets if it dies or hangs. The kernel's forwarding is off, which is the default.",
+        remedy: "Switch it on, or start with --no-fallback if only the router is to forward.",
+        example: "sysctl -w net.ipv4.ip_forward=1\nsysctl -w net.ipv6.conf.all.forwarding=1",
+    }
+    SR0115 Machine "packets would bypass what the kernel does to them" {
+        cause: "XDP forwards before netfilter, IPsec policies, reverse-path filters and tc see a packet.\n\
+                Some of them are set on this machine, so packets would pass that they stop or change.",
+        remedy: "Look at what was found, and remove it if it is not needed; or start with\n\
+                 --bypass-netfilter if packets may pass without it.",
+        example: "nft list ruleset\nslipring route eth0 eth1 --bypass-netfilter",
+    }
     SR0199 Machine "the system refused" {
         cause: "A system call failed in a way that has no code of its own. The cause line names the\n\
                 call and the error.",

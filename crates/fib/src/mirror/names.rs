@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use slipring_rtnetlink::{IpFamily, LinkFlags, NeighbourState, RouteKind};
+use slipring_rtnetlink::{IpFamily, LinkFlags, NeighbourState, RouteKind, TABLE_LOCAL};
 use slipring_wire::mac::MacAddr;
 
 use super::Mirror;
@@ -154,6 +154,23 @@ impl Mirror {
             master: link.master,
             addresses: self.links.addresses_of(ifindex),
         })
+    }
+
+    /// The addresses that are this machine's, by the kernel's table `local`, with the lengths of
+    /// their prefixes.
+    #[must_use]
+    pub fn local_addresses(&self) -> Vec<(IpAddr, u8)> {
+        let v4 = self.local_of(&self.v4);
+        v4.into_iter().chain(self.local_of(&self.v6)).collect()
+    }
+
+    fn local_of<A: AddressBits>(&self, tables: &RouteTables<A>) -> Vec<(IpAddr, u8)> {
+        let routes = tables.ribs.get(&TABLE_LOCAL).into_iter().flat_map(|rib| rib.all());
+        let is_local = |record: &RouteRecord| {
+            self.specs.get(record.spec).is_some_and(|state| state.spec.kind == RouteKind::Local)
+        };
+        let local = routes.filter(|(_, record)| is_local(record));
+        local.map(|(prefix, _)| (prefix.start.address(), prefix.len)).collect()
     }
 
     /// The kernel's rules, by priority.

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 use std::io;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use super::Feature;
 
@@ -20,6 +20,16 @@ pub trait SettingsRestorer: Debug + Send + Sync {
     /// # Errors
     /// As [`Self::set_feature`].
     fn remove_hidden_link(&self, ifindex: u32) -> io::Result<()>;
+}
+
+impl<T: SettingsRestorer + ?Sized> SettingsRestorer for Arc<T> {
+    fn set_feature(&self, ifindex: u32, feature: Feature, on: bool) -> io::Result<()> {
+        (**self).set_feature(ifindex, feature, on)
+    }
+
+    fn remove_hidden_link(&self, ifindex: u32) -> io::Result<()> {
+        (**self).remove_hidden_link(ifindex)
+    }
 }
 
 static KEEPER: OnceLock<Box<dyn SettingsRestorer>> = OnceLock::new();

@@ -11,7 +11,7 @@ use super::{commands, help_of, with_links};
 use crate::support::SLIPRING;
 
 /// Programs that run long, their command lines here, and a metric family that each one serves.
-const LONG: [(&str, &str, &str); 11] = [
+const LONG: [(&str, &str, &str); 12] = [
     ("gen", "-i null: -f tx -R 100 --spin", "slipring_port_tx_packets"),
     ("bridge", "-i packet:here -i null:", "slipring_port_rx_packets"),
     ("dedup", "-i packet:here -i null:", "slipring_port_rx_packets"),
@@ -22,6 +22,7 @@ const LONG: [(&str, &str, &str); 11] = [
     ("trace", "-i packet:here", "slipring_captured_packets"),
     ("dump", "-i packet:here", "slipring_captured_packets"),
     ("serve", "--listen 127.0.0.1:0", "slipring_serve_connections"),
+    ("route", "here there --no-fallback --bypass-netfilter", "slipring_route_forwarded_packets"),
     ("daemon", "--link off", "slipring_daemon_bound_ports"),
 ];
 

@@ -1,0 +1,177 @@
+//! What the kernel would do to forwarded packets that the fast path does not: found before the
+//! router forwards, and while it runs.
+//!
+//! ```text
+//!   packet --> XDP: forwarded here -----------------------------------------> other interface
+//!                | not forwarded here
+//!                '--> tc --> netfilter --> routing --> IPsec --> netfilter --> tc --> …
+//! ```
+//!
+//! A packet that XDP forwards passes none of the lower row. So these stages must be empty, or the
+//! user must have said that they may be bypassed.
+
+mod forwarding;
+mod netfilter;
+mod traffic_control;
+mod xfrm;
+
+use std::io;
+
+/// An interface of the router.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CheckedInterface {
+    /// The kernel's interface index.
+    pub(crate) ifindex: u32,
+    /// The name.
+    pub(crate) name: String,
+}
+
+/// A stage of the kernel that forwarded packets would bypass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Obstacle {
+    /// The interface that it concerns; `None` for all.
+    pub(crate) interface: Option<String>,
+    /// What was found, as a clause.
+    pub(crate) what: String,
+    /// The command that shows it.
+    pub(crate) show: String,
+}
+
+/// Finds everything that packets between these interfaces would bypass.
+///
+/// # Errors
+/// If the kernel refuses to list it: then it is not known that nothing is bypassed.
+pub(crate) fn obstacles(interfaces: &[CheckedInterface]) -> io::Result<Vec<Obstacle>> {
+    let mut found = netfilter::find()?;
+    found.extend(xfrm::find()?);
+    found.extend(traffic_control::find(interfaces)?);
+    found.extend(forwarding::reverse_path_filters(interfaces));
+    Ok(found)
+}
+
+/// Lines for sysctl(8) that switch on the forwarding of the kernel, where it is off.
+pub(crate) fn missing_forwarding() -> Vec<String> {
+    forwarding::missing()
+}
+
+/// Whether a setting of IPv4 is on for all interfaces, or for this one.
+pub(crate) fn is_set_for(interface: &str, setting: &str) -> bool {
+    forwarding::of_interface(interface, setting) > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use slipring_test_support::{Namespace, installed};
+
+    use super::*;
+
+    /// What is found in a namespace with a veth pair `r0`, `p0` after these commands.
+    fn found_after(commands: &[(&str, &str)]) -> Option<Vec<Obstacle>> {
+        if !commands.iter().all(|(program, _)| installed(program)) {
+            return None;
+        }
+        let namespace = Namespace::new()?;
+        namespace.ip("link add r0 type veth peer name p0");
+        for (program, words) in commands {
+            namespace.command(program, words);
+        }
+        Some(namespace.run(|| {
+            let ifindex = slipring_port::iface::Iface::find("r0").unwrap().index;
+            let r0 = CheckedInterface { ifindex, name: "r0".into() };
+            obstacles(&[r0]).unwrap()
+        }))
+    }
+
+    fn shows(found: &[Obstacle]) -> Vec<&str> {
+        found.iter().map(|obstacle| obstacle.show.as_str()).collect()
+    }
+
+    #[test]
+    fn a_namespace_without_settings_has_no_obstacles() {
+        let Some(found) = found_after(&[("sysctl", "-qw net.ipv4.conf.all.rp_filter=0")]) else {
+            return;
+        };
+        assert_eq!(found, []);
+    }
+
+    #[test]
+    fn an_nftables_chain_matters_if_forwarded_packets_pass_it_and_it_has_a_rule() {
+        let table = ("nft", "add table inet filter");
+        let chain = |hook: &str, policy: &str| {
+            format!("add chain inet filter c {{ type filter hook {hook} priority 0 ; policy {policy} ; }}")
+        };
+        let rule = ("nft", "add rule inet filter c counter");
+        for (hook, policy, with_rule, matters) in [
+            ("forward", "accept", true, true),
+            ("forward", "accept", false, false),
+            ("forward", "drop", false, true),
+            ("prerouting", "accept", true, true),
+            ("postrouting", "accept", true, true),
+            ("input", "accept", true, false),
+            ("output", "accept", true, false),
+        ] {
+            let chain = chain(hook, policy);
+            let mut commands = vec![table, ("nft", chain.as_str())];
+            commands.extend(with_rule.then_some(rule));
+            let Some(found) = found_after(&commands) else { return };
+            let expected: &[&str] = if matters { &["nft list chain inet filter c"] } else { &[] };
+            assert_eq!(shows(&found), expected, "{hook} {policy} {with_rule}");
+        }
+    }
+
+    #[test]
+    fn nat_rules_are_found() {
+        let commands = [
+            ("nft", "add table ip nat"),
+            ("nft", "add chain ip nat post { type nat hook postrouting priority 100 ; }"),
+            ("nft", "add rule ip nat post masquerade"),
+        ];
+        let Some(found) = found_after(&commands) else { return };
+        assert_eq!(shows(&found), ["nft list chain ip nat post"]);
+    }
+
+    #[test]
+    fn an_ipsec_policy_is_found() {
+        let policy = "xfrm policy add src 10.1.0.0/24 dst 10.3.0.0/24 dir fwd action block";
+        let Some(found) = found_after(&[("ip", policy)]) else { return };
+        assert_eq!(shows(&found), ["ip xfrm policy"]);
+    }
+
+    #[test]
+    fn filters_and_shapers_of_an_interface_are_found() {
+        let commands = [
+            ("tc", "qdisc add dev r0 clsact"),
+            ("tc", "filter add dev r0 ingress u32 match u32 0 0"),
+            ("tc", "qdisc add dev r0 root tbf rate 1mbit burst 10k latency 10ms"),
+            ("tc", "qdisc add dev p0 clsact"),
+        ];
+        let Some(found) = found_after(&commands) else { return };
+        let mut shown = shows(&found);
+        shown.sort_unstable();
+        assert_eq!(shown, ["tc filter show dev r0 ingress", "tc qdisc show dev r0"]);
+    }
+
+    #[test]
+    fn a_reverse_path_filter_is_found_on_the_interface_or_on_all() {
+        for setting in ["all", "r0"] {
+            let words = format!("-qw net.ipv4.conf.{setting}.rp_filter=1");
+            let Some(found) = found_after(&[("sysctl", &words)]) else { return };
+            assert_eq!(found[0].interface.as_deref(), Some("r0"));
+        }
+    }
+
+    #[test]
+    fn forwarding_that_is_off_is_named_by_the_lines_that_switch_it_on() {
+        let Some(namespace) = Namespace::new() else { return };
+        let off = namespace.run(missing_forwarding);
+        assert_eq!(
+            off,
+            ["sysctl -w net.ipv4.ip_forward=1", "sysctl -w net.ipv6.conf.all.forwarding=1"]
+        );
+        for line in off {
+            let (program, words) = line.split_once(' ').unwrap();
+            namespace.command(program, words);
+        }
+        assert_eq!(namespace.run(missing_forwarding), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,39 @@
+//! The kernel's own forwarding: what must be on so that the kernel can take over, and settings that
+//! the fast path does not have.
+
+use std::fs;
+
+use super::{CheckedInterface, Obstacle};
+
+/// A setting by its path below /proc/sys; an interface's name may contain dots.
+fn sysctl(path: &str) -> Option<i64> {
+    fs::read_to_string(format!("/proc/sys/{path}")).ok()?.trim().parse().ok()
+}
+
+/// The sysctl settings that are missing for the kernel to forward in place of the router: lines for
+/// sysctl(8), empty if it forwards.
+pub(super) fn missing() -> Vec<String> {
+    let needed = ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"];
+    let is_off = |name: &&str| sysctl(&name.replace('.', "/")) == Some(0);
+    needed.into_iter().filter(is_off).map(|name| format!("sysctl -w {name}=1")).collect()
+}
+
+/// The value of an IPv4 setting for an interface: the greater of `all` and its own, as the kernel
+/// takes it (ip-sysctl).
+pub(super) fn of_interface(name: &str, setting: &str) -> i64 {
+    let value = |of: &str| sysctl(&format!("net/ipv4/conf/{of}/{setting}")).unwrap_or_default();
+    value("all").max(value(name))
+}
+
+/// Reverse-path filters of the router's interfaces.
+pub(super) fn reverse_path_filters(interfaces: &[CheckedInterface]) -> Vec<Obstacle> {
+    let filtered =
+        interfaces.iter().filter(|interface| of_interface(&interface.name, "rp_filter") > 0);
+    filtered
+        .map(|CheckedInterface { name, .. }| Obstacle {
+            interface: Some(name.clone()),
+            what: format!("{name} has a reverse-path filter"),
+            show: format!("sysctl net.ipv4.conf.all.rp_filter net.ipv4.conf.{name}.rp_filter"),
+        })
+        .collect()
+}

@@ -1,0 +1,210 @@
+//! `slipring route ctl`: asks a running router.
+
+use std::net::IpAddr;
+
+use clap::{Arg, ArgMatches, Command};
+use serde_json::{Value, json};
+use slipring_cli::codes::SR0002;
+use slipring_cli::{Diagnostic, Exit, Failure, Job, ReportFormat, Session, flags};
+use slipring_control::{ControlClient, ControlError};
+
+use crate::service::PROGRAM_NAME;
+use crate::show;
+
+/// The command's name after `slipring route`.
+pub(crate) const COMMAND_NAME: &str = "ctl";
+
+const EXAMPLES: &str = "\
+Examples:
+  slipring route ctl status
+  slipring route ctl route show 10.0.0.0/8
+  slipring route ctl route get 192.0.2.1 --json
+  slipring route ctl fib verify";
+
+/// The flag table of `ctl`.
+pub(crate) fn command() -> Command {
+    let name = Arg::new("name")
+        .long("name")
+        .value_name("NAME")
+        .help("Name or process number of the run [default: the only one]");
+    let command = Command::new(COMMAND_NAME).about("Ask a running router").arg(name);
+    let command = flags::run_dir(flags::reporting_as("route", command.after_help(EXAMPLES)))
+        .mut_args(|arg| arg.global(true));
+    let plain = |name: &'static str, about: &'static str, example: &'static str| {
+        Command::new(name).about(about).after_help(example)
+    };
+    command.subcommand_required(true).subcommands([
+        plain(
+            "status",
+            "Show what the router does, and by which tables",
+            "Examples:\n  slipring route ctl status",
+        ),
+        plain(
+            "interface",
+            "Show interfaces with their counters",
+            "Examples:\n  slipring route ctl interface\n  slipring route ctl interface eth0",
+        )
+        .arg(Arg::new("interface").value_name("INTERFACE").help("Show only this interface")),
+        route_command(),
+        plain("arp", "Show IPv4 neighbours", "Examples:\n  slipring route ctl arp"),
+        plain("nd", "Show IPv6 neighbours", "Examples:\n  slipring route ctl nd"),
+        fib_command(),
+        plain("hello", "Show which router answers", "Examples:\n  slipring route ctl hello"),
+        plain("quit", "End the router", "Examples:\n  slipring route ctl quit --name edge"),
+    ])
+}
+
+fn route_command() -> Command {
+    let show = Command::new("show")
+        .about("Show routes")
+        .arg(
+            Arg::new("prefix")
+                .value_name("PREFIX")
+                .help("Show only routes within this prefix [default: all]"),
+        )
+        .after_help("Examples:\n  slipring route ctl route show\n  slipring route ctl route show 2001:db8::/32");
+    let get = Command::new("get")
+        .about("Show what becomes of packets for an address")
+        .arg(
+            Arg::new("address")
+                .value_name("ADDRESS")
+                .required(true)
+                .value_parser(clap::value_parser!(IpAddr))
+                .help("The packets' destination"),
+        )
+        .after_help("Examples:\n  slipring route ctl route get 192.0.2.1");
+    Command::new("route")
+        .about("Show routes, or the route of a packet")
+        .subcommand_required(true)
+        .subcommands([show, get])
+        .after_help("Examples:\n  slipring route ctl route get 2001:db8::1")
+}
+
+fn fib_command() -> Command {
+    let verify = Command::new("verify")
+        .about("Compare the tables with the kernel's routes")
+        .after_help("Examples:\n  slipring route ctl fib verify");
+    Command::new("fib")
+        .about("Check the forwarding tables")
+        .subcommand_required(true)
+        .subcommand(verify)
+        .after_help("Examples:\n  slipring route ctl fib verify --json")
+}
+
+/// Converts the command line to requests.
+pub(crate) fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
+    let (what, args, inner) = request(matches)?;
+    let name = inner.get_one::<String>("name").cloned();
+    Ok(Box::new(move |session| {
+        let client = ControlClient::find_program(&session.run_dir, name.as_deref(), PROGRAM_NAME);
+        let mut client = client.map_err(failure)?;
+        ask(&mut client, what, args, session)
+    }))
+}
+
+fn request(matches: &ArgMatches) -> Result<(&'static str, Value, &ArgMatches), Failure> {
+    let (word, args) = matches.subcommand().expect("clap requires one");
+    let text = |args: &ArgMatches, id: &str| args.get_one::<String>(id).cloned();
+    Ok(match (word, args.subcommand()) {
+        ("status", _) => ("status", json!({}), args),
+        ("interface", _) => ("interface", json!({ "name": text(args, "interface") }), args),
+        ("route", Some(("get", inner))) => {
+            let address: &IpAddr = inner.get_one("address").expect("clap requires it");
+            ("route.get", json!({ "destination": address }), inner)
+        }
+        ("route", Some((_, inner))) => {
+            let prefix = text(inner, "prefix").map(|text| read_prefix(&text)).transpose()?;
+            ("route.show", json!({ "prefix": prefix }), inner)
+        }
+        ("fib", Some((_, inner))) => ("fib.verify", json!({}), inner),
+        ("arp", _) => ("neighbour", json!({ "family": 4 }), args),
+        ("nd", _) => ("neighbour", json!({ "family": 6 }), args),
+        ("quit", _) => ("quit", json!({}), args),
+        _ => ("hello", json!({}), args),
+    })
+}
+
+/// Reads `ADDRESS/LENGTH`, or an address as a prefix of full length; returns it with its host bits
+/// cleared.
+pub(crate) fn read_prefix(text: &str) -> Result<String, Failure> {
+    let fault = |cause: &str| -> Failure {
+        Diagnostic::new(SR0002, format!("`{text}` is no prefix"))
+            .with_cause(cause)
+            .with_help("write an address and a length: 10.0.0.0/8, 2001:db8::/32")
+            .into()
+    };
+    let (address, len) = text.split_once('/').map_or((text, None), |(a, len)| (a, Some(len)));
+    let address: IpAddr = address.parse().map_err(|_| fault("the address is not one of IP"))?;
+    let bits: u8 = if address.is_ipv4() { 32 } else { 128 };
+    let len = len.map_or(Ok(bits), str::parse).map_err(|_| fault("the length is no number"))?;
+    if len > bits {
+        return Err(fault("the length is greater than that of an address"));
+    }
+    Ok(format!("{}/{len}", masked(address, len)))
+}
+
+fn masked(address: IpAddr, len: u8) -> IpAddr {
+    match address {
+        IpAddr::V4(address) => {
+            let mask = u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or_default();
+            IpAddr::V4((u32::from(address) & mask).into())
+        }
+        IpAddr::V6(address) => {
+            let mask = u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or_default();
+            IpAddr::V6((u128::from(address) & mask).into())
+        }
+    }
+}
+
+/// Sends a request, and more for the following pages of a list, and prints the answers.
+fn ask(
+    client: &mut ControlClient,
+    what: &'static str,
+    mut args: Value,
+    session: &mut Session<'_>,
+) -> Result<Exit, Failure> {
+    loop {
+        let mut answer = client.request(what, args.clone()).map_err(failure)?;
+        let next = answer.as_object_mut().and_then(|answer| answer.remove("next"));
+        print(what, &answer, session)?;
+        match next {
+            Some(next) if !next.is_null() => args["after"] = next,
+            _ => break,
+        }
+        args["heading"] = json!(false);
+    }
+    Ok(Exit::Done)
+}
+
+fn print(what: &str, answer: &Value, session: &mut Session<'_>) -> Result<(), Failure> {
+    if session.reporter.format() != ReportFormat::Text {
+        return session.reporter.document(&json!({ "answer": answer }), "");
+    }
+    session.reporter.raw(show::text(what, answer).as_bytes())
+}
+
+fn failure(error: ControlError) -> Failure {
+    Diagnostic::of(&error).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_are_read_with_their_host_bits_cleared() {
+        for (text, prefix) in [
+            ("10.1.2.3/8", "10.0.0.0/8"),
+            ("10.1.2.3", "10.1.2.3/32"),
+            ("0.0.0.0/0", "0.0.0.0/0"),
+            ("2001:db8:1::/32", "2001:db8::/32"),
+            ("::/0", "::/0"),
+            ("2001:db8::1", "2001:db8::1/128"),
+        ] {
+            assert_eq!(read_prefix(text).unwrap(), prefix);
+        }
+        for wrong in ["10.0.0.0/33", "::/129", "10.0.0/8", "eth0", "10.0.0.0/x", "/8"] {
+            assert!(read_prefix(wrong).is_err(), "{wrong}");
+        }
+    }
+}

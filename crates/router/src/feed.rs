@@ -1,0 +1,337 @@
+//! The kernel's routing state by netlink: everything there is, then every change.
+//!
+//! ```text
+//!   socket 1: links, addresses, neighbours        notifications  -----+
+//!   socket 2: next hops, routes, rules            one dump at a time -+--> FeedReader, in the order
+//!                                                                          of the socket
+//! ```
+//!
+//! A dump shares its socket with the notifications about the same objects. So what changes during a
+//! dump is read in the order in which it happened: an object that is deleted after it was dumped is
+//! announced as deleted after its part of the dump.
+//!
+//! # Invariants
+//! 1. A socket has at most one dump in progress; others wait for its end.
+//! 2. Every dump that begins ends, or is aborted.
+//!
+//! Not for: deciding what must be dumped.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv, sockopt};
+use slipring_fib::DumpKind;
+use slipring_rtnetlink::{
+    DumpFilter, IpFamily, MessageBody, Messages, NetlinkMessage, RequestBuilder,
+};
+
+fn request(kind: DumpKind, sequence: u32) -> Vec<u8> {
+    let request = RequestBuilder::new(sequence);
+    let routes = |family| DumpFilter { family: Some(family), table: None };
+    match kind {
+        DumpKind::Links => request.dump_links(),
+        DumpKind::Addresses => request.dump_addresses(),
+        DumpKind::Neighbours => request.dump_neighbours(),
+        DumpKind::Rules => request.dump_rules(),
+        DumpKind::NextHops => request.dump_next_hops(),
+        DumpKind::Ipv4Routes => request.dump_routes(routes(IpFamily::V4)),
+        DumpKind::Ipv6Routes => request.dump_routes(routes(IpFamily::V6)),
+    }
+}
+
+const fn is_about_links(kind: DumpKind) -> bool {
+    matches!(kind, DumpKind::Links | DumpKind::Addresses | DumpKind::Neighbours)
+}
+
+/// `RTNLGRP_*` of linux/rtnetlink.h.
+const LINK_GROUPS: [u32; 4] = [1, 3, 5, 9];
+const ROUTE_GROUPS: [u32; 5] = [7, 8, 11, 19, 32];
+/// Bytes that the kernel may queue: notifications of about a million routes. With the usual 208 KiB,
+/// a full table that changes at once overruns the socket.
+const RECEIVE_BUFFER: usize = 128 << 20;
+/// The kernel writes at most 32 KiB of a dump at once, and notifications one at a time.
+const READ_BYTES: usize = 1 << 16;
+/// Reads of one socket in one turn, so that a flood of changes does not keep the thread from its
+/// other duties.
+const MAX_READS: u32 = 64;
+
+/// Takes what the kernel tells.
+pub(crate) trait FeedReader {
+    /// A dump begins; until its end, messages of this kind list what exists.
+    fn begin(&mut self, kind: DumpKind);
+    /// A dump has come to its end.
+    fn end(&mut self, kind: DumpKind);
+    /// A dump has failed; it listed some objects, or none.
+    fn abort(&mut self, kind: DumpKind);
+    /// An object, or a change of one.
+    fn message(&mut self, message: &NetlinkMessage<'_>);
+    /// The kernel dropped notifications.
+    fn overrun(&mut self);
+}
+
+/// The sockets.
+pub(crate) struct KernelFeed {
+    links: FeedSocket,
+    routes: FeedSocket,
+    buffer: Box<[u8]>,
+}
+
+impl KernelFeed {
+    /// Subscribes to all changes, in the network namespace of the calling thread. Nothing is dumped
+    /// yet.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub(crate) fn open() -> io::Result<Self> {
+        Ok(Self {
+            links: FeedSocket::open(&LINK_GROUPS)?,
+            routes: FeedSocket::open(&ROUTE_GROUPS)?,
+            buffer: vec![0; READ_BYTES].into(),
+        })
+    }
+
+    /// Requests a dump, unless one of this kind is already waiting.
+    pub(crate) fn request(&mut self, kind: DumpKind) {
+        let socket = if is_about_links(kind) { &mut self.links } else { &mut self.routes };
+        if !socket.waiting.contains(&kind) {
+            socket.waiting.push_back(kind);
+        }
+    }
+
+    /// Whether no dump is waiting or in progress.
+    #[cfg(test)]
+    fn is_quiet(&self) -> bool {
+        self.links.is_quiet() && self.routes.is_quiet()
+    }
+
+    /// Reads what has arrived, a bounded number of buffers. Returns whether more may wait.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub(crate) fn receive(&mut self, reader: &mut impl FeedReader) -> io::Result<bool> {
+        let links = self.links.receive(&mut self.buffer, reader)?;
+        let routes = self.routes.receive(&mut self.buffer, reader)?;
+        Ok(links || routes)
+    }
+
+    /// Descriptors that are readable when [`Self::receive`] has something to read.
+    pub(crate) fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
+        [self.links.socket.as_fd(), self.routes.socket.as_fd()]
+    }
+}
+
+struct FeedSocket {
+    socket: Socket,
+    sequence: u32,
+    waiting: VecDeque<DumpKind>,
+    /// The dump in progress.
+    running: Option<DumpKind>,
+}
+
+impl FeedSocket {
+    fn open(groups: &[u32]) -> io::Result<Self> {
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        socket.bind_auto()?;
+        enlarge(&socket);
+        for group in groups {
+            socket.add_membership(*group)?;
+        }
+        Ok(Self { socket, sequence: 0, waiting: VecDeque::new(), running: None })
+    }
+
+    #[cfg(test)]
+    fn is_quiet(&self) -> bool {
+        self.running.is_none() && self.waiting.is_empty()
+    }
+
+    /// Starts the next dump if none is in progress.
+    fn start(&mut self, reader: &mut impl FeedReader) -> io::Result<()> {
+        if self.running.is_some() {
+            return Ok(());
+        }
+        let Some(kind) = self.waiting.pop_front() else { return Ok(()) };
+        self.sequence = self.sequence.wrapping_add(1).max(1);
+        self.socket.send_to(&request(kind, self.sequence), &SocketAddr::new(0, 0), 0)?;
+        self.running = Some(kind);
+        reader.begin(kind);
+        Ok(())
+    }
+
+    fn receive(&mut self, buffer: &mut [u8], reader: &mut impl FeedReader) -> io::Result<bool> {
+        for _ in 0..MAX_READS {
+            self.start(reader)?;
+            match recv(&self.socket, &mut *buffer, RecvFlags::DONTWAIT) {
+                Ok((len, _)) => self.read(&buffer[..len], reader),
+                Err(Errno::AGAIN) => return Ok(false),
+                Err(Errno::INTR) => {}
+                Err(Errno::NOBUFS) => reader.overrun(),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(true)
+    }
+
+    fn read(&mut self, bytes: &[u8], reader: &mut impl FeedReader) {
+        for message in Messages::new(bytes) {
+            let Ok(message) = message else {
+                // It may have been any change, so it is as good as lost.
+                reader.overrun();
+                continue;
+            };
+            match message.body {
+                MessageBody::Done(done) if message.header.sequence == self.sequence => {
+                    self.finish(done.errno == 0, reader);
+                }
+                MessageBody::Error(error) if error.request == self.sequence => {
+                    self.finish(error.errno == 0, reader);
+                }
+                _ => reader.message(&message),
+            }
+        }
+    }
+
+    /// Ends the dump in progress.
+    fn finish(&mut self, is_whole: bool, reader: &mut impl FeedReader) {
+        let Some(kind) = self.running.take() else { return };
+        if is_whole { reader.end(kind) } else { reader.abort(kind) }
+    }
+}
+
+/// Lets the kernel queue much more than usual. Without CAP_NET_ADMIN, as much as
+/// `net.core.rmem_max` permits: overruns are then more likely, and each costs a dump.
+fn enlarge(socket: &Socket) {
+    let forced = sockopt::set_socket_recv_buffer_size_force(socket, RECEIVE_BUFFER);
+    if forced.is_err() {
+        // The usual size works too.
+        let _ = sockopt::set_socket_recv_buffer_size(socket, RECEIVE_BUFFER);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use slipring_rtnetlink::Change;
+    use slipring_test_support::Namespace;
+
+    use super::*;
+
+    /// The IPv4 routes of the main table that exist, by what was told.
+    #[derive(Default)]
+    struct Routes {
+        known: BTreeSet<String>,
+        seen: BTreeSet<String>,
+        ended: Vec<DumpKind>,
+        overruns: u32,
+    }
+
+    impl FeedReader for Routes {
+        fn begin(&mut self, kind: DumpKind) {
+            if kind == DumpKind::Ipv4Routes {
+                self.seen.clear();
+            }
+        }
+
+        fn end(&mut self, kind: DumpKind) {
+            if kind == DumpKind::Ipv4Routes {
+                self.known = self.seen.clone();
+            }
+            self.ended.push(kind);
+        }
+
+        fn abort(&mut self, kind: DumpKind) {
+            panic!("{kind:?} was refused");
+        }
+
+        fn message(&mut self, message: &NetlinkMessage<'_>) {
+            if let MessageBody::Route(change, route) = message.body
+                && route.table == slipring_rtnetlink::TABLE_MAIN
+            {
+                let name = format!("{}/{}", route.destination, route.prefix_len);
+                match change {
+                    Change::New => {
+                        self.seen.insert(name.clone());
+                        self.known.insert(name);
+                    }
+                    Change::Deleted => {
+                        self.seen.remove(&name);
+                        self.known.remove(&name);
+                    }
+                }
+            }
+        }
+
+        fn overrun(&mut self) {
+            self.overruns += 1;
+        }
+    }
+
+    /// Reads until `done`, for at most ten seconds.
+    fn read_until(feed: &mut KernelFeed, routes: &mut Routes, done: impl Fn(&Routes) -> bool) {
+        loop {
+            while feed.receive(routes).unwrap() {}
+            if done(routes) && feed.is_quiet() {
+                return;
+            }
+            let mut fds = feed.descriptors().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+            let ready = poll(&mut fds, Some(&Timespec { tv_sec: 10, tv_nsec: 0 })).unwrap();
+            assert_ne!(ready, 0, "nothing more came: {:?}", routes.known);
+        }
+    }
+
+    fn in_namespace(test: impl FnOnce(&Namespace) + Send) {
+        let Some(namespace) = Namespace::new() else { return };
+        namespace.ip("link add r0 type veth peer name p0");
+        namespace.ip("link set lo up");
+        namespace.ip("link set p0 up");
+        namespace.ip("link set r0 up");
+        namespace.ip("addr add 10.1.0.1/24 dev r0");
+        test(&namespace);
+    }
+
+    #[test]
+    fn routes_from_before_and_after_the_dump_are_told() {
+        in_namespace(|namespace| {
+            namespace.ip("route add 10.9.0.0/16 via 10.1.0.2");
+            let (mut feed, mut routes) = namespace.run(|| {
+                let mut feed = KernelFeed::open().unwrap();
+                for kind in DumpKind::ALL {
+                    feed.request(kind);
+                }
+                (feed, Routes::default())
+            });
+            read_until(&mut feed, &mut routes, |routes| routes.ended.len() == 7);
+            assert!(routes.known.contains("10.1.0.0/24") && routes.known.contains("10.9.0.0/16"));
+            namespace.ip("route add 10.8.0.0/16 via 10.1.0.2");
+            namespace.ip("route del 10.9.0.0/16");
+            read_until(&mut feed, &mut routes, |routes| {
+                routes.known.contains("10.8.0.0/16") && !routes.known.contains("10.9.0.0/16")
+            });
+        });
+    }
+
+    #[test]
+    fn an_overrun_is_told_and_a_dump_after_it_is_complete() {
+        in_namespace(|namespace| {
+            let (mut feed, mut routes) = namespace.run(|| {
+                let feed = KernelFeed::open().unwrap();
+                // The smallest buffer: a few notifications.
+                sockopt::set_socket_recv_buffer_size(&feed.routes.socket, 1).unwrap();
+                (feed, Routes::default())
+            });
+            for number in 0..200 {
+                namespace.ip(&format!("route add 10.7.{number}.0/24 via 10.1.0.2"));
+            }
+            while feed.receive(&mut routes).unwrap() {}
+            assert!(routes.overruns > 0 && routes.known.len() < 200);
+            feed.request(DumpKind::Ipv4Routes);
+            read_until(&mut feed, &mut routes, |routes| routes.ended == [DumpKind::Ipv4Routes]);
+            let added = (0..200).filter(|n| routes.known.contains(&format!("10.7.{n}.0/24")));
+            assert_eq!(added.count(), 200);
+        });
+    }
+}

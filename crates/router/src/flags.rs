@@ -1,0 +1,124 @@
+//! The flags of `slipring route`, and the plan that they describe.
+
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use slipring_cli::codes::{SR0003, SR0006};
+use slipring_cli::units::TimeSpan;
+use slipring_cli::{Diagnostic, Failure, flags, metrics};
+
+use crate::ctl;
+
+const EXAMPLES: &str = "\
+Examples:
+  slipring route eth0 eth1
+  slipring route eth0 eth1 eth2 --name edge --metrics 127.0.0.1:9477
+  slipring route ctl status
+  slipring route ctl route get 192.0.2.1";
+
+pub(crate) fn command() -> Command {
+    let command = Command::new("route")
+        .about("Forward between interfaces by the kernel's routes, with the kernel as fallback")
+        .args([
+            Arg::new("interface")
+                .value_name("INTERFACE")
+                .num_args(0..)
+                .help("Interfaces to forward between, two or more"),
+            Arg::new("io")
+                .long("io")
+                .value_name("ENGINE")
+                .value_parser(["auto", "xdp", "xdp-generic"])
+                .default_value("auto")
+                .help("Where packets are forwarded: in XDP in the driver, or in the stack"),
+            switch(
+                "no-fallback",
+                "Start even if the kernel would not forward in the router's place",
+            ),
+            switch(
+                "bypass-netfilter",
+                "Forward past rules, policies and queueing that the kernel would apply",
+            ),
+            Arg::new("max-routes")
+                .long("max-routes")
+                .value_name("COUNT")
+                .value_parser(clap::value_parser!(u32).range(1..))
+                .default_value("4000000")
+                .help("Maximum number of routes; destinations of others are left to the kernel"),
+            flags::run_name(),
+            flags::period(),
+            flags::duration(),
+        ]);
+    let command = flags::configuration(flags::reporting(metrics::flag(command)));
+    flags::run_dir(command)
+        .subcommand(ctl::command())
+        .args_conflicts_with_subcommands(true)
+        .disable_help_subcommand(true)
+        .after_help(EXAMPLES)
+}
+
+fn switch(id: &'static str, help: &'static str) -> Arg {
+    Arg::new(id).long(id).action(ArgAction::SetTrue).help(help)
+}
+
+/// Where XDP programs are attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum XdpChoice {
+    /// In the driver if it can, else in the stack.
+    Auto,
+    /// In the driver.
+    Native,
+    /// In the stack.
+    Generic,
+}
+
+/// The parsed command line.
+#[derive(Debug)]
+pub(crate) struct RoutePlan {
+    pub(crate) interfaces: Vec<String>,
+    pub(crate) io: XdpChoice,
+    /// Whether the kernel need not be able to forward.
+    pub(crate) no_fallback: bool,
+    /// Whether stages of the kernel may be bypassed.
+    pub(crate) bypass: bool,
+    pub(crate) max_routes: u32,
+    pub(crate) name: Option<String>,
+    pub(crate) period: Option<Duration>,
+    pub(crate) duration: Option<Duration>,
+}
+
+impl RoutePlan {
+    pub(crate) fn of(matches: &ArgMatches) -> Result<Self, Failure> {
+        let interfaces: Vec<String> =
+            matches.get_many("interface").into_iter().flatten().cloned().collect();
+        check_names(&interfaces)?;
+        Ok(Self {
+            interfaces,
+            io: match matches.get_one::<String>("io").map(String::as_str) {
+                Some("xdp") => XdpChoice::Native,
+                Some("xdp-generic") => XdpChoice::Generic,
+                _ => XdpChoice::Auto,
+            },
+            no_fallback: matches.get_flag("no-fallback"),
+            bypass: matches.get_flag("bypass-netfilter"),
+            max_routes: matches.get_one("max-routes").copied().unwrap_or(4_000_000),
+            name: matches.get_one("name").cloned(),
+            period: flags::period_of(matches),
+            duration: matches.get_one::<TimeSpan>("duration").map(|span| span.duration()),
+        })
+    }
+}
+
+fn check_names(interfaces: &[String]) -> Result<(), Failure> {
+    if interfaces.len() < 2 {
+        return Err(Diagnostic::new(SR0006, "a router needs two interfaces")
+            .with_cause(format!("{} given", interfaces.len()))
+            .with_help("name the interfaces to forward between: slipring route eth0 eth1")
+            .into());
+    }
+    let twice = interfaces.iter().enumerate().find(|(at, name)| interfaces[..*at].contains(name));
+    twice.map_or(Ok(()), |(_, name)| {
+        Err(Diagnostic::new(SR0003, format!("{name} is given twice"))
+            .with_help("name each interface once: slipring route eth0 eth1")
+            .into())
+    })
+}

@@ -1,0 +1,236 @@
+//! The engine inside the kernel: XDP programs that forward by the tables that this process writes.
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use slipring_bpf::BpfError;
+use slipring_cli::codes::{SR0104, SR0107, SR0108, SR0199};
+use slipring_cli::{Diagnostic, Failure};
+use slipring_fib::{ForwardingTables, Ipv4Table, PortIndex, VrfIndex};
+use slipring_port::iface::{Feature, FeatureGuard, Iface};
+use slipring_route_bpf::{
+    AttachOptions, BpfLimits, BpfRouter, EgressProbe, ResidentAttachment, ResidentCounters, ResidentError,
+    ResidentHash, ResidentHeartbeat, ResidentMode,
+    ResidentOptions,
+};
+use slipring_wire::mac::MacAddr;
+
+use crate::flags::XdpChoice;
+
+/// Drivers of interfaces whose frames may come from senders on this machine, with checksums that
+/// are not complete.
+const SOFTWARE_DRIVERS: [&str; 5] = ["veth", "tun", "bridge", "macvlan", "virtio_net"];
+
+/// The programs, attached; they are detached when this is dropped, or when the process ends.
+pub(crate) struct ResidentEngine {
+    router: BpfRouter,
+    attachments: Vec<AttachedInterface>,
+    /// The newest snapshot whose indices programs may still use beside newer ones.
+    unsettled: Option<u64>,
+}
+
+/// An interface with its program.
+pub(crate) struct AttachedInterface {
+    pub(crate) iface: Iface,
+    pub(crate) mode: ResidentMode,
+    /// Finds out whether redirected frames leave by it; `None` in the stack, where they always do.
+    pub(crate) probe: Option<Arc<EgressProbe>>,
+    /// Whether they do. False until it is known.
+    sends: bool,
+    /// Whether its packets are left to the kernel.
+    is_left: bool,
+    _link: ResidentAttachment,
+    /// Restores the interface's settings when it is dropped.
+    _settings: FeatureGuard,
+}
+
+impl ResidentEngine {
+    /// Loads the programs and attaches them. They forward nothing yet.
+    ///
+    /// # Errors
+    /// If a privilege is missing, another program is attached, or no mode works.
+    pub(crate) fn open(ifaces: &[Iface], choice: XdpChoice) -> Result<Self, Failure> {
+        let queues = ifaces.iter().map(|iface| iface.rx_queues).max().unwrap_or(1);
+        let queues = u16::try_from(queues).unwrap_or(u16::MAX);
+        let limits = BpfLimits { queues, ..BpfLimits::default() };
+        let hash = ResidentHash { seed: random_seed()?, ..ResidentHash::default() };
+        let router = BpfRouter::create(limits, hash).map_err(|error| refused(&error, None))?;
+        let attach = |(at, iface)| attach(&router, PortIndex(at as u16), iface, choice);
+        let attachments = ifaces.iter().enumerate().map(attach).collect::<Result<_, _>>()?;
+        let mut engine = Self { router, attachments, unsettled: None };
+        // Until it is known whether an interface sends redirected frames, it gets none.
+        (0..ifaces.len()).for_each(|at| engine.leave(PortIndex(at as u16), false));
+        Ok(engine)
+    }
+
+    pub(crate) fn interfaces(&self) -> &[AttachedInterface] {
+        &self.attachments
+    }
+
+    /// The IPv4 table of the main VRF, in the memory that the programs read.
+    ///
+    /// # Errors
+    /// If the kernel has no memory for it.
+    pub(crate) fn ipv4_table(&mut self) -> Result<Box<dyn Ipv4Table>, Failure> {
+        Ok(self.router.ipv4_table(VrfIndex(0)).map_err(|error| refused(&error, None))?)
+    }
+
+    /// Makes the programs forward by a snapshot, from the first one on.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub(crate) fn apply(&mut self, tables: &ForwardingTables) -> io::Result<()> {
+        self.router.apply(tables).map_err(io::Error::other)?;
+        self.unsettled = Some(tables.generation);
+        self.router.enable();
+        Ok(())
+    }
+
+    /// Waits until no program uses indices of snapshots before the last one. Returns its generation,
+    /// or `None` if that was so already.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub(crate) fn settle(&mut self) -> io::Result<Option<u64>> {
+        let Some(generation) = self.unsettled.take() else { return Ok(None) };
+        self.router.quiesce()?;
+        Ok(Some(generation))
+    }
+
+    /// Returns the writer of heartbeats: without them, everything is left to the kernel.
+    pub(crate) fn heartbeat(&self) -> ResidentHeartbeat {
+        self.router.heartbeat()
+    }
+
+    /// Tells the programs this machine's addresses: packets from them are not forwarded.
+    pub(crate) fn set_local(&mut self, addresses: &[(IpAddr, u8)]) {
+        self.router.set_local(addresses);
+    }
+
+    /// Leaves an interface's packets to the kernel, or forwards them again.
+    pub(crate) fn leave(&mut self, port: PortIndex, is_left: bool) {
+        self.change(port, |of| of.is_left = is_left);
+    }
+
+    /// Sets whether redirected frames leave by an interface. If not, those for it are left to the
+    /// kernel.
+    pub(crate) fn set_sends(&mut self, port: PortIndex, sends: bool) {
+        self.change(port, |of| of.sends = sends);
+    }
+
+    fn change(&mut self, port: PortIndex, change: impl FnOnce(&mut AttachedInterface)) {
+        let Some(of) = self.attachments.get_mut(usize::from(port.0)) else { return };
+        change(of);
+        let options = ResidentOptions { ingress: !of.is_left, egress: !of.is_left && of.sends };
+        self.router.set_options(port, options);
+    }
+
+    /// What the programs have counted, by port.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub(crate) fn counters(&self) -> io::Result<Vec<ResidentCounters>> {
+        let ports = 0..self.attachments.len();
+        ports.map(|at| self.router.counters(PortIndex(at as u16))).collect()
+    }
+}
+
+fn probe_of(
+    router: &BpfRouter,
+    port: PortIndex,
+    iface: &Iface,
+    mode: ResidentMode,
+) -> Result<Option<Arc<EgressProbe>>, Failure> {
+    if mode == ResidentMode::Generic {
+        return Ok(None);
+    }
+    let probe = router.egress_probe(port, MacAddr(iface.mac));
+    Ok(Some(Arc::new(probe.map_err(|error| refused(&error, Some(&iface.name)))?)))
+}
+
+fn random_seed() -> io::Result<u64> {
+    let mut seed = [0; 8];
+    rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())?;
+    Ok(u64::from_ne_bytes(seed))
+}
+
+/// Attaches the program to an interface: in the driver if that is wanted and possible, else in the
+/// stack.
+fn attach(
+    router: &BpfRouter,
+    port: PortIndex,
+    iface: &Iface,
+    choice: XdpChoice,
+) -> Result<AttachedInterface, Failure> {
+    // XDP sees no tag that the device has taken out of the frame.
+    let settings = iface.with_features(&[(Feature::RxVlan, false)]);
+    let takes_tags_out = !settings.refused().is_empty();
+    let is_software = SOFTWARE_DRIVERS.contains(&iface.driver.as_str());
+    let modes: &[ResidentMode] = match choice {
+        XdpChoice::Auto => &[ResidentMode::Native, ResidentMode::Generic],
+        XdpChoice::Native => &[ResidentMode::Native],
+        XdpChoice::Generic => &[ResidentMode::Generic],
+    };
+    let mut error = None;
+    for &mode in modes {
+        // The stack's program cannot see a tag that the driver takes out: it would forward the frame
+        // as if it had none.
+        if takes_tags_out && mode == ResidentMode::Generic {
+            continue;
+        }
+        let options = AttachOptions { mode, is_software, checks_stripped_tags: takes_tags_out };
+        match router.attach(iface.index, port, options) {
+            Ok(link) => {
+                return Ok(AttachedInterface {
+                    iface: iface.clone(),
+                    mode,
+                    sends: mode == ResidentMode::Generic,
+                    probe: probe_of(router, port, iface, mode)?,
+                    is_left: false,
+                    _link: link,
+                    _settings: settings,
+                });
+            }
+            // A mode that the driver does not have may be replaced by the next one.
+            Err(cause) => error = error.or(Some(cause)),
+        }
+    }
+    Err(error.map_or_else(|| hides_tags(&iface.name), |error| refused(&error, Some(&iface.name))).into())
+}
+
+fn hides_tags(name: &str) -> Diagnostic {
+    Diagnostic::new(SR0108, format!("packets cannot be forwarded in the stack on {name}"))
+        .with_cause("its driver takes VLAN tags out of frames, and does not stop doing so")
+        .with_help("let the driver run the program: --io xdp")
+}
+
+fn refused(error: &ResidentError, interface: Option<&str>) -> Diagnostic {
+    let on = interface.map_or_else(String::new, |name| format!(" on {name}"));
+    let summary = format!("packets cannot be forwarded in XDP{on}");
+    let name = interface.unwrap_or("IF");
+    match (errno_of(error), error) {
+        (Some(Errno::PERM | Errno::ACCESS), _) => Diagnostic::new(SR0104, summary)
+            .with_cause(error.to_string())
+            .with_help("run as root, or give the capabilities: sudo setcap cap_net_admin,cap_bpf,cap_net_raw+ep \"$(command -v slipring)\""),
+        (Some(Errno::BUSY | Errno::EXIST), _) => Diagnostic::new(SR0107, summary)
+            .with_cause("another XDP program is attached")
+            .with_help(format!("see which one: ip -details link show dev {name}")),
+        (Some(Errno::OPNOTSUPP), _) => Diagnostic::new(SR0108, summary)
+            .with_cause("the driver has no XDP")
+            .with_help("let the stack run the program: --io xdp-generic"),
+        _ => Diagnostic::new(SR0199, summary)
+            .with_cause(error.to_string())
+            .with_help("see what this machine can do: slipring doctor"),
+    }
+}
+
+fn errno_of(error: &ResidentError) -> Option<Errno> {
+    let source = match error {
+        ResidentError::Attach { source, .. }
+        | ResidentError::Bpf(BpfError::System { source, .. }) => source,
+        _ => return None,
+    };
+    Errno::from_io_error(source)
+}

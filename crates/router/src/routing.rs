@@ -1,0 +1,303 @@
+//! The thread that keeps the tables: what the kernel tells goes through the mirror to the programs.
+//!
+//! ```text
+//!   run:  beat -> wait -> KernelFeed -> Mirror -> (20 ms after the first change) publish -> engine
+//!           |              ^ dumps that the mirror wants                 |
+//!           |              '---------------------------------------------+--> quiesced
+//!           '-- RoutingTask of other threads: questions, settings
+//! ```
+//!
+//! The heartbeat is this thread's: if it hangs or ends, the programs leave all packets to the
+//! kernel within 100 ms.
+//!
+//! # Invariants
+//! 1. Nothing is forwarded before every table has been dumped once.
+//! 2. A change is visible to the programs at most [`COALESCE_NS`] after it has been read, and the
+//!    time to write it.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::mpsc;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use slipring_datapath::control_queue::ControlQueue;
+use slipring_fib::{AdjacencyIndex, DumpKind, ForwardingTables, Mirror, PortIndex};
+use slipring_port::{Nanos, now};
+use slipring_ring::Doorbell;
+use slipring_route_bpf::ResidentHeartbeat;
+use slipring_rtnetlink::NetlinkMessage;
+
+use crate::feed::{FeedReader, KernelFeed};
+use crate::neighbours::NeighbourRequests;
+use crate::resident::ResidentEngine;
+
+/// Time between two heartbeats; three may be late before the kernel takes over.
+const BEAT_PERIOD_NS: Nanos = 25_000_000;
+/// How long changes are collected before they are written.
+const COALESCE_NS: Nanos = 20_000_000;
+/// Time between two waits for programs that use old indices, each some milliseconds long.
+const SETTLE_PERIOD_NS: Nanos = 1_000_000_000;
+/// Neighbours that are asked for at once.
+const MAX_SOLICITS: usize = 64;
+
+/// Something that another thread wants this thread to do.
+pub(crate) type RoutingTask = Box<dyn FnOnce(&mut Routing) + Send>;
+
+/// The tables, and what they are made of.
+pub(crate) struct Routing {
+    pub(crate) mirror: Mirror,
+    pub(crate) engine: ResidentEngine,
+    feed: KernelFeed,
+    neighbours: NeighbourRequests,
+    heartbeat: ResidentHeartbeat,
+    /// When changes that have been read will be written.
+    publish_at: Option<Nanos>,
+    /// The newest snapshot, and whether the kernel has taken it completely.
+    current: Option<Arc<ForwardingTables>>,
+    is_applied: bool,
+    /// Rings when the first snapshot is in use, and when an interface has come up.
+    ready: Arc<Doorbell>,
+    settle_at: Nanos,
+    /// Which interfaces are left to the kernel, by port.
+    pub(crate) left: Vec<bool>,
+    /// Which interfaces are up, by port, in the newest snapshot.
+    up: Vec<bool>,
+    /// Interfaces that have come up, and have not been probed since.
+    pub(crate) unprobed: Vec<PortIndex>,
+    pub(crate) counters: RoutingCounters,
+}
+
+/// What the thread has done.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RoutingCounters {
+    /// Snapshots that were written.
+    pub(crate) published: u64,
+    /// Times that the kernel refused to take a snapshot.
+    pub(crate) failed: u64,
+    /// Dumps that were read to their end.
+    pub(crate) dumps: u64,
+}
+
+/// What a run has in common with the thread.
+#[derive(Clone)]
+pub(crate) struct RoutingHandle {
+    tasks: Arc<ControlQueue<RoutingTask>>,
+}
+
+impl RoutingHandle {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self { tasks: Arc::new(ControlQueue::new()?) })
+    }
+
+    /// Has the thread answer a question. `None` if the thread has ended.
+    pub(crate) fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Routing) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (sender, answer) = mpsc::sync_channel(1);
+        // Nobody may wait any more; then the answer is not needed.
+        self.tasks.push(Box::new(move |routing| drop(sender.send(question(routing)))));
+        answer.recv().ok()
+    }
+
+    /// Has the thread do something, without waiting for it.
+    pub(crate) fn tell(&self, task: impl FnOnce(&mut Routing) + Send + 'static) {
+        self.tasks.push(Box::new(task));
+    }
+}
+
+impl RoutingHandle {
+    /// Refuses further tasks; those that wait for an answer get none.
+    pub(crate) fn close(&self) {
+        self.tasks.close();
+    }
+}
+
+impl Routing {
+    pub(crate) fn new(
+        mirror: Mirror,
+        engine: ResidentEngine,
+        feed: KernelFeed,
+        neighbours: NeighbourRequests,
+        ready: Arc<Doorbell>,
+    ) -> Self {
+        let heartbeat = engine.heartbeat();
+        let none = vec![false; engine.interfaces().len()];
+        Self {
+            mirror,
+            engine,
+            feed,
+            neighbours,
+            heartbeat,
+            publish_at: None,
+            current: None,
+            is_applied: true,
+            ready,
+            settle_at: 0,
+            left: none.clone(),
+            up: none,
+            unprobed: Vec::new(),
+            counters: RoutingCounters::default(),
+        }
+    }
+
+    /// Keeps the tables until `stop` is set.
+    ///
+    /// # Errors
+    /// If netlink fails: then the tables cannot be kept.
+    pub(crate) fn run(
+        &mut self,
+        handle: &RoutingHandle,
+        stop: &Doorbell,
+        is_stopped: impl Fn() -> bool,
+    ) -> io::Result<()> {
+        let mut more = true;
+        while !is_stopped() {
+            self.heartbeat.beat_all(ResidentHeartbeat::now());
+            if !more {
+                self.wait(handle, stop);
+            }
+            self.heartbeat.beat_all(ResidentHeartbeat::now());
+            handle.tasks.drain().into_iter().for_each(|task| task(self));
+            more = self.read()?;
+            let time = now();
+            if self.publish_at.is_some_and(|at| at <= time) {
+                self.publish(time);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for a message, a task, the time to publish, or the next heartbeat.
+    fn wait(&self, handle: &RoutingHandle, stop: &Doorbell) {
+        let time = now();
+        let until = self.publish_at.unwrap_or(Nanos::MAX).min(time + BEAT_PERIOD_NS);
+        let [links, routes] = self.feed.descriptors();
+        let fds = [links, routes, handle.tasks.wake_fd(), stop.as_fd()];
+        let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        let left = until.saturating_sub(time);
+        let timeout = Timespec { tv_sec: 0, tv_nsec: left.min(BEAT_PERIOD_NS) as _ };
+        // Interrupted or not, the caller checks all conditions.
+        let _ = poll(&mut fds, Some(&timeout));
+    }
+
+    /// Reads what the kernel tells, and asks for what the mirror lacks. Returns whether there is
+    /// more to read.
+    fn read(&mut self) -> io::Result<bool> {
+        for kind in self.mirror.needs_resync().iter() {
+            self.feed.request(kind);
+        }
+        let mut reader = MirrorReader {
+            mirror: &mut self.mirror,
+            neighbours: &mut self.neighbours,
+            dumps: &mut self.counters.dumps,
+            has_read: false,
+        };
+        let more = self.feed.receive(&mut reader)?;
+        if reader.has_read && self.publish_at.is_none() {
+            self.publish_at = Some(now() + COALESCE_NS);
+        }
+        self.neighbours.send();
+        Ok(more)
+    }
+
+    fn publish(&mut self, time: Nanos) {
+        self.publish_at = None;
+        if time >= self.settle_at {
+            self.settle(time);
+        }
+        match self.mirror.publish() {
+            Some(tables) => self.current = Some(tables),
+            None if self.is_applied => return,
+            None => {}
+        }
+        let Some(tables) = &self.current else { return };
+        self.is_applied = self.engine.apply(tables).is_ok();
+        if self.is_applied {
+            self.counters.published += 1;
+        } else {
+            // What the maps do not have yet is left to the kernel.
+            self.counters.failed += 1;
+            self.publish_at = Some(time + COALESCE_NS);
+        }
+        self.note_links();
+        self.engine.set_local(&self.mirror.local_addresses());
+        for request in self.mirror.solicit(MAX_SOLICITS) {
+            self.neighbours.want(request);
+        }
+    }
+
+    /// Notes which interfaces have come up, so that they are probed: the other end of the link may be
+    /// another one than before. Until then, they get no redirected frames.
+    fn note_links(&mut self) {
+        let Some(tables) = &self.current else { return };
+        let up: Vec<bool> = tables.ports.iter().map(|port| port.is_up).collect();
+        for (at, _) in up.iter().enumerate().filter(|(at, up)| **up && !self.up[*at]) {
+            let port = PortIndex(at as u16);
+            if self.engine.interfaces()[at].probe.is_some() {
+                self.engine.set_sends(port, false);
+                self.unprobed.push(port);
+            }
+        }
+        self.up = up;
+        if self.counters.published == 1 || !self.unprobed.is_empty() {
+            self.ready.ring();
+        }
+    }
+
+    fn settle(&mut self, time: Nanos) {
+        self.settle_at = time + SETTLE_PERIOD_NS;
+        if let Ok(Some(generation)) = self.engine.settle() {
+            self.mirror.quiesced(generation);
+        }
+    }
+
+    /// Whether the MAC address of an adjacency is known.
+    pub(crate) fn is_resolved(&self, adjacency: AdjacencyIndex) -> bool {
+        let entry = self.current.as_ref().and_then(|it| it.adjacencies.get(usize::from(adjacency.0)));
+        entry.is_some_and(|entry| entry.mac.is_some())
+    }
+
+    /// Leaves interfaces to the kernel, by port, or forwards their packets again.
+    pub(crate) fn leave(&mut self, left: Vec<bool>) {
+        for (at, &is_left) in left.iter().enumerate() {
+            self.engine.leave(PortIndex(at as u16), is_left);
+        }
+        self.left = left;
+    }
+}
+
+/// Passes on what the kernel tells.
+struct MirrorReader<'r> {
+    mirror: &'r mut Mirror,
+    neighbours: &'r mut NeighbourRequests,
+    dumps: &'r mut u64,
+    has_read: bool,
+}
+
+impl FeedReader for MirrorReader<'_> {
+    fn begin(&mut self, kind: DumpKind) {
+        self.mirror.begin_dump(kind);
+    }
+
+    fn end(&mut self, kind: DumpKind) {
+        self.mirror.end_dump(kind);
+        *self.dumps += 1;
+        self.has_read = true;
+    }
+
+    fn abort(&mut self, kind: DumpKind) {
+        self.mirror.abort_dump(kind);
+    }
+
+    fn message(&mut self, message: &NetlinkMessage<'_>) {
+        self.neighbours.note(message);
+        self.mirror.receive(message);
+        self.has_read = true;
+    }
+
+    fn overrun(&mut self) {
+        self.mirror.overrun();
+    }
+}

@@ -1,0 +1,68 @@
+//! The thread of [`Routing::run`].
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Builder, JoinHandle};
+
+use slipring_ring::Doorbell;
+
+use crate::routing::{Routing, RoutingHandle};
+
+/// The running thread.
+pub(crate) struct RoutingThread {
+    thread: JoinHandle<io::Result<()>>,
+    stop: Arc<StopSignal>,
+}
+
+struct StopSignal {
+    is_set: AtomicBool,
+    /// Rings for the thread when it is to end.
+    stop: Doorbell,
+    /// Rings for the supervisor when the thread has ended.
+    ended: Doorbell,
+}
+
+impl RoutingThread {
+    /// Starts the thread, which closes the handle's queue at its end.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub(crate) fn start(mut routing: Routing, handle: RoutingHandle) -> io::Result<Self> {
+        let stop = Arc::new(StopSignal {
+            is_set: AtomicBool::new(false),
+            stop: Doorbell::new()?,
+            ended: Doorbell::new()?,
+        });
+        let signal = stop.clone();
+        let thread = Builder::new().name("routing".into()).spawn(move || {
+            // Relaxed: the flag guards no other data.
+            let result = routing.run(&handle, &signal.stop, || signal.is_set.load(Ordering::Relaxed));
+            handle.close();
+            signal.ended.ring();
+            result
+        })?;
+        Ok(Self { thread, stop })
+    }
+
+    /// Readable when the thread has ended.
+    pub(crate) fn ended(&self) -> BorrowedFd<'_> {
+        self.stop.ended.as_fd()
+    }
+
+    /// Whether the thread has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Ends the thread: the programs are detached, and the kernel forwards.
+    ///
+    /// # Errors
+    /// The error by which the thread has ended before.
+    pub(crate) fn finish(self) -> io::Result<()> {
+        self.stop.is_set.store(true, Ordering::Relaxed);
+        self.stop.stop.ring();
+        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}

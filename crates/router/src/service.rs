@@ -1,0 +1,335 @@
+//! Answers requests to a running router.
+//!
+//! Long lists come in pages: an answer with `next` continues with a request that has this value as
+//! `after`. So no list is too long for an answer, and the thread that keeps the tables works on a
+//! page for about a millisecond.
+
+use std::net::IpAddr;
+use std::time::Instant;
+
+use rustix::process::{Signal, getpid, kill_process};
+use serde_json::{Value, json};
+use slipring_control::{ControlRefusal, ControlReply, ControlRequest, ControlService};
+use slipring_fib::{
+    NeighbourInfo, RouteEntry, RouteLead, TargetAction, VrfIndex,
+};
+use slipring_rtnetlink::{IpFamily, NeighbourState, RouteKind, TABLE_LOCAL, TABLE_MAIN};
+use slipring_wire::mac::MacAddr;
+
+use crate::figures::{RouterFigures, mode_name};
+use crate::routing::{Routing, RoutingHandle};
+use crate::verification;
+use crate::watch::BypassWatch;
+
+/// Value of `program` in the answer to `hello`, by which clients recognise a router.
+pub(crate) const PROGRAM_NAME: &str = "route";
+/// Version of the answers.
+const ANSWER_VERSION: u32 = 1;
+/// Routes in a page.
+const PAGE: usize = 2000;
+
+/// The control service of a run.
+pub(crate) struct RouterService {
+    pub(crate) name: Option<String>,
+    pub(crate) routing: RoutingHandle,
+    pub(crate) started: Instant,
+    pub(crate) watch: std::sync::Arc<BypassWatch>,
+}
+
+impl ControlService for RouterService {
+    fn answer(&self, request: &ControlRequest) -> Result<ControlReply, ControlRefusal> {
+        let args = &request.args;
+        Ok(ControlReply::Once(match request.what.as_str() {
+            "hello" => self.hello(),
+            "status" => self.status()?,
+            "interface" => {
+                let name = args.get("name").and_then(Value::as_str).map(str::to_owned);
+                self.ask(move |routing| interfaces(routing, name.as_deref()))?
+            }
+            "route.show" => {
+                let page = PageRequest::of(args)?;
+                self.ask(move |routing| page.routes(routing))?
+            }
+            "route.get" => {
+                let destination = address_of(args)?;
+                self.ask(move |routing| lookup(routing, destination))?
+            }
+            "neighbour" => {
+                let is_v6 = args.get("family").and_then(Value::as_u64) == Some(6);
+                self.ask(move |routing| neighbours(routing, is_v6))?
+            }
+            "fib.verify" => verification::verify(&self.routing)
+                .map_err(|cause| ControlRefusal::malformed(format!("cannot compare: {cause}")))?,
+            "quit" => return Ok(ControlReply::Then(json!({}), terminate)),
+            other => {
+                return Err(ControlRefusal::malformed(format!(
+                    "unknown request `{other}`: there are hello, status, interface, route.show, \
+                     route.get, neighbour, fib.verify, quit"
+                )));
+            }
+        }))
+    }
+}
+
+impl RouterService {
+    fn hello(&self) -> Value {
+        json!({
+            "v": ANSWER_VERSION,
+            "program": PROGRAM_NAME,
+            "name": self.name,
+            "pid": std::process::id(),
+            "version": env!("CARGO_PKG_VERSION"),
+        })
+    }
+
+    fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Routing) -> T + Send + 'static,
+    ) -> Result<T, ControlRefusal> {
+        let ended = || ControlRefusal::malformed("the router is about to end".to_owned());
+        self.routing.ask(question).ok_or_else(ended)
+    }
+
+    fn status(&self) -> Result<Value, ControlRefusal> {
+        let (figures, modes) = self.ask(|routing| {
+            let modes: Vec<_> =
+                routing.engine.interfaces().iter().map(|of| mode_name(of.mode)).collect();
+            (RouterFigures::of(routing), modes)
+        })?;
+        let left: Vec<_> = self.watch.latest().into_iter().map(|found| found.what).collect();
+        let mut io = modes;
+        io.dedup();
+        Ok(json!({
+            "v": ANSWER_VERSION,
+            "state": figures.state,
+            "uptime_s": self.started.elapsed().as_secs(),
+            "io": io.join(", "),
+            "fib": figures.fib,
+            "interfaces": figures.interfaces,
+            "left_to_kernel": left,
+        }))
+    }
+}
+
+/// Ends the program as the signal TERM does.
+fn terminate() {
+    // A process may always signal itself.
+    let _ = kill_process(getpid(), Signal::TERM);
+}
+
+fn address_of(args: &serde_json::Map<String, Value>) -> Result<IpAddr, ControlRefusal> {
+    let text = args.get("destination").and_then(Value::as_str).unwrap_or_default();
+    text.parse().map_err(|_| ControlRefusal::malformed(format!("`{text}` is no address")))
+}
+
+fn interfaces(routing: &Routing, only: Option<&str>) -> Value {
+    let figures = RouterFigures::of(routing).interfaces;
+    let known: Vec<_> = routing.mirror.interfaces().collect();
+    let shown = routing.engine.interfaces().iter().zip(figures).filter(|(attached, _)| {
+        only.is_none_or(|name| attached.iface.name == name)
+    });
+    let rows = shown.map(|(attached, figures)| {
+        let entry = known.iter().find(|entry| entry.ifindex == attached.iface.index);
+        json!({
+            "name": attached.iface.name,
+            "ifindex": attached.iface.index,
+            "mac": entry.map(|entry| entry.mac.to_string()),
+            "mtu": entry.map(|entry| entry.mtu),
+            "up": entry.is_some_and(|entry| entry.flags.has(slipring_rtnetlink::LinkFlags::UP)),
+            "mode": figures.mode,
+            "addresses": entry.map(|entry| addresses(&entry.addresses)),
+            "forwarded": figures.forwarded,
+            "passed": figures.passed,
+        })
+    });
+    json!({ "v": ANSWER_VERSION, "interfaces": rows.collect::<Vec<_>>() })
+}
+
+fn addresses(addresses: &[(IpAddr, u8)]) -> Vec<String> {
+    addresses.iter().map(|(address, len)| format!("{address}/{len}")).collect()
+}
+
+/// A page of the routes within a prefix.
+struct PageRequest {
+    within: Option<(IpAddr, u8)>,
+    /// Family and number of the first route.
+    after: (bool, usize),
+}
+
+impl PageRequest {
+    fn of(args: &serde_json::Map<String, Value>) -> Result<Self, ControlRefusal> {
+        let within = args.get("prefix").and_then(Value::as_str).map(parse_prefix).transpose()?;
+        let after = args.get("after").and_then(Value::as_array);
+        let word = |at: usize| after.and_then(|after| after.get(at)?.as_u64()).unwrap_or_default();
+        let starts_v6 = within.is_some_and(|(address, _)| address.is_ipv6());
+        let after = if after.is_some() { (word(0) == 1, word(1) as usize) } else { (starts_v6, 0) };
+        Ok(Self { within, after })
+    }
+
+    fn routes(&self, routing: &Routing) -> Value {
+        let (is_v6, skip) = self.after;
+        let family = if is_v6 { IpFamily::V6 } else { IpFamily::V4 };
+        let names = InterfaceNames::of(routing);
+        let page: Vec<_> = routing.mirror.routes(family).skip(skip).take(PAGE).collect();
+        let rows: Vec<_> = page
+            .iter()
+            .filter(|entry| entry.table != TABLE_LOCAL && self.covers(entry))
+            .map(|entry| names.route(routing, entry))
+            .collect();
+        let is_last_family = is_v6 || self.within.is_some();
+        let next = match page.len() == PAGE {
+            true => json!([u64::from(is_v6), skip + PAGE]),
+            false if is_last_family => Value::Null,
+            false => json!([1, 0]),
+        };
+        json!({ "v": ANSWER_VERSION, "routes": rows, "next": next })
+    }
+
+    fn covers(&self, entry: &RouteEntry) -> bool {
+        self.within.is_none_or(|(address, len)| {
+            entry.prefix.1 >= len && masked(entry.prefix.0, len) == address
+        })
+    }
+}
+
+fn parse_prefix(text: &str) -> Result<(IpAddr, u8), ControlRefusal> {
+    let parsed = text.split_once('/').and_then(|(address, len)| {
+        let (address, len): (IpAddr, u8) = (address.parse().ok()?, len.parse().ok()?);
+        (len <= if address.is_ipv4() { 32 } else { 128 }).then(|| (masked(address, len), len))
+    });
+    parsed.ok_or_else(|| ControlRefusal::malformed(format!("`{text}` is no prefix")))
+}
+
+/// The first `len` bits of an address.
+pub(crate) fn masked(address: IpAddr, len: u8) -> IpAddr {
+    match address {
+        IpAddr::V4(address) => {
+            let mask = u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or_default();
+            IpAddr::V4((u32::from(address) & mask).into())
+        }
+        IpAddr::V6(address) => {
+            let mask = u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or_default();
+            IpAddr::V6((u128::from(address) & mask).into())
+        }
+    }
+}
+
+/// Names of interfaces by index.
+struct InterfaceNames(Vec<(u32, String)>);
+
+impl InterfaceNames {
+    fn of(routing: &Routing) -> Self {
+        Self(routing.mirror.interfaces().map(|entry| (entry.ifindex, entry.name)).collect())
+    }
+
+    fn get(&self, ifindex: u32) -> String {
+        let found = self.0.iter().find(|(index, _)| *index == ifindex);
+        found.map_or_else(|| format!("if{ifindex}"), |(_, name)| name.clone())
+    }
+
+    fn route(&self, routing: &Routing, entry: &RouteEntry) -> Value {
+        let several = entry.leads.len() > 1;
+        let hops = entry.leads.iter().map(|lead| self.hop(routing, lead, several));
+        json!({
+            "prefix": format!("{}/{}", entry.prefix.0, entry.prefix.1),
+            "table": (entry.table != TABLE_MAIN).then_some(entry.table),
+            "kind": kind_name(entry.kind),
+            "metric": (entry.metric != 0).then_some(entry.metric),
+            "protocol": entry.protocol,
+            "mtu": (entry.mtu != 0).then_some(entry.mtu),
+            "left_to_kernel": entry.has_unknown,
+            "nexthops": hops.collect::<Vec<_>>(),
+        })
+    }
+
+    fn hop(&self, routing: &Routing, lead: &RouteLead, several: bool) -> Value {
+        let mac = lead.gateway.and_then(|gateway| {
+            let mut known = routing.mirror.neighbours();
+            known.find(|of| of.ifindex == lead.ifindex && of.address == gateway)?.mac
+        });
+        json!({
+            "via": lead.gateway,
+            "dev": self.get(lead.ifindex),
+            "mac": mac.map(|mac: MacAddr| mac.to_string()),
+            "weight": several.then_some(lead.weight),
+        })
+    }
+}
+
+fn kind_name(kind: RouteKind) -> &'static str {
+    match kind {
+        RouteKind::Unicast => "unicast",
+        RouteKind::Local => "local",
+        RouteKind::Broadcast => "broadcast",
+        RouteKind::Multicast => "multicast",
+        RouteKind::Blackhole => "blackhole",
+        RouteKind::Unreachable => "unreachable",
+        RouteKind::Prohibit => "prohibit",
+        _ => "other",
+    }
+}
+
+/// What becomes of packets for a destination, by the tables that the programs use.
+fn lookup(routing: &Routing, destination: IpAddr) -> Value {
+    let Some(answer) = routing.mirror.route_get(VrfIndex(0), destination) else {
+        return json!({ "v": ANSWER_VERSION, "destination": destination, "action": "to the kernel",
+                       "reason": "the tables are not complete" });
+    };
+    let names = InterfaceNames::of(routing);
+    let route = answer.route.as_ref();
+    let prefix = route.map(|entry| format!("{}/{}", entry.prefix.0, entry.prefix.1));
+    let hops = route.map(|entry| names.route(routing, entry)["nexthops"].clone());
+    json!({
+        "v": ANSWER_VERSION,
+        "destination": destination,
+        "action": action_name(routing, answer.target.action),
+        "prefix": prefix,
+        "nexthops": hops,
+        "mtu": (answer.target.mtu != 0).then_some(answer.target.mtu),
+    })
+}
+
+fn action_name(routing: &Routing, action: TargetAction) -> &'static str {
+    match action {
+        TargetAction::NoRoute => "no route",
+        TargetAction::Kernel => "to the kernel",
+        TargetAction::Blackhole => "blackhole",
+        TargetAction::Unreachable => "unreachable",
+        TargetAction::Prohibit => "prohibit",
+        TargetAction::Forward(at) if !routing.is_resolved(at) => "to the kernel, to resolve",
+        TargetAction::Forward(_) => "forwarded",
+        TargetAction::Balance(_) => "forwarded to one of several",
+    }
+}
+
+fn neighbours(routing: &Routing, is_v6: bool) -> Value {
+    let names = InterfaceNames::of(routing);
+    let ours: Vec<_> = routing.engine.interfaces().iter().map(|of| of.iface.index).collect();
+    let shown = routing.mirror.neighbours().filter(|of| {
+        of.address.is_ipv6() == is_v6 && ours.contains(&of.ifindex)
+    });
+    let row = |of: NeighbourInfo| {
+        json!({
+            "address": of.address,
+            "dev": names.get(of.ifindex),
+            "mac": of.mac.map(|mac| mac.to_string()),
+            "state": state_name(of.state),
+        })
+    };
+    json!({ "v": ANSWER_VERSION, "neighbours": shown.map(row).collect::<Vec<_>>() })
+}
+
+/// The name of a state, as ip(8) writes it.
+fn state_name(state: NeighbourState) -> &'static str {
+    match state.0 {
+        NeighbourState::INCOMPLETE => "INCOMPLETE",
+        NeighbourState::REACHABLE => "REACHABLE",
+        NeighbourState::STALE => "STALE",
+        NeighbourState::DELAY => "DELAY",
+        NeighbourState::PROBE => "PROBE",
+        NeighbourState::FAILED => "FAILED",
+        NeighbourState::NO_ARP => "NOARP",
+        NeighbourState::PERMANENT => "PERMANENT",
+        _ => "NONE",
+    }
+}

@@ -1,0 +1,175 @@
+//! Answers of a running router as text, in the forms that users of ip(8) know.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+/// The text of the answer to a request.
+pub(crate) fn text(what: &str, answer: &Value) -> String {
+    match what {
+        "status" => status(answer),
+        "interface" => list(answer, "interfaces", interface),
+        "route.show" => list(answer, "routes", route),
+        "route.get" => lookup(answer),
+        "neighbour" => list(answer, "neighbours", neighbour),
+        "fib.verify" => verified(answer),
+        "quit" => String::new(),
+        _ => pairs(answer),
+    }
+}
+
+fn list(answer: &Value, key: &str, line: fn(&Value) -> String) -> String {
+    answer[key].as_array().into_iter().flatten().map(line).collect()
+}
+
+/// A field as it is shown: text without quotes, nothing for `null`.
+fn field(of: &Value, key: &str) -> String {
+    match &of[key] {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// A word and a field, or nothing if the answer does not have it.
+fn word(of: &Value, key: &str, word: &str) -> String {
+    let value = field(of, key);
+    if value.is_empty() { value } else { format!(" {word} {value}") }
+}
+
+fn pairs(answer: &Value) -> String {
+    let fields = answer.as_object().into_iter().flatten();
+    fields.map(|(key, _)| format!("{key} = {}\n", field(answer, key))).collect()
+}
+
+fn status(answer: &Value) -> String {
+    let fib = &answer["fib"];
+    let mut text = format!(
+        "{} for {} s by {}\n",
+        field(answer, "state"),
+        field(answer, "uptime_s"),
+        field(answer, "io")
+    );
+    let _ = writeln!(
+        text,
+        "routes: {} IPv4, {} IPv6; generation {}, {} resyncs",
+        field(fib, "v4"),
+        field(fib, "v6"),
+        field(fib, "generation"),
+        field(fib, "resyncs")
+    );
+    for left in answer["left_to_kernel"].as_array().into_iter().flatten() {
+        let _ = writeln!(text, "left to the kernel: {}", left.as_str().unwrap_or_default());
+    }
+    text
+}
+
+fn interface(of: &Value) -> String {
+    let up = if of["up"] == Value::Bool(true) { "up" } else { "down" };
+    let mut text = format!(
+        "{}: {up}, {}, mac {}, mtu {}\n",
+        field(of, "name"),
+        field(of, "mode"),
+        field(of, "mac"),
+        field(of, "mtu")
+    );
+    for address in of["addresses"].as_array().into_iter().flatten() {
+        let _ = writeln!(text, "    {}", address.as_str().unwrap_or_default());
+    }
+    let forwarded = &of["forwarded"];
+    let (packets, bytes) = (field(forwarded, "packets"), field(forwarded, "bytes"));
+    let _ = writeln!(text, "    forwarded {packets} packets, {bytes} bytes");
+    for (cause, count) in of["passed"].as_object().into_iter().flatten() {
+        let _ = writeln!(text, "    to the kernel: {count} {cause}");
+    }
+    text
+}
+
+fn route(of: &Value) -> String {
+    let kind = field(of, "kind");
+    let mut text = if kind == "unicast" { String::new() } else { format!("{kind} ") };
+    text += &field(of, "prefix");
+    text += &word(of, "table", "table");
+    let hops: Vec<_> = of["nexthops"].as_array().into_iter().flatten().map(next_hop).collect();
+    match &hops[..] {
+        [only] => text += only,
+        several => several.iter().for_each(|hop| text += &format!("\n\tnexthop{hop}")),
+    }
+    text += &word(of, "metric", "metric");
+    text += &word(of, "mtu", "mtu");
+    text + "\n"
+}
+
+fn next_hop(of: &Value) -> String {
+    word(of, "via", "via")
+        + &word(of, "dev", "dev")
+        + &word(of, "mac", "lladdr")
+        + &word(of, "weight", "weight")
+}
+
+fn lookup(answer: &Value) -> String {
+    let hops: Vec<_> = answer["nexthops"].as_array().into_iter().flatten().map(next_hop).collect();
+    let destination = field(answer, "destination");
+    let prefix = word(answer, "prefix", "by");
+    format!("{destination}: {}{prefix}{}\n", field(answer, "action"), hops.join(" or"))
+}
+
+fn neighbour(of: &Value) -> String {
+    let mac = word(of, "mac", "lladdr");
+    format!("{} dev {}{mac} {}\n", field(of, "address"), field(of, "dev"), field(of, "state"))
+}
+
+fn verified(answer: &Value) -> String {
+    let mut text = format!(
+        "{} routes compared: {} missing, {} too many, {} different\n",
+        field(answer, "checked"),
+        field(answer, "missing"),
+        field(answer, "extra"),
+        field(answer, "different")
+    );
+    for line in answer["examples"].as_array().into_iter().flatten() {
+        let _ = writeln!(text, "    {}", line.as_str().unwrap_or_default());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn routes_read_as_those_of_ip() {
+        let routes = json!({ "routes": [
+            { "prefix": "10.0.0.0/8", "kind": "unicast", "metric": 100,
+              "nexthops": [{ "via": "10.1.0.2", "dev": "eth0", "mac": "02:00:00:00:00:01" }] },
+            { "prefix": "10.9.0.0/16", "kind": "blackhole", "nexthops": [] },
+            { "prefix": "2001:db8::/32", "kind": "unicast", "nexthops": [
+                { "via": "fe80::1", "dev": "eth0", "weight": 1 },
+                { "via": "fe80::2", "dev": "eth1", "weight": 2 },
+            ] },
+        ] });
+        assert_eq!(
+            text("route.show", &routes),
+            "10.0.0.0/8 via 10.1.0.2 dev eth0 lladdr 02:00:00:00:00:01 metric 100\n\
+             blackhole 10.9.0.0/16\n\
+             2001:db8::/32\n\
+             \tnexthop via fe80::1 dev eth0 weight 1\n\
+             \tnexthop via fe80::2 dev eth1 weight 2\n"
+        );
+    }
+
+    #[test]
+    fn a_status_names_what_is_left_to_the_kernel() {
+        let answer = json!({ "state": "forwarding", "uptime_s": 12, "io": "xdp (native)",
+            "fib": { "v4": 3, "v6": 2, "generation": 8, "resyncs": 1 },
+            "left_to_kernel": ["eth0: tc filters at ingress"] });
+        assert_eq!(
+            text("status", &answer),
+            "forwarding for 12 s by xdp (native)\n\
+             routes: 3 IPv4, 2 IPv6; generation 8, 1 resyncs\n\
+             left to the kernel: eth0: tc filters at ingress\n"
+        );
+    }
+}

@@ -1,0 +1,84 @@
+//! What must hold before a packet is forwarded, and the refusals.
+
+use std::io;
+
+use slipring_cli::codes::{SR0108, SR0114, SR0115};
+use slipring_cli::{Diagnostic, Failure};
+use slipring_port::OpenError;
+use slipring_port::iface::Iface;
+
+use crate::checks::{self, CheckedInterface, Obstacle};
+use crate::flags::RoutePlan;
+
+/// Finds the interfaces of the plan.
+///
+/// # Errors
+/// If one does not exist, or does not carry Ethernet frames.
+pub(crate) fn interfaces(plan: &RoutePlan) -> Result<Vec<Iface>, Failure> {
+    plan.interfaces.iter().map(|name| interface(name)).collect()
+}
+
+fn interface(name: &str) -> Result<Iface, Failure> {
+    let iface = Iface::find(name).map_err(|cause| Failure::from(OpenError::new(name, cause)))?;
+    if iface.ethernet {
+        return Ok(iface);
+    }
+    Err(Diagnostic::new(SR0108, format!("{name} carries no Ethernet frames"))
+        .with_cause("the router sends to MAC addresses of neighbours")
+        .with_help("list the interfaces that can be used: slipring ports")
+        .into())
+}
+
+/// Refuses to start if the kernel would not forward in the router's place, or would do to packets
+/// what the router does not.
+///
+/// # Errors
+/// The reason, and the command that mends it.
+pub(crate) fn check(plan: &RoutePlan, interfaces: &[Iface]) -> Result<Vec<Obstacle>, Failure> {
+    let missing = checks::missing_forwarding();
+    if !missing.is_empty() && !plan.no_fallback {
+        return Err(no_fallback(&missing).into());
+    }
+    let found = checks::obstacles(&checked(interfaces)).map_err(unknown)?;
+    if !found.is_empty() && !plan.bypass {
+        return Err(would_bypass(&found).into());
+    }
+    Ok(found)
+}
+
+/// The interfaces, as the checks want them.
+pub(crate) fn checked(interfaces: &[Iface]) -> Vec<CheckedInterface> {
+    let checked =
+        |iface: &Iface| CheckedInterface { ifindex: iface.index, name: iface.name.clone() };
+    interfaces.iter().map(checked).collect()
+}
+
+fn no_fallback(missing: &[String]) -> Diagnostic {
+    Diagnostic::new(SR0114, "the kernel would not forward in the router's place")
+        .with_cause("its forwarding is off, so packets that the router leaves to it are dropped")
+        .with_help(missing.join("\n"))
+        .with_note("--no-fallback starts without it")
+}
+
+fn would_bypass(found: &[Obstacle]) -> Diagnostic {
+    let list: Vec<_> = found.iter().map(|obstacle| obstacle.what.as_str()).collect();
+    let show: Vec<_> = found.iter().map(|obstacle| obstacle.show.as_str()).collect();
+    Diagnostic::new(SR0115, "packets would bypass what the kernel does to them")
+        .with_cause(list.join("; "))
+        .with_help(show.join("\n"))
+        .with_note("--bypass-netfilter forwards past it")
+}
+
+fn unknown(error: io::Error) -> Failure {
+    Diagnostic::new(SR0115, "it is not known what packets would bypass")
+        .with_cause(format!("the kernel does not list its rules: {error}"))
+        .with_help("run as root, or with the capability: sudo setcap cap_net_admin+ep slipring")
+        .with_note("--bypass-netfilter starts without knowing it")
+        .into()
+}
+
+/// Whether the kernel ignores routes through an interface without a carrier, by the greater value of
+/// `all` and the interface's (ip-sysctl, `ignore_routes_with_linkdown`).
+pub(crate) fn ignores_routes_with_linkdown(name: &str) -> bool {
+    checks::is_set_for(name, "ignore_routes_with_linkdown")
+}

@@ -1,0 +1,165 @@
+//! What the main thread does during a run: signals, reports, and what the kernel gets later.
+
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use slipring_cli::{Failure, Session, Signals};
+use slipring_ring::Doorbell;
+
+use crate::checks::Obstacle;
+use crate::figures::RouterFigures;
+use crate::flags::RoutePlan;
+use crate::routing::RoutingHandle;
+use crate::routing_thread::RoutingThread;
+use crate::run::sample;
+use crate::watch::BypassWatch;
+
+/// A run, seen by the main thread.
+pub(crate) struct Supervision<'r> {
+    pub(crate) plan: &'r RoutePlan,
+    pub(crate) handle: &'r RoutingHandle,
+    pub(crate) thread: &'r RoutingThread,
+    pub(crate) watch: &'r BypassWatch,
+    /// Rings when the first tables are in use, and when the watch has found a change.
+    pub(crate) changed: &'r Doorbell,
+    /// What the user has allowed to be bypassed.
+    pub(crate) accepted: Vec<Obstacle>,
+    /// Names of the interfaces, by port.
+    pub(crate) interfaces: Vec<String>,
+}
+
+impl Supervision<'_> {
+    /// Returns when the run is to end.
+    pub(crate) fn run(
+        &self,
+        session: &mut Session<'_>,
+        signals: &Signals,
+        started: Instant,
+    ) -> Result<(), Failure> {
+        let deadline = self.plan.duration.map(|duration| started + duration);
+        let mut next_report = self.plan.period.map(|period| started + period);
+        let mut state = SupervisedState::default();
+        while !signals.stopping() && !self.thread.has_ended() {
+            let time = Instant::now();
+            if deadline.is_some_and(|deadline| time >= deadline) {
+                break;
+            }
+            if signals.take_interim() {
+                self.report(session, started, true)?;
+            }
+            if let (Some(due), Some(period)) = (next_report, self.plan.period)
+                && time >= due
+            {
+                self.report(session, started, false)?;
+                next_report = Some(time + period);
+            }
+            let until = [deadline, next_report].into_iter().flatten().min();
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if self.wait(signals, left) {
+                self.changed.clear();
+                self.probe(session)?;
+                self.follow_kernel(session, &mut state)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_forwarding(&self) -> bool {
+        self.handle.ask(|routing| routing.counters.published > 0).unwrap_or_default()
+    }
+
+    fn report(&self, session: &mut Session<'_>, started: Instant, interim: bool) -> Result<(), Failure> {
+        let Some(figures) = self.handle.ask(|routing| RouterFigures::of(routing)) else { return Ok(()) };
+        let (sample, line) = (sample(&figures, started.elapsed()), figures.line());
+        match interim {
+            true => session.reporter.interim(&sample, line),
+            false => session.reporter.interval(&sample, line),
+        }
+    }
+
+    /// Waits for an event, or for `time`. Returns whether the doorbell has rung.
+    fn wait(&self, signals: &Signals, time: Option<Duration>) -> bool {
+        let timeout = time.map(|time| Timespec {
+            tv_sec: time.as_secs() as i64,
+            tv_nsec: time.subsec_nanos().into(),
+        });
+        let fds = [signals.wake_fd(), self.thread.ended(), self.changed.as_fd()];
+        let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        // Interrupted or not, the caller checks all conditions.
+        let _ = poll(&mut fds, timeout.as_ref());
+        signals.acknowledge();
+        !fds[2].revents().is_empty()
+    }
+
+    /// Finds out whether interfaces that have come up send what is redirected to them. Done by this
+    /// thread, because it may take half a second.
+    fn probe(&self, session: &mut Session<'_>) -> Result<(), Failure> {
+        let unprobed = self.handle.ask(|routing| {
+            let ports = std::mem::take(&mut routing.unprobed);
+            let probes = ports.into_iter().map(|port| {
+                (port, routing.engine.interfaces()[usize::from(port.0)].probe.clone())
+            });
+            probes.collect::<Vec<_>>()
+        });
+        for (port, probe) in unprobed.unwrap_or_default() {
+            let Some(probe) = probe else { continue };
+            let name = &self.interfaces[usize::from(port.0)];
+            // An interface that is gone sends nothing.
+            let sends = probe.sends(name).unwrap_or_default();
+            self.handle.tell(move |routing| routing.engine.set_sends(port, sends));
+            if !sends {
+                session.reporter.warn(format_args!(
+                    "{name} drops what XDP redirects to it, so packets for it are left to the kernel; \
+                     for veth, switch GRO on at the other end: ethtool -K PEER gro on"
+                ))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves interfaces to the kernel whose packets would bypass something new, and takes them back
+    /// when it is gone. Tells the user of each change.
+    fn follow_kernel(
+        &self,
+        session: &mut Session<'_>,
+        state: &mut SupervisedState,
+    ) -> Result<(), Failure> {
+        let new = self.not_accepted();
+        let left: Vec<bool> = self.interfaces.iter().map(|name| concerns(&new, name)).collect();
+        if !state.is_ready && self.is_forwarding() {
+            state.is_ready = true;
+            session.reporter.say("forwarding")?;
+        }
+        if new == state.obstacles {
+            return Ok(());
+        }
+        for found in &new {
+            session.reporter.warn(format_args!("{}; see {}", found.what, found.show))?;
+        }
+        for (name, is_left) in self.interfaces.iter().zip(&left) {
+            let by = if *is_left { "the kernel" } else { "the router" };
+            session.reporter.say(format_args!("{name}: packets are forwarded by {by}"))?;
+        }
+        state.obstacles = new;
+        self.handle.tell(move |routing| routing.leave(left));
+        Ok(())
+    }
+
+    /// What packets would bypass without the user's consent.
+    fn not_accepted(&self) -> Vec<Obstacle> {
+        let found = self.watch.latest().into_iter();
+        found.filter(|found| !self.plan.bypass && !self.accepted.contains(found)).collect()
+    }
+}
+
+/// What the user has been told.
+#[derive(Default)]
+struct SupervisedState {
+    is_ready: bool,
+    obstacles: Vec<Obstacle>,
+}
+
+fn concerns(found: &[Obstacle], name: &str) -> bool {
+    found.iter().any(|found| found.interface.as_ref().is_none_or(|of| of == name))
+}

@@ -1,0 +1,96 @@
+//! `fib verify`: compares the tables with a fresh dump of the kernel's routes.
+
+use std::io;
+
+use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use serde_json::{Value, json};
+use slipring_rtnetlink::{
+    DumpFilter, HeaderFlags, IpFamily, MessageBody, Messages, RequestBuilder,
+};
+
+use crate::routing::RoutingHandle;
+
+/// The kernel writes at most 32 KiB of a dump at once.
+const READ_BYTES: usize = 1 << 16;
+/// Attempts while routes change during the dump.
+const ATTEMPTS: u32 = 3;
+
+/// Compares all routes, and the ranges that the programs look up. If routes change meanwhile, the
+/// differences may be these changes; then the comparison is repeated, a few times.
+///
+/// # Errors
+/// If the kernel refuses the dump, or the tables are being read.
+pub(crate) fn verify(routing: &RoutingHandle) -> io::Result<Value> {
+    let mut report = compare(routing)?;
+    for _ in 1..ATTEMPTS {
+        if report.missing + report.extra + report.different == 0 {
+            break;
+        }
+        report = compare(routing)?;
+    }
+    Ok(json!({
+        "v": 1,
+        "checked": report.checked,
+        "missing": report.missing,
+        "extra": report.extra,
+        "different": report.different,
+    }))
+}
+
+fn compare(routing: &RoutingHandle) -> io::Result<slipring_fib::VerifyReport> {
+    let ended = || io::Error::other("the router is about to end");
+    let parts = [IpFamily::V4, IpFamily::V6].map(dump_routes);
+    let begun = routing.ask(|routing| routing.mirror.begin_verify()).ok_or_else(ended)?;
+    begun.map_err(io::Error::other)?;
+    for part in parts {
+        for buffer in part? {
+            // One buffer at a time, so that heartbeats are in time.
+            routing.tell(move |routing| {
+                for message in Messages::new(&buffer).flatten() {
+                    if let MessageBody::Route(_, route) = &message.body {
+                        routing.mirror.verify(route);
+                    }
+                }
+            });
+        }
+    }
+    routing.ask(|routing| routing.mirror.end_verify()).ok_or_else(ended)
+}
+
+/// All routes of a family, as the kernel writes them.
+fn dump_routes(family: IpFamily) -> io::Result<Vec<Vec<u8>>> {
+    let mut socket = Socket::new(NETLINK_ROUTE)?;
+    socket.bind_auto()?;
+    socket.connect(&SocketAddr::new(0, 0))?;
+    let filter = DumpFilter { family: Some(family), table: None };
+    socket.send(&RequestBuilder::new(1).dump_routes(filter), 0)?;
+    let mut parts = Vec::new();
+    loop {
+        let mut buffer = Vec::with_capacity(READ_BYTES);
+        socket.recv(&mut buffer, 0)?;
+        if is_last(&buffer)? {
+            parts.push(buffer);
+            return Ok(parts);
+        }
+        parts.push(buffer);
+    }
+}
+
+fn is_last(buffer: &[u8]) -> io::Result<bool> {
+    for message in Messages::new(buffer).flatten() {
+        if message.header.flags.has(HeaderFlags::DUMP_INTERRUPTED) {
+            return Err(io::Error::other("the routes change while they are read; try again"));
+        }
+        match message.body {
+            MessageBody::Done(done) if done.errno == 0 => return Ok(true),
+            MessageBody::Done(done) => return Err(errno(done.errno)),
+            MessageBody::Error(error) => return Err(errno(error.errno)),
+            _ => {}
+        }
+    }
+    Ok(false)
+}
+
+fn errno(number: u32) -> io::Error {
+    io::Error::from_raw_os_error(i32::try_from(number).unwrap_or_default())
+}

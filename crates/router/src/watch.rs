@@ -1,0 +1,216 @@
+//! Notices while the router runs that the kernel gets rules, policies or filters which forwarded
+//! packets would bypass.
+//!
+//! ```text
+//!   notifications of nf_tables, IPsec, tc --> list again --> changed? --> latest(), doorbell
+//!                                             (checks.rs)                   |
+//!                      the routing thread leaves these interfaces to the kernel
+//! ```
+//!
+//! Listing is done by a thread of its own, because a long list of rules must not delay a heartbeat.
+//! The kernel gives the lists to CAP_NET_ADMIN only, so this thread keeps that capability, and no other.
+//! Changes that netlink does not announce (sysctl settings, tables of iptables-legacy) are found
+//! when the list is read for another reason, or after [`PERIOD`].
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{JoinHandle, spawn};
+
+use netlink_sys::Socket;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{RecvFlags, recv};
+use slipring_confine::{CapabilitySet, FORBIDDEN_CALLS, SETUP_ONLY_CALLS, confine};
+use slipring_ring::Doorbell;
+
+use crate::checks::{self, CheckedInterface, Obstacle};
+
+/// Netlink families with the groups that announce changes: `NFNLGRP_NFTABLES` of
+/// linux/netfilter/nfnetlink.h, `XFRMNLGRP_POLICY` of linux/xfrm.h, `RTNLGRP_TC` of
+/// linux/rtnetlink.h.
+const ANNOUNCEMENTS: [(isize, u32); 3] = [(12, 7), (6, 4), (0, 4)];
+/// Longest time between two lists.
+const PERIOD: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
+/// After a change, others usually follow at once: a table is loaded rule by rule.
+const COALESCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+
+/// A running watch, until it is dropped.
+pub(crate) struct BypassWatch {
+    shared: Arc<WatchShared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct WatchShared {
+    interfaces: Vec<CheckedInterface>,
+    latest: Mutex<Vec<Obstacle>>,
+    stopped: AtomicBool,
+    /// Rings for the watching thread at the end.
+    stop: Doorbell,
+    /// Rings for the routing thread after a change.
+    changed: Arc<Doorbell>,
+}
+
+impl BypassWatch {
+    /// Watches in the network namespace of the calling thread. `known` is what was found before;
+    /// each change of that rings `changed`.
+    ///
+    /// # Errors
+    /// If the system refuses a socket.
+    pub(crate) fn start(
+        interfaces: Vec<CheckedInterface>,
+        known: Vec<Obstacle>,
+        changed: Arc<Doorbell>,
+    ) -> io::Result<Self> {
+        let sockets = ANNOUNCEMENTS.into_iter().filter_map(|(family, group)| {
+            // A kernel without the family has nothing to announce.
+            subscribe(family, group).ok()
+        });
+        let sockets: Vec<_> = sockets.collect();
+        let shared = Arc::new(WatchShared {
+            interfaces,
+            latest: Mutex::new(known),
+            stopped: AtomicBool::new(false),
+            stop: Doorbell::new()?,
+            changed,
+        });
+        let watching = shared.clone();
+        let thread = spawn(move || {
+            // Lists of nf_tables and IPsec are only given to CAP_NET_ADMIN. What could not be dropped
+            // is reported by the main thread, which drops more.
+            let _ = confine(CapabilitySet::NET_ADMIN, &[FORBIDDEN_CALLS, SETUP_ONLY_CALLS]);
+            watching.watch(&sockets);
+        });
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// What packets would bypass now.
+    pub(crate) fn latest(&self) -> Vec<Obstacle> {
+        self.shared.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Drop for BypassWatch {
+    fn drop(&mut self) {
+        // Relaxed: the flag guards no other data.
+        self.shared.stopped.store(true, Ordering::Relaxed);
+        self.shared.stop.ring();
+        if let Some(thread) = self.thread.take() {
+            // The thread has already reported its panic.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl WatchShared {
+    fn watch(&self, sockets: &[Socket]) {
+        while !self.waited(sockets, PERIOD) {
+            if drain(sockets) && self.waited(&[], COALESCE) {
+                return;
+            }
+            drain(sockets);
+            self.list();
+        }
+    }
+
+    /// Waits for a change, or for `time`. Returns whether the watch is to end.
+    fn waited(&self, sockets: &[Socket], time: Timespec) -> bool {
+        let mut fds = vec![PollFd::from_borrowed_fd(self.stop.as_fd(), PollFlags::IN)];
+        fds.extend(sockets.iter().map(|socket| PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN)));
+        // Interrupted or not: the list is read again, or the flag is seen.
+        let _ = poll(&mut fds, Some(&time));
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    fn list(&self) {
+        let found = checks::obstacles(&self.interfaces).unwrap_or_else(|error| vec![unlisted(&error)]);
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        if *latest != found {
+            *latest = found;
+            self.changed.ring();
+        }
+    }
+}
+
+/// What cannot be listed might be there.
+fn unlisted(error: &io::Error) -> Obstacle {
+    Obstacle {
+        interface: None,
+        what: format!("the kernel no longer lists its rules: {error}"),
+        show: "nft list ruleset".into(),
+    }
+}
+
+fn subscribe(family: isize, group: u32) -> io::Result<Socket> {
+    let mut socket = Socket::new(family)?;
+    socket.bind_auto()?;
+    socket.add_membership(group)?;
+    Ok(socket)
+}
+
+/// Discards what the sockets have received: only that something changed matters. Returns whether
+/// there was anything; an overrun is a change as well.
+fn drain(sockets: &[Socket]) -> bool {
+    let mut buffer = [0; 4096];
+    let mut any = false;
+    for socket in sockets {
+        while !matches!(recv(socket, &mut buffer, RecvFlags::DONTWAIT), Err(rustix::io::Errno::AGAIN)) {
+            any = true;
+        }
+    }
+    any
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::event::poll;
+    use slipring_test_support::{Namespace, installed};
+
+    use super::*;
+
+    fn wait(changed: &Doorbell) {
+        let mut fds = [PollFd::from_borrowed_fd(changed.as_fd(), PollFlags::IN)];
+        let ready = poll(&mut fds, Some(&Timespec { tv_sec: 10, tv_nsec: 0 })).unwrap();
+        assert_eq!(ready, 1, "no change was noticed");
+        changed.clear();
+    }
+
+    #[test]
+    fn a_rule_that_is_added_or_removed_while_the_router_runs_is_noticed() {
+        if !installed("nft") {
+            return;
+        }
+        let Some(namespace) = Namespace::new() else { return };
+        let changed = Arc::new(Doorbell::new().unwrap());
+        let bell = changed.clone();
+        let watch = namespace.run(|| BypassWatch::start(Vec::new(), Vec::new(), bell).unwrap());
+        namespace.command("nft", "add table inet t");
+        namespace.command("nft", "add chain inet t c { type filter hook forward priority 0 ; }");
+        namespace.command("nft", "add rule inet t c counter drop");
+        wait(&changed);
+        assert_eq!(watch.latest()[0].show, "nft list chain inet t c");
+        namespace.command("nft", "delete table inet t");
+        wait(&changed);
+        assert_eq!(watch.latest(), []);
+    }
+
+    #[test]
+    fn a_filter_of_an_interface_is_noticed() {
+        if !installed("tc") {
+            return;
+        }
+        let Some(namespace) = Namespace::new() else { return };
+        namespace.ip("link add r0 type veth peer name p0");
+        let changed = Arc::new(Doorbell::new().unwrap());
+        let bell = changed.clone();
+        let watch = namespace.run(|| {
+            let ifindex = slipring_port::iface::Iface::find("r0").unwrap().index;
+            let r0 = CheckedInterface { ifindex, name: "r0".into() };
+            BypassWatch::start(vec![r0], Vec::new(), bell).unwrap()
+        });
+        namespace.command("tc", "qdisc add dev r0 clsact");
+        namespace.command("tc", "filter add dev r0 egress u32 match u32 0 0");
+        wait(&changed);
+        assert_eq!(watch.latest()[0].interface.as_deref(), Some("r0"));
+    }
+}

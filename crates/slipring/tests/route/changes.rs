@@ -1,0 +1,226 @@
+//! Changes of the kernel's tables, and how soon they count: the old way must end, and the new begin.
+
+use std::fmt::Write;
+use std::net::IpAddr;
+
+use slipring_test_support::Program;
+
+use crate::packet::Packet;
+use crate::rig::{Setup, families, ip, v4, v6};
+use crate::routes::{SECOND, destination, next_hop};
+
+checks! {
+    the_lowest_metric_wins_until_it_is_removed,
+    a_route_that_is_added_replaced_and_removed_counts_at_once,
+    a_next_hop_object_that_is_replaced_moves_its_routes,
+    a_next_hop_object_that_is_removed_takes_its_routes_along,
+    routes_of_a_link_that_goes_down_vanish_at_once,
+    routes_of_a_link_without_carrier_lead_nowhere,
+    a_link_that_comes_back_gets_its_routes_again,
+    the_routes_of_a_removed_address_vanish,
+    an_address_that_becomes_the_routers_own_is_no_longer_forwarded,
+    forwarding_that_is_switched_off_on_an_interface_stops,
+    a_storm_of_route_changes_costs_other_prefixes_nothing,
+}
+
+fn the_lowest_metric_wins_until_it_is_removed(setup: Setup) {
+    let rig = setup
+        .ip("route add 10.70.0.0/16 via 10.3.0.2 metric 200
+             route add 10.70.0.0/16 via 10.3.0.3 metric 100
+             route add fd70::/64 via fd03::2 metric 200
+             route add fd70::/64 via fd03::3 metric 100")
+        .start();
+    let both = ["10.70.0.1", "fd70::1"].map(ip);
+    both.iter().for_each(|&to| assert_eq!(next_hop(&rig, to), SECOND));
+    rig.ip("route del 10.70.0.0/16 metric 100
+            route del fd70::/64 metric 100");
+    for to in both {
+        rig.until(|| (next_hop(&rig, to) == rig.b.mac).then_some(()));
+    }
+    rig.ip("route add 10.70.0.0/16 via 10.3.0.3 metric 50
+            route add fd70::/64 via fd03::3 metric 50");
+    for to in both {
+        rig.until(|| (next_hop(&rig, to) == SECOND).then_some(()));
+    }
+}
+
+fn a_route_that_is_added_replaced_and_removed_counts_at_once(setup: Setup) {
+    let rig = setup.start();
+    for (to, gateways) in
+        [("10.70.0.1/32", ["10.3.0.2", "10.3.0.3"]), ("fd70::1/128", ["fd03::2", "fd03::3"])]
+    {
+        let dst = ip(to.split('/').next().unwrap());
+        let goes_to = |mac| {
+            rig.until(|| (destination(&rig, dst) == mac).then_some(()));
+        };
+        goes_to(None);
+        rig.ip(&format!("route add {to} via {}", gateways[0]));
+        goes_to(Some(rig.b.mac));
+        rig.ip(&format!("route replace {to} via {}", gateways[1]));
+        goes_to(Some(SECOND));
+        rig.ip(&format!("route replace blackhole {to}"));
+        goes_to(None);
+        rig.ip(&format!("route replace {to} via {}", gateways[0]));
+        goes_to(Some(rig.b.mac));
+        rig.ip(&format!("route del {to}"));
+        goes_to(None);
+    }
+}
+
+const OBJECTS: &str = "nexthop add id 1 via 10.3.0.2 dev e1
+                       nexthop add id 2 via fd03::2 dev e1
+                       route add 10.70.0.0/16 nhid 1
+                       route add fd70::/64 nhid 2";
+
+fn a_next_hop_object_that_is_replaced_moves_its_routes(setup: Setup) {
+    let rig = setup.ip(OBJECTS).start();
+    let both = ["10.70.0.1", "fd70::1"].map(ip);
+    both.iter().for_each(|&to| assert_eq!(next_hop(&rig, to), rig.b.mac));
+    rig.ip("nexthop replace id 1 via 10.3.0.3 dev e1
+            nexthop replace id 2 via fd03::3 dev e1");
+    both.iter().for_each(|&to| rig.until(|| (next_hop(&rig, to) == SECOND).then_some(())));
+}
+
+/// Linux removes the routes without a message for each.
+fn a_next_hop_object_that_is_removed_takes_its_routes_along(setup: Setup) {
+    let rig = setup.ip(OBJECTS).start();
+    let both = ["10.70.0.1", "fd70::1"].map(ip);
+    both.iter().for_each(|&to| assert_eq!(next_hop(&rig, to), rig.b.mac));
+    rig.ip("nexthop del id 1
+            nexthop del id 2");
+    both.iter().for_each(|&to| rig.until(|| destination(&rig, to).is_none().then_some(())));
+}
+
+/// Routes through C, and behind them worse ones through B.
+const BY_C: &str = "route add 10.72.0.0/16 via 10.5.0.2 metric 10
+                    route add fd72::/64 via fd05::2 metric 10";
+const BY_B: &str = "route add 10.72.0.0/16 via 10.3.0.2 metric 100
+                    route add 10.72.0.0/15 via 10.3.0.3
+                    route add fd72::/64 via fd03::2 metric 100";
+
+/// Linux sends no message for each IPv4 route (`FRRouting/frr#4535`).
+fn routes_of_a_link_that_goes_down_vanish_at_once(setup: Setup) {
+    let rig = setup.with_c().ip(BY_C).ip(BY_B).start();
+    let both = ["10.72.0.1", "fd72::1"].map(ip);
+    both.iter().for_each(|&to| assert_eq!(destination(&rig, to), Some(rig.c().mac)));
+    rig.ip("link set e2 down");
+    both.iter()
+        .for_each(|&to| rig.until(|| (destination(&rig, to) == Some(rig.b.mac)).then_some(())));
+}
+
+/// Without `ignore_routes_with_linkdown` the kernel keeps such routes: no packet takes the worse
+/// route, and with it every packet does.
+fn routes_of_a_link_without_carrier_lead_nowhere(setup: Setup) {
+    let rig = setup
+        .with_c()
+        .set("ipv4/conf/e2/ignore_routes_with_linkdown", "1")
+        .set("ipv6/conf/e2/ignore_routes_with_linkdown", "1")
+        .ip(BY_C)
+        .ip(BY_B)
+        .start();
+    let both = ["10.72.0.1", "fd72::1"].map(ip);
+    both.iter().for_each(|&to| assert_eq!(destination(&rig, to), Some(rig.c().mac)));
+    rig.c().namespace.ip("link set e0 down");
+    rig.router.wait_for_no_carrier("e2");
+    let arrives_at_b = |to: IpAddr| {
+        let src = if to.is_ipv4() { v4().a } else { v6().a };
+        rig.all_arrive_at_b(&[Packet::udp(src, to, b"carrier")])
+    };
+    both.iter().for_each(|&to| rig.until(|| arrives_at_b(to)));
+}
+
+fn a_link_that_comes_back_gets_its_routes_again(setup: Setup) {
+    let rig = setup.with_c().ip(BY_C).ip(BY_B).start();
+    let both = ["10.72.0.1", "fd72::1"].map(ip);
+    rig.ip("link set e2 down");
+    both.iter()
+        .for_each(|&to| rig.until(|| (destination(&rig, to) == Some(rig.b.mac)).then_some(())));
+    // Linux removes IPv6 addresses and permanent neighbours with the link.
+    rig.ip("link set e2 up
+            addr replace fd05::1/64 dev e2 nodad
+            neigh replace 10.5.0.2 lladdr 02:00:00:00:05:02 dev e2 nud permanent
+            neigh replace fd05::2 lladdr 02:00:00:00:05:02 dev e2 nud permanent");
+    crate::rig::wait_for_own_addresses(&rig.router);
+    rig.router.wait_for_carrier("e2");
+    rig.ip(BY_C);
+    both.iter()
+        .for_each(|&to| rig.until(|| (destination(&rig, to) == Some(rig.c().mac)).then_some(())));
+}
+
+fn the_routes_of_a_removed_address_vanish(setup: Setup) {
+    let rig = setup
+        .with_c()
+        .ip("route add 10.73.0.0/16 via 10.5.0.2 src 10.5.0.1
+             route add 10.74.0.0/16 via 10.5.0.2")
+        .start();
+    for to in ["10.73.0.1", "10.74.0.1", "10.5.0.2", "fd05::2"] {
+        assert_eq!(destination(&rig, ip(to)), Some(rig.c().mac), "to {to}");
+    }
+    rig.ip("addr del 10.5.0.1/24 dev e2
+            addr del fd05::1/64 dev e2");
+    for to in ["10.73.0.1", "10.5.0.2", "fd05::2"] {
+        rig.until(|| destination(&rig, ip(to)).is_none().then_some(()));
+    }
+}
+
+/// A stale entry for the address would hand it to the host that had it.
+fn an_address_that_becomes_the_routers_own_is_no_longer_forwarded(setup: Setup) {
+    let rig = setup.start();
+    let both = ["10.3.0.3", "fd03::3"].map(ip);
+    both.iter().for_each(|&to| assert_eq!(next_hop(&rig, to), SECOND));
+    rig.ip("addr add 10.3.0.3/32 dev lo
+            addr add fd03::3/128 dev lo nodad");
+    for (net, own) in families().iter().zip(both) {
+        let echo = Packet::echo(net.a, own, 5);
+        rig.until(|| {
+            rig.a.send(&echo);
+            let seen = rig.observe([0; 3]);
+            (seen.b.is_empty() && seen.a.iter().any(|reply| reply.packet.src == own)).then_some(())
+        });
+    }
+}
+
+fn forwarding_that_is_switched_off_on_an_interface_stops(setup: Setup) {
+    let rig = setup.with_c().start();
+    let to = Packet::udp(v4().c, v4().b, b"from C");
+    rig.c().send(&to);
+    rig.only_b_receives(&[to.forwarded()]);
+    crate::rig::set(&rig.router, "ipv4/conf/e2/forwarding", "0");
+    rig.until(|| {
+        rig.c().send(&to);
+        rig.observe([0; 3]).b.is_empty().then_some(())
+    });
+    rig.forwards(&[Packet::udp(v4().a, v4().b, b"from A still")]);
+}
+
+fn a_storm_of_route_changes_costs_other_prefixes_nothing(setup: Setup) {
+    let rig = setup.start();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("lines");
+    let mut lines = String::new();
+    for verb in ["add", "replace", "del"] {
+        for i in 0..1000 {
+            let (high, low) = (i / 250, i % 250);
+            writeln!(lines, "route {verb} 10.2{high}.{low}.0/24 via 10.3.0.{}", 2 + i % 2).unwrap();
+            writeln!(lines, "route {verb} fd20:{high}:{low}::/64 via fd03::{}", 2 + i % 2).unwrap();
+        }
+    }
+    std::fs::write(&file, lines).unwrap();
+    let storm = Program::start_with(&rig.router, "ip", &["-batch", file.to_str().unwrap()]);
+    let mut number = 0u32;
+    loop {
+        let ended = storm.has_ended();
+        let window: Vec<_> = (0..32)
+            .map(|i| {
+                let net = families()[i % 2];
+                number += 1;
+                Packet::udp(net.a, net.b, &number.to_be_bytes())
+            })
+            .collect();
+        rig.forwards(&window);
+        if ended {
+            break;
+        }
+    }
+    storm.finish().well();
+}

@@ -1,0 +1,298 @@
+//! The router as a program: its start and end, its death, its counters. The kernel forwards when it
+//! does not, by tables that are the kernel's own.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+
+use rustix::process::Signal;
+use serde_json::Value;
+use slipring_test_support::{Namespace, eventually};
+
+use crate::packet::Packet;
+use crate::rig::{Rig, Setup, families, ip, v4, v6};
+
+crate::program_checks! {
+    for crate::rig::Setup:
+    packets_take_the_fast_path_in_both_families,
+    what_is_received_is_forwarded_or_given_to_the_kernel_and_counted_once,
+    the_tables_agree_with_the_kernels_after_many_changes,
+    a_table_of_thousands_of_routes_is_shown_whole,
+    forwarding_goes_on_when_the_router_is_killed,
+    forwarding_goes_on_when_the_router_is_stopped,
+    a_stopped_router_forwards_by_no_table_that_is_out_of_date,
+    a_router_that_is_started_again_forwards,
+    the_end_of_a_router_leaves_the_machine_as_it_was,
+    the_death_of_a_router_leaves_no_program_behind,
+    an_interface_without_address_is_accepted,
+    routes_beyond_the_limit_are_left_to_the_kernel,
+    a_rule_of_netfilter_that_is_added_later_is_obeyed,
+    reverse_path_filtering_that_is_switched_on_later_is_obeyed,
+}
+
+/// Packets of both families from A to B, each with data of its own.
+fn packets(count: u32) -> Vec<Packet> {
+    let packet = |i: u32| {
+        let net = families()[i as usize % 2];
+        Packet::udp(net.a, net.b, &i.to_be_bytes())
+    };
+    (0..count).map(packet).collect()
+}
+
+/// What the router has counted at an interface: packets forwarded, and packets left to the kernel.
+fn counted(rig: &Rig, ifname: &str) -> [u64; 2] {
+    let answer = rig.ask(&["interface", ifname]);
+    let interface = &answer["interfaces"][0];
+    let forwarded = interface["forwarded"]["packets"].as_u64();
+    let passed = interface["passed"]
+        .as_object()
+        .map(|causes| causes.values().map(|count| count.as_u64().unwrap()).sum());
+    [forwarded, passed].map(|count| count.unwrap_or_else(|| panic!("no counters in {answer}")))
+}
+
+/// All other checks would pass if the kernel forwarded everything.
+fn packets_take_the_fast_path_in_both_families(setup: Setup) {
+    let rig = setup.start();
+    for net in families() {
+        let before = counted(&rig, "e0");
+        rig.forwards(&(0..100).map(|i| Packet::udp(net.a, net.b, &[i])).collect::<Vec<_>>());
+        let [forwarded, _] = counted(&rig, "e0");
+        assert!(forwarded - before[0] >= 100, "{} of 100 packets", forwarded - before[0]);
+    }
+}
+
+fn what_is_received_is_forwarded_or_given_to_the_kernel_and_counted_once(setup: Setup) {
+    let rig = setup.start();
+    let (before, sent) = ([counted(&rig, "e0"), counted(&rig, "e1")], [rig.a.sent(), rig.b.sent()]);
+    rig.forwards(&packets(200));
+    for net in families() {
+        rig.refuses(&Packet::udp(net.a, net.b, b"last hop").hops(1));
+        rig.a.send(&Packet::echo(net.a, net.router_a, 1));
+        assert_eq!(rig.observe([1, 0, 0]).a.len(), 1);
+    }
+    rig.ignores(&[Packet::udp(ip("127.0.0.1"), v4().b, b"martian")]);
+    let after = [counted(&rig, "e0"), counted(&rig, "e1")];
+    for (at, now) in [rig.a.sent(), rig.b.sent()].into_iter().enumerate() {
+        let counted: u64 = after[at].iter().sum::<u64>() - before[at].iter().sum::<u64>();
+        assert_eq!(counted, now - sent[at], "frames at interface {at}");
+    }
+}
+
+fn the_tables_agree_with_the_kernels_after_many_changes(setup: Setup) {
+    let rig = setup.with_c().start();
+    let lines: String = (0..500)
+        .map(|i| {
+            let (high, low, via) = (i / 250, i % 250, 2 + i % 2);
+            format!(
+                "route add 10.2{high}.{low}.0/24 via 10.3.0.{via}
+                 route add fd20:{high}:{low}::/64 via fd03::{via}\n"
+            )
+        })
+        .collect();
+    rig.ip(&lines);
+    rig.ip(&lines.replace("route add", "route replace").replace("3.0.2", "5.0.2"));
+    rig.ip("link set e2 down");
+    rig.until(|| {
+        let answer = rig.ask(&["fib", "verify"]);
+        let count = |key: &str| answer[key].as_u64().unwrap_or_else(|| panic!("{answer}"));
+        assert!(count("checked") > 500, "{answer}");
+        (count("missing") + count("extra") + count("different") == 0).then_some(())
+    });
+}
+
+/// netmap-fwd's answers ended at 4096 bytes, after about 75 routes, with a closed connection.
+fn a_table_of_thousands_of_routes_is_shown_whole(setup: Setup) {
+    let prefix = |i: u32| format!("10.2{}.{}.{}/32", i / 1000, i / 200 % 5, i % 200);
+    let lines: String =
+        (0..5000).map(|i| format!("route add {} via 10.3.0.2\n", prefix(i))).collect();
+    let rig = setup.ip(&lines).start();
+    let answer = rig.ask(&["route", "show"]);
+    let shown: HashSet<_> =
+        answer["routes"].as_array().unwrap().iter().map(|route| &route["prefix"]).collect();
+    for i in 0..5000 {
+        assert!(shown.contains(&Value::from(prefix(i))), "{} of {}", prefix(i), shown.len());
+    }
+}
+
+/// Sends windows of packets from A until one crosses completely.
+fn crosses_again(rig: &Rig) {
+    rig.until(|| rig.all_arrive_at_b(&packets(64)));
+}
+
+fn forwarding_goes_on_when_the_router_is_killed(setup: Setup) {
+    let rig = setup.start();
+    rig.forwards(&packets(64));
+    rig.take_program().stop(Signal::KILL);
+    crosses_again(&rig);
+    rig.forwards(&packets(256));
+}
+
+fn forwarding_goes_on_when_the_router_is_stopped(setup: Setup) {
+    let rig = setup.start();
+    let program = rig.take_program();
+    program.signal(Signal::STOP);
+    crosses_again(&rig);
+    rig.forwards(&packets(256));
+    program.signal(Signal::CONT);
+    crosses_again(&rig);
+    program.stop(Signal::INT).well();
+    crosses_again(&rig);
+}
+
+fn a_stopped_router_forwards_by_no_table_that_is_out_of_date(setup: Setup) {
+    let rig = setup.start();
+    let program = rig.take_program();
+    program.signal(Signal::STOP);
+    rig.ip("route add blackhole 10.3.0.3/32
+            route add blackhole fd03::3/128");
+    let old = ["10.3.0.3", "fd03::3"].map(ip);
+    for (net, to) in families().iter().zip(old) {
+        rig.until(|| {
+            rig.a.send(&Packet::udp(net.a, to, b"out of date"));
+            rig.observe([0; 3]).b.is_empty().then_some(())
+        });
+    }
+    // Nor may it continue with them.
+    program.signal(Signal::CONT);
+    for _ in 0..20 {
+        for (net, to) in families().iter().zip(old) {
+            rig.ignores(&[Packet::udp(net.a, to, b"out of date")]);
+        }
+    }
+    program.stop(Signal::INT).well();
+}
+
+fn a_router_that_is_started_again_forwards(setup: Setup) {
+    let rig = setup.start();
+    rig.take_program().stop(Signal::KILL);
+    rig.ip("route add 10.76.0.0/16 via 10.3.0.2");
+    rig.start_program();
+    let before = counted(&rig, "e0");
+    rig.forwards(&[Packet::udp(v4().a, ip("10.76.0.1"), b"second life")]);
+    assert!(counted(&rig, "e0")[0] > before[0]);
+    rig.take_program().stop(Signal::INT).well();
+    crosses_again(&rig);
+}
+
+/// All that a program could have changed in a namespace: settings of the kernel's network, features
+/// of the interfaces, and their addresses, programs and modes.
+fn state(router: &Namespace) -> BTreeMap<String, String> {
+    let mut state = router.run(|| {
+        let mut found = BTreeMap::new();
+        for family in ["ipv4", "ipv6"] {
+            read_all(Path::new(&format!("/proc/sys/net/{family}")), &mut found);
+        }
+        found
+    });
+    for ifname in ["e0", "e1"] {
+        state.insert(
+            format!("features of {ifname}"),
+            router.command("ethtool", &format!("-k {ifname}")),
+        );
+        let link = router.ip(&format!("-d link show dev {ifname}"));
+        state.insert(format!("link {ifname}"), link);
+        state.insert(
+            format!("qdisc {ifname}"),
+            router.command("tc", &format!("qdisc show dev {ifname}")),
+        );
+    }
+    state.insert("routes".into(), router.ip("route show table all"));
+    state.insert("routes 6".into(), router.ip("-6 route show table main"));
+    state
+}
+
+/// Reads all files in a directory and below that can be read.
+fn read_all(dir: &Path, into: &mut BTreeMap<String, String>) {
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            read_all(&path, into);
+        } else if let Ok(text) = std::fs::read_to_string(&path) {
+            into.insert(path.display().to_string(), text);
+        }
+    }
+}
+
+#[track_caller]
+fn assert_unchanged(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) {
+    for (name, value) in before {
+        // Random, or counted by the kernel itself.
+        if !name.ends_with("stable_secret") {
+            assert_eq!(after.get(name), Some(value), "{name}");
+        }
+    }
+}
+
+fn the_end_of_a_router_leaves_the_machine_as_it_was(setup: Setup) {
+    let before = state(setup.router());
+    let rig = setup.start();
+    rig.forwards(&packets(64));
+    rig.take_program().stop(Signal::INT).well();
+    assert_unchanged(&before, &state(&rig.router));
+    crosses_again(&rig);
+}
+
+fn the_death_of_a_router_leaves_no_program_behind(setup: Setup) {
+    let rig = setup.start();
+    rig.take_program().stop(Signal::KILL);
+    for ifname in ["e0", "e1"] {
+        // The kernel removes it a moment after the process.
+        eventually("the interface without program", || {
+            let link = rig.router.ip(&format!("-d link show dev {ifname}"));
+            (!link.contains("xdp")).then_some(())
+        });
+    }
+}
+
+/// netmap-fwd crashed at a VLAN whose parent had no IPv4 address.
+fn an_interface_without_address_is_accepted(setup: Setup) {
+    let rig = setup.with_c().ip("addr flush dev e2").start();
+    rig.forwards(&packets(16));
+    rig.c().send(&Packet::udp(v4().c, v4().b, b"from a link without subnet"));
+    rig.c().send(&Packet::udp(v6().c, v6().b, b"from a link without subnet"));
+    // Linux does not ask for the source's subnet.
+    let seen = rig.observe([0; 3]);
+    assert!(seen.b.len() <= 2 && seen.a.is_empty(), "{seen:?}");
+}
+
+fn routes_beyond_the_limit_are_left_to_the_kernel(setup: Setup) {
+    let lines: String =
+        (0..200).map(|i| format!("route add 10.20.{i}.0/24 via 10.3.0.3\n")).collect();
+    let rig =
+        setup.ip(&lines).ip("route add default via 10.3.0.2").with_flags("--max-routes 50").start();
+    for i in 0..200 {
+        let packet = Packet::udp(v4().a, ip(&format!("10.20.{i}.1")), b"more than the limit");
+        rig.a.send(&packet);
+    }
+    let seen = rig.observe([0, 200, 0]);
+    let second = crate::rig::host_mac(3, 3);
+    assert!(seen.b.iter().all(|arrival| arrival.dst == second), "not by the default route");
+}
+
+fn a_rule_of_netfilter_that_is_added_later_is_obeyed(setup: Setup) {
+    if !slipring_test_support::installed("nft") {
+        return;
+    }
+    let rig = setup.start();
+    let forbidden = Packet::udp_ports(v4().a, v4().b, [4000, 5353], b"forbidden");
+    rig.forwards(std::slice::from_ref(&forbidden));
+    rig.router.command("nft", "add table ip filter");
+    rig.router
+        .command("nft", "add chain ip filter forward { type filter hook forward priority 0 ; }");
+    rig.router.command("nft", "add rule ip filter forward udp dport 5353 drop");
+    rig.until(|| {
+        rig.a.send(&forbidden);
+        rig.observe([0; 3]).b.is_empty().then_some(())
+    });
+    rig.forwards(&packets(16));
+}
+
+fn reverse_path_filtering_that_is_switched_on_later_is_obeyed(setup: Setup) {
+    let rig = setup.start();
+    let spoofed = Packet::udp(ip("10.3.0.9"), v4().b, b"the wrong link");
+    rig.forwards(std::slice::from_ref(&spoofed));
+    crate::rig::set(&rig.router, "ipv4/conf/e0/rp_filter", "1");
+    rig.until(|| {
+        rig.a.send(&spoofed);
+        rig.observe([0; 3]).b.is_empty().then_some(())
+    });
+}

@@ -1,0 +1,90 @@
+//! The router's behaviour, checked at its interfaces.
+//!
+//! Each check sets up a router between hosts, sends frames from raw sockets, and compares every
+//! frame that comes back or comes through with what the standards say. It runs once for each
+//! subject: the kernel alone, which shows that the check is right, and `slipring route` with the
+//! kernel next to it.
+//!
+//! | file | behaviour |
+//! |---|---|
+//! | `forwarding` | what a packet looks like after one hop; which packets are dropped |
+//! | `link_layer` | destination MAC addresses, tags, other protocols |
+//! | `martians` | addresses that are not forwarded |
+//! | `errors` | ICMP errors: when, from which address, along which route, how many |
+//! | `fragments` | MTU, fragmentation, "too big" |
+//! | `extensions` | IPv6 extension headers and IPv4 options |
+//! | `redirects` | next hops on the ingress link |
+//! | `neighbours` | ARP and neighbour discovery, packets that wait for them |
+//! | `routes` | prefixes, next hops, tables |
+//! | `changes` | routes, next hops, links and addresses that come and go |
+//! | `multipath` | several next hops |
+//! | `host_traffic` | what the kernel must receive on the real interface |
+//! | `lifecycle` | start, end, death and counters of the program |
+//! | `daemons` | BGP, OSPF and BFD by FRR and BIRD |
+//! | `hosts` | real hosts: ping, traceroute, TCP with checksum offload |
+#![allow(clippy::unwrap_used)]
+
+mod host;
+mod icmp;
+mod packet;
+mod resolution;
+mod rig;
+
+/// Declares the tests of a file: each check, once for each subject. Checks get a
+/// [`rig::Setup`], or what stands after `for`.
+macro_rules! checks {
+    (for $setup:ty: $($check:ident),* $(,)?) => {
+        crate::kernel_checks!(for $setup: $($check),*);
+        crate::program_checks!(for $setup: $($check),*);
+    };
+    ($($check:ident),* $(,)?) => {
+        checks!(for crate::rig::Setup: $($check),*);
+    };
+}
+
+/// Declares tests of the kernel only.
+macro_rules! kernel_checks {
+    (for $setup:ty: $($check:ident),* $(,)?) => {
+        crate::instances!(kernel: $setup = crate::rig::Subject::Kernel, $($check),*);
+    };
+}
+
+/// Declares tests of the program only, in each of its modes.
+macro_rules! program_checks {
+    (for $setup:ty: $($check:ident),* $(,)?) => {
+        const _: (&[fn($setup)], crate::rig::Subject) =
+            (&[$($check),*], crate::rig::Subject::Slipring("xdp"));
+    };
+}
+
+/// Declares the tests of one subject: each check gets a setup of its own.
+macro_rules! instances {
+    ($module:ident: $setup:ty = $subject:expr, $($check:ident),*) => {
+        mod $module {
+            $(#[test]
+            fn $check() {
+                if let Some(setup) = <$setup>::new($subject) {
+                    super::$check(setup);
+                }
+            })*
+        }
+    };
+}
+pub(crate) use {instances, kernel_checks, program_checks};
+
+mod changes;
+mod daemons;
+mod errors;
+mod extensions;
+mod forwarding;
+mod fragments;
+mod host_traffic;
+mod hosts;
+mod lifecycle;
+mod link_layer;
+mod martians;
+mod multipath;
+mod neighbours;
+mod redirects;
+mod routes;
+mod topology;

@@ -1,0 +1,199 @@
+//! Which route a packet takes.
+
+use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::host::Mac;
+use crate::icmp::kinds;
+use crate::packet::Packet;
+use crate::rig::{Rig, Setup, families, host_mac, ip, v4, v6};
+
+checks! {
+    the_longest_prefix_wins,
+    prefixes_of_every_length_nest,
+    the_default_route_takes_the_rest,
+    a_host_route_inside_a_connected_subnet_wins,
+    an_ipv4_route_by_an_ipv6_next_hop,
+    an_on_link_route_to_a_gateway_outside_the_subnet,
+    a_route_through_a_host_route,
+    a_rule_by_source_chooses_another_table,
+    a_rule_by_interface_chooses_another_table,
+}
+
+// The program refuses to start with it.
+crate::instances!(kernel_only: crate::rig::Setup = crate::rig::Subject::Kernel,
+    reverse_path_filtering_is_obeyed
+);
+
+/// The MAC address of the second neighbour on B's link.
+pub(crate) const SECOND: Mac = host_mac(3, 3);
+
+/// Sends a packet to `to` from the host A of its family and returns the MAC it arrives with at B.
+pub(crate) fn next_hop(rig: &Rig, to: IpAddr) -> Mac {
+    let src = if to.is_ipv4() { v4().a } else { v6().a };
+    let packet = Packet::udp(src, to, b"which way");
+    rig.a.send(&packet);
+    let seen = rig.observe([0, 1, 0]);
+    let [arrival] = &seen.b[..] else { panic!("not one packet to {to}: {seen:?}") };
+    assert_eq!(arrival.packet, packet.forwarded());
+    arrival.dst
+}
+
+/// Where a packet to `to` goes: `Some` MAC at B or C, or `None`.
+pub(crate) fn destination(rig: &Rig, to: IpAddr) -> Option<Mac> {
+    let src = if to.is_ipv4() { v4().a } else { v6().a };
+    rig.a.send(&Packet::udp(src, to, b"where to"));
+    let seen = rig.observe([0; 3]);
+    seen.b.iter().chain(&seen.c).map(|arrival| arrival.dst).next()
+}
+
+fn the_longest_prefix_wins(setup: Setup) {
+    let rig = setup
+        .ip("route add 10.70.0.0/16 via 10.3.0.3
+             route add 10.70.1.0/24 via 10.3.0.2
+             route add 10.70.1.128/25 via 10.3.0.3
+             route add unreachable 10.70.1.5/32
+             route add fd70::/32 via fd03::3
+             route add fd70:0:1::/48 via fd03::2
+             route add fd70:0:1:1::/64 via fd03::3
+             route add unreachable fd70:0:1::5/128")
+        .start();
+    let b = rig.b.mac;
+    for (to, mac) in [
+        ("10.70.2.1", SECOND),
+        ("10.70.1.1", b),
+        ("10.70.1.4", b),
+        ("10.70.1.6", b),
+        ("10.70.1.200", SECOND),
+        ("fd70:0:2::1", SECOND),
+        ("fd70:0:1::4", b),
+        ("fd70:0:1::6", b),
+        ("fd70:0:1:1::1", SECOND),
+    ] {
+        assert_eq!(next_hop(&rig, ip(to)), mac, "to {to}");
+    }
+    for (net, to) in families().iter().zip(["10.70.1.5", "fd70:0:1::5"]) {
+        let error = rig.refuses(&Packet::udp(net.a, ip(to), b"hole"));
+        assert_eq!(error.kind, if net.a.is_ipv4() { (3, 1) } else { kinds(net.a).no_route });
+    }
+}
+
+/// Routes of alternate next hops for each length, and for each length an address that it is the
+/// longest match of.
+fn prefixes_of_every_length_nest(setup: Setup) {
+    let (base4, base6) = (0x4daa_55aa_u32, 0xfd77_5555_aaaa_3333_cccc_0f0f_f0f0_1234_u128);
+    let mut lines = String::new();
+    let mut expected = Vec::new();
+    for len in 4..=128u32 {
+        let number = 2 + len % 2;
+        if len <= 32 {
+            let net = Ipv4Addr::from(base4 & !(u64::from(u32::MAX) >> len) as u32);
+            writeln!(lines, "route add {net}/{len} via 10.3.0.{number}").unwrap();
+            let inside = if len < 32 { base4 ^ 1 << (31 - len) } else { base4 };
+            expected.push((IpAddr::from(Ipv4Addr::from(inside)), host_mac(3, number as u8)));
+        }
+        if len >= 12 {
+            let net = Ipv6Addr::from(base6 & !(u128::MAX.checked_shr(len).unwrap_or(0)));
+            writeln!(lines, "route add {net}/{len} via fd03::{number}").unwrap();
+            let inside = if len < 128 { base6 ^ 1 << (127 - len) } else { base6 };
+            expected.push((IpAddr::from(Ipv6Addr::from(inside)), host_mac(3, number as u8)));
+        }
+    }
+    let rig = setup.ip(&lines).start();
+    for (to, mac) in expected {
+        assert_eq!(next_hop(&rig, to), mac, "to {to}");
+    }
+}
+
+fn the_default_route_takes_the_rest(setup: Setup) {
+    let rig =
+        setup.ip("route add default via 10.3.0.3").ip("route add default via fd03::3").start();
+    for to in ["198.51.100.1", "1.0.0.1", "223.255.255.254", "2001:db8::1", "fdff::1"] {
+        assert_eq!(next_hop(&rig, ip(to)), SECOND, "to {to}");
+    }
+}
+
+fn a_host_route_inside_a_connected_subnet_wins(setup: Setup) {
+    let rig = setup
+        .ip("route add 10.1.0.64/32 via 10.3.0.3
+                        route add fd01::64/128 via fd03::3")
+        .start();
+    for to in ["10.1.0.64", "fd01::64"] {
+        assert_eq!(next_hop(&rig, ip(to)), SECOND, "to {to}");
+    }
+}
+
+/// RFC 8950 routes have such next hops.
+fn an_ipv4_route_by_an_ipv6_next_hop(setup: Setup) {
+    let rig = setup
+        .ip("route add 10.61.0.0/16 via inet6 fd03::3
+             neigh add fe80::8 lladdr 02:00:00:00:03:08 dev e1 nud permanent
+             route add 10.62.0.0/16 via inet6 fe80::8 dev e1")
+        .start();
+    assert_eq!(next_hop(&rig, ip("10.61.0.1")), SECOND);
+    assert_eq!(next_hop(&rig, ip("10.62.0.1")), host_mac(3, 8));
+    let error = rig.refuses(&Packet::udp(v4().a, ip("10.61.0.1"), b"last hop").hops(1));
+    assert_eq!(error.kind, (11, 0));
+}
+
+fn an_on_link_route_to_a_gateway_outside_the_subnet(setup: Setup) {
+    let rig = setup
+        .ip("neigh add 10.99.0.1 lladdr 02:00:00:00:03:08 dev e1 nud permanent
+             route add 10.71.0.0/16 via 10.99.0.1 dev e1 onlink")
+        .start();
+    assert_eq!(next_hop(&rig, ip("10.71.0.1")), host_mac(3, 8));
+}
+
+/// Point-to-point addressing: the gateway has a /32 of its own.
+fn a_route_through_a_host_route(setup: Setup) {
+    let rig = setup
+        .ip("neigh add 10.98.0.1 lladdr 02:00:00:00:03:08 dev e1 nud permanent
+             neigh add fd98::1 lladdr 02:00:00:00:03:08 dev e1 nud permanent
+             route add 10.98.0.1/32 dev e1
+             route add fd98::1/128 dev e1
+             route add 10.71.0.0/16 via 10.98.0.1
+             route add fd71::/64 via fd98::1")
+        .start();
+    for to in ["10.98.0.1", "10.71.0.1", "fd98::1", "fd71::1"] {
+        assert_eq!(next_hop(&rig, ip(to)), host_mac(3, 8), "to {to}");
+    }
+}
+
+/// Table 100, in which everything goes to the second neighbour.
+const TABLE: &str = "route add default via 10.3.0.3 table 100
+                     route add default via fd03::3 dev e1 table 100";
+
+fn a_rule_by_source_chooses_another_table(setup: Setup) {
+    let rig = setup
+        .ip(TABLE)
+        .ip("rule add from 10.1.0.7 table 100")
+        .ip6("rule add from fd01::7 table 100")
+        .start();
+    for (net, from) in families().iter().zip(["10.1.0.7", "fd01::7"]) {
+        rig.forwards(&[Packet::udp(net.a, net.b, b"main")]);
+        rig.a.send(&Packet::udp(ip(from), net.b, b"table 100"));
+        let seen = rig.observe([0, 1, 0]);
+        assert_eq!(seen.b.iter().map(|arrival| arrival.dst).collect::<Vec<_>>(), [SECOND]);
+    }
+}
+
+fn a_rule_by_interface_chooses_another_table(setup: Setup) {
+    let rule = "rule add iif e2 table 100";
+    let rig = setup.with_c().ip(TABLE).ip(rule).ip6(rule).start();
+    for (net, from) in families().iter().zip(["10.5.0.2", "fd05::2"]) {
+        rig.forwards(&[Packet::udp(net.a, net.b, b"main")]);
+        rig.c().send(&Packet::udp(ip(from), net.b, b"table 100"));
+        let seen = rig.observe([0, 1, 0]);
+        assert_eq!(seen.b.iter().map(|arrival| arrival.dst).collect::<Vec<_>>(), [SECOND]);
+    }
+}
+
+/// RFC 3704: strict, on A's link.
+fn reverse_path_filtering_is_obeyed(setup: Setup) {
+    let rig =
+        setup.set("ipv4/conf/e0/rp_filter", "1").ip("route add 10.75.0.0/16 via 10.3.0.3").start();
+    rig.forwards(&[Packet::udp(v4().a, v4().b, b"the right link")]);
+    for source in ["10.75.0.1", "10.3.0.9", "10.66.0.1"] {
+        rig.ignores(&[Packet::udp(ip(source), v4().b, b"the wrong link")]);
+    }
+}

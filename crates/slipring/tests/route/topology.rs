@@ -1,0 +1,229 @@
+//! The links of the rig: hosts A, B and, where a check asks for it, C around a router, and raw sockets at the
+//! hosts' ends.
+//!
+//! ```text
+//!   A  10.1.0.2 fd01::2  -- e0 10.1.0.1 fd01::1 |        | e1 10.3.0.1 fd03::1 --  10.3.0.2 fd03::2  B
+//!                                               | router |
+//!                                               |        | e2 10.5.0.1 fd05::1 --  10.5.0.2 fd05::2  C
+//! ```
+//! The hosts' kernels have no addresses: a test sends and receives every frame itself. The router
+//! knows the hosts' MAC addresses (permanent neighbours), and those of 10.3.0.3 and fd03::3 at B's
+//! link.
+
+use std::net::IpAddr;
+use std::path::Path;
+use std::process::Command;
+
+use slipring_test_support::{Namespace, Program, eventually};
+
+use crate::host::{Host, Mac};
+use crate::rig::Rig;
+
+/// The binary under test.
+pub(crate) const SLIPRING: &str = env!("CARGO_BIN_EXE_slipring");
+
+/// The router of a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// The kernel alone.
+    Kernel,
+    /// `slipring route` with this value of `--io`, next to a kernel that forwards.
+    Slipring(&'static str),
+}
+
+/// Addresses of one family.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Addresses {
+    pub(crate) a: IpAddr,
+    pub(crate) b: IpAddr,
+    pub(crate) c: IpAddr,
+    /// The router's addresses on the links to the hosts.
+    pub(crate) router_a: IpAddr,
+    pub(crate) router_b: IpAddr,
+}
+
+/// Returns the addresses of the rig in each family.
+pub(crate) fn families() -> [Addresses; 2] {
+    [v4(), v6()]
+}
+
+pub(crate) fn v4() -> Addresses {
+    let [a, b, c, router_a, router_b] =
+        ["10.1.0.2", "10.3.0.2", "10.5.0.2", "10.1.0.1", "10.3.0.1"].map(ip);
+    Addresses { a, b, c, router_a, router_b }
+}
+
+pub(crate) fn v6() -> Addresses {
+    let [a, b, c, router_a, router_b] =
+        ["fd01::2", "fd03::2", "fd05::2", "fd01::1", "fd03::1"].map(ip);
+    Addresses { a, b, c, router_a, router_b }
+}
+
+pub(crate) fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+/// The router's MAC address on link 1, 3 or 5.
+pub(crate) const fn router_mac(link: u8) -> Mac {
+    [2, 0, 0, 0, link, 1]
+}
+
+/// The MAC address of the neighbour with the last number `host` on link 1, 3 or 5.
+pub(crate) const fn host_mac(link: u8, host: u8) -> Mac {
+    [2, 0, 0, 0, link, host]
+}
+
+pub(crate) fn words(mac: Mac) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
+}
+
+/// Settings of every router before its links exist: no rate limit for ICMP errors, no duplicate
+/// address detection, no router solicitations, and the multipath hash over ports.
+const SETTINGS: &[(&str, &str)] = &[
+    ("ipv4/ip_forward", "1"),
+    ("ipv4/conf/all/rp_filter", "0"),
+    ("ipv4/conf/default/rp_filter", "0"),
+    ("ipv4/icmp_ratemask", "0"),
+    ("ipv4/fib_multipath_hash_policy", "1"),
+    ("ipv6/conf/all/forwarding", "1"),
+    ("ipv6/conf/all/accept_dad", "0"),
+    ("ipv6/conf/default/accept_dad", "0"),
+    ("ipv6/conf/default/router_solicitations", "0"),
+    ("ipv6/icmp/ratelimit", "0"),
+    ("ipv6/fib_multipath_hash_policy", "1"),
+];
+
+/// The rig before its router starts.
+pub(crate) struct Setup {
+    pub(crate) subject: Subject,
+    pub(crate) router: Namespace,
+    pub(crate) a: Host,
+    pub(crate) b: Host,
+    pub(crate) c: Option<Host>,
+    pub(crate) has_ipv6: bool,
+    pub(crate) flags: String,
+}
+
+impl Setup {
+    /// Builds the links of A and B; returns `None`, and prints why, if that is not permitted.
+    pub(crate) fn new(subject: Subject) -> Option<Self> {
+        let router = Namespace::new()?;
+        for (name, value) in SETTINGS {
+            set(&router, name, value);
+        }
+        let (a, b) = (link(&router, "e0", 1)?, link(&router, "e1", 3)?);
+        router.ip_batch(&format!(
+            "neigh add 10.3.0.3 lladdr {mac} dev e1 nud permanent
+             neigh add fd03::3 lladdr {mac} dev e1 nud permanent",
+            mac = words(host_mac(3, 3))
+        ));
+        let (c, has_ipv6, flags) = (None, true, String::new());
+        Some(Self { subject, router, a, b, c, has_ipv6, flags })
+    }
+
+    /// Adds the link of C.
+    pub(crate) fn with_c(mut self) -> Self {
+        self.c = link(&self.router, "e2", 5);
+        // Fences pass A's and B's links only.
+        self.router.wait_for_carrier("e2");
+        self.c.iter().for_each(|c| c.namespace.wait_for_carrier("e0"));
+        self
+    }
+
+    /// Runs lines of `ip` in the router's namespace.
+    pub(crate) fn ip(self, lines: &str) -> Self {
+        self.router.ip_batch(lines);
+        self
+    }
+
+    /// Runs a line of `ip -6` there, for objects whose words do not show the family.
+    pub(crate) fn ip6(self, line: &str) -> Self {
+        self.router.ip(&format!("-6 {line}"));
+        self
+    }
+
+    /// Expects IPv4 only to cross the router: the kernel has no IPv6 on links with an MTU below 1280.
+    pub(crate) fn without_ipv6(mut self) -> Self {
+        self.has_ipv6 = false;
+        self
+    }
+
+    /// Starts a program with these flags, separated by spaces.
+    pub(crate) fn with_flags(mut self, flags: &str) -> Self {
+        self.flags = flags.to_owned();
+        self
+    }
+
+    /// The namespace of the router.
+    pub(crate) fn router(&self) -> &Namespace {
+        &self.router
+    }
+
+    /// Sets a value in the router's `/proc/sys/net`.
+    pub(crate) fn set(self, name: &str, value: &str) -> Self {
+        set(&self.router, name, value);
+        self
+    }
+
+    /// Starts the router and waits until packets of both families cross it both ways.
+    pub(crate) fn start(self) -> Rig {
+        wait_for_own_addresses(&self.router);
+        Rig::start(self)
+    }
+}
+
+/// Joins a new host to the router.
+fn link(router: &Namespace, ifname: &str, number: u8) -> Option<Host> {
+    let namespace = Namespace::new()?;
+    let (mac, router_mac) = (host_mac(number, 2), router_mac(number));
+    namespace.veth("e0", router, ifname, "");
+    namespace.ip_batch(&format!("link set e0 address {}", words(mac)));
+    // An XDP program of the router redirects frames only to a peer that polls its ring.
+    namespace.attempt("ethtool", "-K e0 gro on");
+    router.ip_batch(&format!(
+        "link set {ifname} address {own} up
+         addr add 10.{number}.0.1/24 dev {ifname}
+         addr add fd0{number}::1/64 dev {ifname} nodad
+         neigh add 10.{number}.0.2 lladdr {mac} dev {ifname} nud permanent
+         neigh add fd0{number}::2 lladdr {mac} dev {ifname} nud permanent",
+        own = words(router_mac),
+        mac = words(mac)
+    ));
+    Some(Host::open(namespace, mac, router_mac))
+}
+
+/// Waits until the kernel takes its IPv6 addresses for its own: without duplicate address detection
+/// as well, it does so a moment after it has listed them.
+pub(crate) fn wait_for_own_addresses(router: &Namespace) {
+    eventually("the router's addresses to be local", || {
+        let addresses = router.ip("-6 -o addr show");
+        let local = router.ip("-6 route show table local");
+        let mut addresses = addresses
+            .lines()
+            .filter_map(|line| line.split_ascii_whitespace().nth(3)?.split('/').next());
+        addresses.all(|address| local.contains(&format!("local {address} "))).then_some(())
+    });
+}
+
+/// Sets a value in `/proc/sys/net` of a namespace.
+pub(crate) fn set(namespace: &Namespace, name: &str, value: &str) {
+    let (path, value) = (format!("/proc/sys/net/{name}"), value.to_owned());
+    namespace.run(move || std::fs::write(&path, value).unwrap_or_else(|e| panic!("{path}: {e}")));
+}
+
+/// Starts `slipring route` on interfaces, unless the subject is the kernel, and waits until it
+/// forwards. `words` are the interfaces and further flags.
+pub(crate) fn launch(
+    router: &Namespace,
+    subject: Subject,
+    words: &str,
+    run_dir: &Path,
+) -> Option<Program> {
+    let Subject::Slipring(io) = subject else { return None };
+    let mut command = Command::new(SLIPRING);
+    command.arg("route").args(words.split_ascii_whitespace()).args(["--io", io]);
+    command.env("SLIPRING_RUN", run_dir);
+    let program = Program::launch(router, command);
+    program.wait_for_text("forwarding");
+    Some(program)
+}
