@@ -37,6 +37,10 @@ pub enum ResidentMode {
 pub struct AttachOptions {
     /// Where it runs.
     pub mode: ResidentMode,
+    /// The driver takes VLAN tags out of frames, so the program asks it for them and leaves such
+    /// frames to the kernel. This needs [`ResidentMode::Native`], Linux 6.8 and a driver that
+    /// answers. If false, the interface must leave tags in frames (`rxvlan off`).
+    pub checks_stripped_tags: bool,
     /// Frames may come from senders on this machine: veth, TAP, bridges. TCP and UDP packets whose
     /// checksum may be unfinished then go to the kernel.
     pub is_software: bool,
@@ -103,18 +107,11 @@ impl BpfRouter {
             ResidentMode::Native => BpfLinkFlags::XdpNative,
             ResidentMode::Generic => BpfLinkFlags::XdpGeneric,
         };
-        let attach = |program: BpfProgram| {
-            retry_while_busy(|| program.attach(ifindex, BpfAttachType::Xdp, flags))
-        };
-        if options.mode == ResidentMode::Native
-            && let Ok(program) = self.load(port, options.is_software, Some(ifindex))
-            && let Ok(link) = attach(program)
-        {
-            return Ok(ResidentAttachment { link, port, asks_for_tags: true });
-        }
-        let link = attach(self.load(port, options.is_software, None)?);
+        let asks_driver_of = options.checks_stripped_tags.then_some(ifindex);
+        let program = self.load(port, options.is_software, asks_driver_of)?;
+        let link = retry_while_busy(|| program.attach(ifindex, BpfAttachType::Xdp, flags));
         let link = link.map_err(|source| ResidentError::Attach { ifindex, source })?;
-        Ok(ResidentAttachment { link, port, asks_for_tags: false })
+        Ok(ResidentAttachment { link, port })
     }
 
     /// Loads the program of a port without attaching it, to measure it.
@@ -149,7 +146,11 @@ impl BpfRouter {
     ///
     /// # Errors
     /// [`ResidentError::Bpf`].
-    pub fn egress_probe(&self, port: PortIndex, mac: MacAddr) -> Result<EgressProbe, ResidentError> {
+    pub fn egress_probe(
+        &self,
+        port: PortIndex,
+        mac: MacAddr,
+    ) -> Result<EgressProbe, ResidentError> {
         let program = self.writer.host.load(&probe::redirect_program(port.0), None)?;
         Ok(EgressProbe::new(program, mac))
     }
@@ -288,7 +289,6 @@ impl ResidentHeartbeat {
 pub struct ResidentAttachment {
     link: BpfLink,
     port: PortIndex,
-    asks_for_tags: bool,
 }
 
 impl ResidentAttachment {
@@ -296,14 +296,6 @@ impl ResidentAttachment {
     #[must_use]
     pub fn port(&self) -> PortIndex {
         self.port
-    }
-
-    /// Whether the program asks the driver for a VLAN tag that it has taken out of the frame, and
-    /// leaves such frames to the kernel. If not, or if the driver does not answer, the interface
-    /// must leave tags in frames (`rxvlan off`).
-    #[must_use]
-    pub fn asks_for_tags(&self) -> bool {
-        self.asks_for_tags
     }
 }
 
