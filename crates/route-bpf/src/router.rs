@@ -37,9 +37,9 @@ pub enum ResidentMode {
 pub struct AttachOptions {
     /// Where it runs.
     pub mode: ResidentMode,
-    /// The driver tells programs which tags it has taken out of frames; needs
-    /// [`ResidentMode::Native`] and Linux 6.8. Otherwise the interface must leave tags in frames
-    /// (`rxvlan off`).
+    /// The driver takes VLAN tags out of frames, so the program asks it for them and leaves such
+    /// frames to the kernel. This needs [`ResidentMode::Native`], Linux 6.8 and a driver that
+    /// answers. If false, the interface must leave tags in frames (`rxvlan off`).
     pub checks_stripped_tags: bool,
     /// Frames may come from senders on this machine: veth, TAP, bridges. TCP and UDP packets whose
     /// checksum may be unfinished then go to the kernel.
@@ -103,12 +103,12 @@ impl BpfRouter {
         port: PortIndex,
         options: AttachOptions,
     ) -> Result<ResidentAttachment, ResidentError> {
-        let tags = options.checks_stripped_tags.then_some(ifindex);
-        let program = self.load(port, options.is_software, tags)?;
         let flags = match options.mode {
             ResidentMode::Native => BpfLinkFlags::XdpNative,
             ResidentMode::Generic => BpfLinkFlags::XdpGeneric,
         };
+        let asks_driver_of = options.checks_stripped_tags.then_some(ifindex);
+        let program = self.load(port, options.is_software, asks_driver_of)?;
         let link = retry_while_busy(|| program.attach(ifindex, BpfAttachType::Xdp, flags));
         let link = link.map_err(|source| ResidentError::Attach { ifindex, source })?;
         Ok(ResidentAttachment { link, port })
@@ -146,7 +146,11 @@ impl BpfRouter {
     ///
     /// # Errors
     /// [`ResidentError::Bpf`].
-    pub fn egress_probe(&self, port: PortIndex, mac: MacAddr) -> Result<EgressProbe, ResidentError> {
+    pub fn egress_probe(
+        &self,
+        port: PortIndex,
+        mac: MacAddr,
+    ) -> Result<EgressProbe, ResidentError> {
         let program = self.writer.host.load(&probe::redirect_program(port.0), None)?;
         Ok(EgressProbe::new(program, mac))
     }

@@ -77,7 +77,7 @@ pub(crate) const fn hop_mac(adjacency: u16) -> MacAddr {
 /// The address of this machine in the test snapshot.
 pub(crate) const LOCAL: [u8; 4] = [10, 200, 0, 1];
 
-/// Lookups that nobody makes, and the tree that programs search.
+/// A lookup that is never made, and the tree that programs search.
 #[derive(Debug)]
 struct NoLookup(Option<IntervalTree>);
 

@@ -21,7 +21,9 @@
 //! 1. A program that reads an index in one record finds the meaning that the index had when the
 //!    record was read, or leaves the frame to the kernel.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod changes;
+
+use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -38,6 +40,7 @@ use slipring_wire::mac::MacAddr;
 use crate::layout::{self, ActionCode, BpfLimits, map};
 use crate::maps::MapHost;
 use crate::tree::TreeBuffers;
+use changes::ChangedIndices;
 
 /// What a router does with the frames of a port inside the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -365,50 +368,6 @@ fn bucket_words(buckets: &[slipring_fib::AdjacencyIndex; BUCKETS]) -> Vec<u64> {
     words
         .map(|four| four.iter().rev().fold(0, |word, index| word << 16 | u64::from(index.0)))
         .collect()
-}
-
-/// Indices that exist in two snapshots with another meaning.
-#[derive(Debug, Default)]
-struct ChangedIndices {
-    ports: BTreeSet<u16>,
-    adjacencies: BTreeSet<u16>,
-    groups: BTreeSet<u16>,
-}
-
-impl ChangedIndices {
-    fn between(old: Option<&ForwardingTables>, new: &ForwardingTables) -> Self {
-        let Some(old) = old else { return Self::default() };
-        let same_port = |a: &FibPort, b: &FibPort| (a.ifindex, a.tags) == (b.ifindex, b.tags);
-        let same_hop = |a: &Adjacency, b: &Adjacency| (a.port, a.next_hop) == (b.port, b.next_hop);
-        Self {
-            ports: differing(&old.ports, &new.ports, same_port),
-            adjacencies: differing(&old.adjacencies, &new.adjacencies, same_hop),
-            groups: differing(&old.buckets, &new.buckets, |a, b| a == b),
-        }
-    }
-
-    fn contain_index_of(&self, target: u64) -> bool {
-        let index = (target >> 32) as u16;
-        match target >> 48 {
-            action if action == ActionCode::Forward as u64 => self.adjacencies.contains(&index),
-            action if action == ActionCode::Balance as u64 => self.groups.contains(&index),
-            _ => false,
-        }
-    }
-
-    /// Whether a bucket of a word of four leaves an adjacency that is another neighbour now.
-    fn contain_adjacency_of(&self, old: u64, new: u64) -> bool {
-        let bucket = |word: u64, at: u32| (word >> (16 * at)) as u16;
-        (0..4).any(|at| {
-            let old = bucket(old, at);
-            old != bucket(new, at) && self.adjacencies.contains(&old)
-        })
-    }
-}
-
-fn differing<T>(old: &[T], new: &[T], is_same: impl Fn(&T, &T) -> bool) -> BTreeSet<u16> {
-    let pairs = old.iter().zip(new).enumerate();
-    pairs.filter(|(_, (old, new))| !is_same(old, new)).map(|(at, _)| at as u16).collect()
 }
 
 #[cfg(test)]

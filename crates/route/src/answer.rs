@@ -121,8 +121,7 @@ fn admit<'b>(
     now_ns: u64,
 ) -> Result<(OffendingPacket<'b>, TargetIndex), AnswerOutcome> {
     let offending = OffendingPacket::parse(bytes).ok_or(AnswerOutcome::Silent)?;
-    let is_own = packet.traits.has(PacketTraits::OWN);
-    if is_own || offending.may_answer(message).is_err() || !parts.output.has_room(1) {
+    if offending.may_answer(message).is_err() || !parts.output.has_room(1) {
         return Err(AnswerOutcome::Silent);
     }
     let route = route_to(view, offending.source, packet.vrf).ok_or(AnswerOutcome::Silent)?;

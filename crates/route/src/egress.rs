@@ -85,8 +85,7 @@ fn check<'v>(
     packet: &RoutedPacket,
     port: PortIndex,
 ) -> Result<Egress<'v>, Rejection> {
-    let is_own = packet.traits.has(PacketTraits::OWN);
-    if !is_own && is_expired(bytes, packet) {
+    if is_expired(bytes, packet) {
         let cause = match packet.is_v6() {
             true => RouteDropCause::HopLimitExpired,
             false => RouteDropCause::TtlExpired,

@@ -11,7 +11,7 @@ impl PacketTraits {
     pub(crate) const LINK_GROUP: Self = Self(1 << 1);
     /// The transport checksum is incomplete.
     pub(crate) const PARTIAL: Self = Self(1 << 2);
-    /// The router itself sends the packet: no hop is counted, and no error is sent about it.
+    /// The router itself sends the packet, an ICMP error: no hop is counted.
     pub(crate) const OWN: Self = Self(1 << 3);
     /// A policer changes the DSCP.
     pub(crate) const REMARK: Self = Self(1 << 4);

@@ -126,9 +126,9 @@ impl RouteView {
     /// one of another port (RFC 1812, 4.3.2.4; RFC 4443, 2.2).
     pub(crate) fn own_address(&self, port: u16, peer: IpAddr) -> Option<IpAddr> {
         let own = self.tables.ports.get(usize::from(port))?;
-        let usable = |address: &IpAddr| {
-            address.is_ipv4() == peer.is_ipv4() && (is_link_local(peer) || !is_link_local(*address))
-        };
+        // Senders with link-local addresses get no errors, because their packets are not forwarded.
+        let usable =
+            |address: &IpAddr| address.is_ipv4() == peer.is_ipv4() && !is_link_local(*address);
         let near = own.addresses.iter().find(|(address, len)| shares_prefix(*address, peer, *len));
         if let Some((address, _)) = near {
             return Some(*address);

@@ -203,8 +203,9 @@ pub(crate) fn start(
             .set(first, first | 0xff, &[(first, number), (first + 1, 1), (first + 2, number)])
             .unwrap();
     }
+    // veth tells programs of tags; the stack does not.
     let checks_stripped_tags = mode == ResidentMode::Native;
-    let options = AttachOptions { mode, checks_stripped_tags, is_software: true };
+    let options = AttachOptions { mode, is_software: true, checks_stripped_tags };
     let attachments = [(ifindices[0], LEFT), (ifindices[1], RIGHT)]
         .into_iter()
         .map(|(ifindex, port)| router.attach(ifindex, port, options))

@@ -22,6 +22,7 @@ struct Error4 {
 fn error4(engine: &mut RouteEngine) -> Error4 {
     let (port, frame) = only_output(engine);
     assert_eq!(frame[12..15], [8, 0, 0x45]);
+    assert_eq!(frame[15] >> 5, 6, "internetwork control: RFC 1812, 4.3.2.5");
     assert!(has_valid_header(&frame));
     let total = usize::from(u16::from_be_bytes([frame[16], frame[17]]));
     assert_eq!(frame.len(), 14 + total);
@@ -168,6 +169,18 @@ fn the_mtu_of_a_route_counts_if_it_is_less_than_that_of_the_port() {
 }
 
 #[test]
+fn the_mtu_of_a_route_does_not_count_if_it_is_greater_than_that_of_the_port() {
+    let mut builder = TableBuilder::usual();
+    let target = builder.forward("10.20.0.0/16", RIGHT, via("10.3.0.3"), Some(GATEWAY));
+    builder.set_mtu(target, 9000);
+    let mut engine = builder.engine();
+    let mut frame = udp("10.1.0.2", "10.20.0.1", 1515);
+    patch_v4(&mut frame, 6, &[0x40, 0]);
+    assert_eq!(process(&mut engine, &mut frame), RouteVerdict::Answered(Cause::V4TooBig));
+    assert_eq!(error4(&mut engine).rest, 1500);
+}
+
+#[test]
 fn a_port_that_is_down_is_answered_with_host_unreachable() {
     let mut builder = TableBuilder::usual();
     builder.ports[1].is_up = false;
@@ -190,6 +203,48 @@ fn an_error_goes_where_the_route_to_the_sender_leads_and_not_back_where_the_pack
     let (port, frame) = only_output(&mut engine);
     assert_eq!((port, &frame[..6], &frame[6..12]), (RIGHT, &GATEWAY.0[..], &RIGHT_MAC.0[..]));
     assert_eq!(frame[26..34], [10, 1, 0, 1, 10, 8, 0, 1], "still from the ingress address");
+}
+
+#[test]
+fn an_error_is_looked_up_in_the_vrf_of_the_packet() {
+    let mut engine = engine();
+    let mut frame = udp("10.3.0.9", "10.55.0.1", 60);
+    frame[..6].copy_from_slice(&RED_MAC.0);
+    let verdict = process_from(&mut engine, &mut frame, RED);
+    assert_eq!(verdict, RouteVerdict::Answered(Cause::NoRoute));
+    let (port, error) = only_output(&mut engine);
+    assert_eq!((port, &error[..6]), (RED, &GATEWAY.0[..]));
+    assert_eq!(error[26..30], [10, 66, 0, 1]);
+}
+
+#[test]
+fn a_port_without_addresses_sends_errors_from_one_of_another_port_of_its_vrf() {
+    let mut engine = engine();
+    let mut frame = udp("10.1.0.2", "10.55.0.1", 60);
+    frame[..6].copy_from_slice(&[2, 0, 0, 0, 0, 5]);
+    assert_eq!(process_from(&mut engine, &mut frame, DOWN), RouteVerdict::Answered(Cause::NoRoute));
+    assert_eq!(error4(&mut engine).source, [10, 1, 0, 1]);
+    // The second VRF has no IPv6 address.
+    let mut frame = udp("fd01::2", "fd77::1", 80);
+    frame[..6].copy_from_slice(&RED_MAC.0);
+    let generated = engine.counters().generated;
+    process_from(&mut engine, &mut frame, RED);
+    assert_eq!(engine.counters().generated, generated);
+}
+
+#[test]
+fn no_error_is_sent_while_the_output_queue_is_full() {
+    let mut builder = TableBuilder::usual();
+    builder.ports[1].mtu = 28;
+    let mut engine = builder.engine();
+    while process(&mut engine, &mut udp("10.1.0.2", "10.3.0.2", 242)) == RouteVerdict::Fragmented {}
+    while process(&mut engine, &mut udp("10.1.0.2", "10.3.0.2", 71)) == RouteVerdict::Fragmented {}
+    let mut frame = udp("10.1.0.2", "10.55.0.1", 60);
+    while process(&mut engine, &mut frame) == RouteVerdict::Answered(Cause::NoRoute) {}
+    let suppressed = engine.counters().suppressed;
+    assert_eq!(process(&mut engine, &mut frame), RouteVerdict::Drop(Cause::NoRoute));
+    assert_eq!(engine.counters().suppressed, suppressed, "not by the limit");
+    assert_eq!(core::iter::from_fn(|| engine.pop()).count(), 1024);
 }
 
 #[test]
@@ -301,6 +356,7 @@ fn errors_to_all_senders_together_are_limited() {
 fn a_packet_that_leaves_by_its_ingress_port_is_forwarded_with_a_redirect_if_switched_on() {
     let mut builder = TableBuilder::usual();
     builder.forward("10.30.0.0/16", LEFT, via("10.1.0.2"), Some(H1));
+    builder.forward("10.31.0.0/16", LEFT, via("10.5.0.2"), Some(H1));
     let config = RouteConfig { sends_redirects: true, ..RouteConfig::default() };
     let mut engine = RouteEngine::new(config, builder.build());
     let frame = udp("10.1.0.2", "10.30.0.1", 60);
@@ -311,6 +367,14 @@ fn a_packet_that_leaves_by_its_ingress_port_is_forwarded_with_a_redirect_if_swit
     assert_eq!(engine.counters().redirects, 1);
     // A source that is not in the subnet of the gateway gets none (RFC 1812, 5.2.7.2).
     forward(&mut engine, &udp("10.8.0.1", "10.30.0.1", 60));
+    assert_eq!(engine.pop(), None);
+    // One that expires gets an error, but no redirect.
+    let mut expired = frame.clone();
+    patch_v4(&mut expired, 8, &[1]);
+    process(&mut engine, &mut expired);
+    assert_eq!(error4(&mut engine).kind, (11, 0));
+    // A gateway in another subnet of the port is no neighbour of the sender.
+    forward(&mut engine, &udp("10.1.0.2", "10.31.0.1", 60));
     assert_eq!(engine.pop(), None);
     // Switched off.
     let mut engine = builder.engine();

@@ -82,6 +82,13 @@ fn bgp_to_an_own_address_reaches_the_kernel_with_any_ttl() {
 }
 
 #[test]
+fn a_later_fragment_has_no_ports_to_be_classified_by() {
+    let mut frame = v4("10.1.0.1", 6, &[0, 179, 0, 179]);
+    patch_v4(&mut frame, 6, &[0, 9]);
+    assert_kernel(frame, PuntClass::Other, PuntReason::Route);
+}
+
+#[test]
 fn bfd_reaches_the_kernel_with_its_ttl_of_255_untouched() {
     for port in [3784u16, 3785, 4784] {
         let [high, low] = port.to_be_bytes();

@@ -94,6 +94,13 @@ fn a_total_length_below_the_header_is_dropped() {
 }
 
 #[test]
+fn a_total_length_that_ends_inside_the_options_is_dropped() {
+    let mut frame = with_options(v4(), &[148, 4, 0, 0]);
+    patch_v4(&mut frame, 2, &23u16.to_be_bytes());
+    assert_dropped(frame, Cause::V4TotalLength);
+}
+
+#[test]
 fn a_total_or_payload_length_beyond_the_frame_is_dropped() {
     for len in [67u16, 68, 1500, 65535] {
         let mut frame = v4();

@@ -65,17 +65,20 @@ fn another_seed_spreads_flows_in_another_way() {
 
 #[test]
 fn the_flow_label_counts_only_if_configured() {
-    let frames = || {
-        (0..64u8).map(|label| {
+    // The label is in the lower half of byte 15 and in bytes 16 and 17.
+    let frames = |at: usize| {
+        (0..16u8).map(move |label| {
             let mut frame = udp("fd01::2", "fd40::1", 80);
-            frame[17] = label;
+            frame[at] = frame[at] & 0xf0 | label;
             frame
         })
     };
-    let ways = |uses_flow_label| {
+    let ways = |uses_flow_label, at| {
         let config = RouteConfig { uses_flow_label, ..RouteConfig::default() };
-        let taken = next_hops(&mut RouteEngine::new(config, balanced().build()), frames());
+        let taken = next_hops(&mut RouteEngine::new(config, balanced().build()), frames(at));
         taken.into_iter().collect::<BTreeSet<_>>().len()
     };
-    assert_eq!((ways(false), ways(true)), (1, 2));
+    for at in 15..18 {
+        assert_eq!((ways(false, at), ways(true, at)), (1, 2));
+    }
 }

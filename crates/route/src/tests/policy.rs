@@ -137,3 +137,19 @@ fn an_unchanged_policer_keeps_its_tokens_when_policies_are_set_again() {
     let verdict = process(&mut engine, &mut frame.clone());
     assert_eq!(verdict, RouteVerdict::Drop(Cause::Policed));
 }
+
+#[test]
+fn link_local_sources_are_not_checked_because_they_have_no_route() {
+    let mut engine = checked(ReversePathMode::Strict);
+    let verdict = process(&mut engine, &mut udp("fe80::2", "fd01::1", 80));
+    assert_eq!(verdict, RouteVerdict::Kernel(PuntClass::Other));
+    let verdict = process(&mut engine, &mut udp("fe80::2", "fd03::2", 80));
+    assert_eq!(verdict, RouteVerdict::Drop(Cause::V6SourceLinkLocal));
+}
+
+#[test]
+fn a_dscp_of_more_than_six_bits_changes_nothing_else() {
+    let mut engine = policed(Some(0xff), ExceedAction::Drop);
+    let (_, sent) = forward(&mut engine, &udp("fd01::2", "fd03::2", 100));
+    assert_eq!(sent[14..16], [0x6f, 0xd1], "version 6, DSCP 63, ECN 1, flow label 1…");
+}
