@@ -101,12 +101,15 @@ impl<C: Cells> Dir24<C> {
     }
 
     /// Writes the number of each address to the same place of `numbers`. Cheaper than single
-    /// lookups, because their memory accesses overlap.
+    /// lookups where many addresses are in blocks: their memory accesses overlap, because no branch
+    /// depends on a single cell.
     ///
     /// # Panics
     /// If the lengths differ.
     pub fn lookup_all(&self, addresses: &[u32], numbers: &mut [u16]) {
-        self.lookup_with(addresses, numbers, |number| number);
+        assert_eq!(addresses.len(), numbers.len(), "addresses and numbers");
+        let batches = addresses.chunks(LOOKUP_BATCH).zip(numbers.chunks_mut(LOOKUP_BATCH));
+        batches.for_each(|(addresses, numbers)| self.lookup_batch(addresses, numbers));
     }
 
     /// As [`Self::lookup_all`], for numbers of another type.
@@ -115,20 +118,24 @@ impl<C: Cells> Dir24<C> {
     /// If the lengths differ.
     pub fn lookup_with<T>(&self, addresses: &[u32], numbers: &mut [T], new: impl Fn(u16) -> T) {
         assert_eq!(addresses.len(), numbers.len(), "addresses and numbers");
+        let mut batch = [0; LOOKUP_BATCH];
         let batches = addresses.chunks(LOOKUP_BATCH).zip(numbers.chunks_mut(LOOKUP_BATCH));
         for (addresses, numbers) in batches {
-            let mut cells = [0; LOOKUP_BATCH];
-            for &address in addresses {
-                self.root.prefetch(slot_of(address));
-            }
-            for (cell, &address) in cells.iter_mut().zip(addresses) {
-                *cell = self.root.get(slot_of(address));
-                if let Some(block) = block_of(*cell) {
-                    self.tail.prefetch(tail_cell(block, address));
-                }
-            }
-            for ((number, cell), &address) in numbers.iter_mut().zip(cells).zip(addresses) {
-                *number = new(self.resolve(cell, address));
+            self.lookup_batch(addresses, &mut batch[..addresses.len()]);
+            numbers.iter_mut().zip(batch).for_each(|(number, found)| *number = new(found));
+        }
+    }
+
+    #[inline(always)]
+    fn lookup_batch(&self, addresses: &[u32], numbers: &mut [u16]) {
+        let mut all = 0;
+        for (cell, &address) in numbers.iter_mut().zip(addresses) {
+            *cell = self.root.get(slot_of(address));
+            all |= *cell;
+        }
+        if block_of(all).is_some() {
+            for (cell, &address) in numbers.iter_mut().zip(addresses) {
+                *cell = self.resolve_without_branch(*cell, address);
             }
         }
     }
@@ -137,6 +144,16 @@ impl<C: Cells> Dir24<C> {
     #[inline(always)]
     fn resolve(&self, cell: u16, address: u32) -> u16 {
         block_of(cell).map_or(cell, |block| self.tail.get(tail_cell(block, address)))
+    }
+
+    /// As [`Self::resolve`], if the tail has blocks. For a cell that is a number, it loads the
+    /// first cell of the tail and ignores it.
+    #[inline(always)]
+    fn resolve_without_branch(&self, cell: u16, address: u32) -> u16 {
+        let names_block = cell >> BLOCK_FLAG.trailing_zeros();
+        let at = usize::from(names_block) * tail_cell(cell & !BLOCK_FLAG, address);
+        let in_tail = self.tail.get(at);
+        if names_block == 1 { in_tail } else { cell }
     }
 }
 

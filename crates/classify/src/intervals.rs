@@ -65,6 +65,9 @@ pub const MAX_STEPS: u32 = 16;
 const FILL: usize = 14;
 /// The number of values that are looked up together.
 const LOOKUP_BATCH: usize = 64;
+/// Searches do not prefetch the nodes below those of this many levels: few, which stay in the first
+/// cache.
+const CACHED_LEVELS: u32 = 1;
 /// A tree with at most this many nodes more than twice those that it was built with is not built
 /// again.
 const MIN_NODES: usize = 64;
@@ -96,7 +99,7 @@ impl IntervalTree {
             Self { nodes: Vec::new(), free: Vec::new(), root: 0, levels: 1, built: 0, simd };
         let entries = tree.upper_entries(starts);
         (tree.root, tree.levels) = tree.rooted(&entries);
-        tree.built = tree.nodes.len() - tree.free.len();
+        tree.built = tree.nodes.len();
         tree
     }
 
@@ -174,24 +177,19 @@ impl IntervalTree {
 
     /// Advances many searches from the root to entries of leaves.
     fn descend(&self, keys: &[u64], entries: &mut [u32]) {
-        let node = |entry| self.node(entry).keys();
-        let below = |entry, rank| self.node(entry).below(rank);
-        let inner = |entry, rank| {
-            let entry = below(entry, rank);
-            self.prefetch(entry);
-            entry
-        };
-        for _ in 1..self.levels {
-            self.simd.descend(keys, entries, node, inner);
-        }
-        self.simd.descend(keys, entries, node, below);
-    }
-
-    #[inline(always)]
-    fn prefetch(&self, entry: u32) {
-        let node = self.nodes.as_ptr().wrapping_add((entry & !NODE_FLAG) as usize).cast::<u8>();
-        for line in 0..size_of::<TreeNode>() / 64 {
-            prefetch_address(node.wrapping_add(line * 64));
+        // A slice by value: the vector would be loaded again after each store to `entries`.
+        let nodes = self.nodes.as_slice();
+        let node = move |entry: u32| &nodes[(entry & !NODE_FLAG) as usize];
+        for level in 1..=self.levels {
+            if level > CACHED_LEVELS && level < self.levels {
+                self.simd.descend(keys, entries, node, TreeNode::keys, move |node, rank| {
+                    let entry = node.below(rank);
+                    prefetch_node(nodes, entry);
+                    entry
+                });
+            } else {
+                self.simd.descend(keys, entries, node, TreeNode::keys, TreeNode::below);
+            }
         }
     }
 
@@ -199,6 +197,15 @@ impl IntervalTree {
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         self.nodes.len() * size_of::<TreeNode>() + self.free.len() * 4
+    }
+}
+
+/// Prefetches the node to which an entry refers.
+#[inline(always)]
+fn prefetch_node(nodes: &[TreeNode], entry: u32) {
+    let node = nodes.as_ptr().wrapping_add((entry & !NODE_FLAG) as usize).cast::<u8>();
+    for line in 0..NODE_BYTES / 64 {
+        prefetch_address(node.wrapping_add(line * 64));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Prints nanoseconds per call of each function, vector and scalar, the least of many runs.
+//! Prints nanoseconds per call of each function at each level, the least of many runs.
 //!
 //! `cargo run --release -p slipring-simd --example simd_cost`
 
@@ -11,8 +11,9 @@ const CALLS: u32 = 20_000;
 const RUNS: usize = 60;
 
 fn main() {
-    let levels = [Simd::detect(), Simd::scalar()];
-    println!("{:32}{:>10}{:>10}", "ns per call", levels[0].name(), levels[1].name());
+    let levels = [Simd::detect(), Simd::detect_avx2(), Simd::scalar()];
+    let [best, avx2, scalar] = levels.map(Simd::name);
+    println!("{:32}{best:>10}{avx2:>10}{scalar:>10}", "ns per call");
     let blocks = vec![[7_u8; 32]; 2048];
     for len in [64, 256, 1472, 65536] {
         let part = &blocks[..len / 32];
@@ -38,8 +39,8 @@ fn main() {
     );
 }
 
-fn row(name: &str, nanos: [f64; 2]) {
-    println!("{name:32}{:10.2}{:10.2}", nanos[0], nanos[1]);
+fn row(name: &str, nanos: [f64; 3]) {
+    println!("{name:32}{:10.2}{:10.2}{:10.2}", nanos[0], nanos[1], nanos[2]);
 }
 
 fn nanos(mut work: impl FnMut() -> u64) -> f64 {

@@ -2,11 +2,10 @@
 #![allow(unsafe_code)]
 
 use core::arch::x86_64::{
-    __m128i, __m256i, _mm_add_epi64, _mm_cmpeq_epi8, _mm_cvtsi128_si64, _mm_loadu_si128,
-    _mm_movemask_epi8, _mm_set1_epi8, _mm_unpackhi_epi64, _mm256_add_epi64, _mm256_and_si256,
-    _mm256_castsi256_si128, _mm256_cmpgt_epi64, _mm256_extracti128_si256, _mm256_loadu_si256,
-    _mm256_set1_epi64x, _mm256_setzero_si256, _mm256_srli_epi64, _mm256_storeu_si256,
-    _mm256_xor_si256,
+    __m128i, __m256i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi8,
+    _mm256_add_epi64, _mm256_and_si256, _mm256_cmpgt_epi64, _mm256_loadu_si256,
+    _mm256_movemask_epi8, _mm256_packs_epi16, _mm256_packs_epi32, _mm256_set1_epi64x,
+    _mm256_setzero_si256, _mm256_srli_epi64, _mm256_storeu_si256, _mm256_xor_si256,
 };
 
 #[inline]
@@ -33,33 +32,42 @@ pub(crate) fn sum_words(blocks: &[[u8; 32]]) -> u64 {
 }
 
 #[inline]
-#[target_feature(enable = "avx2")]
+#[target_feature(enable = "avx2,popcnt")]
 pub(crate) fn rank<const N: usize>(node: &[u64; N], key: u64) -> usize {
     // The comparison is signed; flipping the top bits turns it into an unsigned comparison.
     let flip = _mm256_set1_epi64x(i64::MIN);
     let key = _mm256_xor_si256(_mm256_set1_epi64x(key as i64), flip);
-    let (quads, _) = node.as_chunks::<4>();
-    // Greater keys count as -1 in their lane.
-    let mut above = _mm256_setzero_si256();
-    for quad in quads {
+    let above = |quad: &[u64; 4]| {
         // SAFETY: four live words of 8 bytes; the instruction needs no alignment.
         let keys = unsafe { _mm256_loadu_si256(quad.as_ptr().cast()) };
-        above = _mm256_add_epi64(above, _mm256_cmpgt_epi64(_mm256_xor_si256(keys, flip), key));
+        _mm256_cmpgt_epi64(_mm256_xor_si256(keys, flip), key)
+    };
+    let (quads, _) = node.as_chunks::<4>();
+    let (fours, rest) = quads.as_chunks::<4>();
+    let mut greater = 0;
+    for [a, b, c, d] in fours {
+        // Narrows each comparison to two bytes, in an order that does not matter.
+        let first = _mm256_packs_epi32(above(a), above(b));
+        let second = _mm256_packs_epi32(above(c), above(d));
+        greater += _mm256_movemask_epi8(_mm256_packs_epi16(first, second)).count_ones() / 2;
     }
-    let above = _mm_add_epi64(_mm256_castsi256_si128(above), _mm256_extracti128_si256::<1>(above));
-    let above = _mm_cvtsi128_si64(_mm_add_epi64(above, _mm_unpackhi_epi64(above, above)));
-    N.wrapping_add_signed(above as isize)
+    for quad in rest {
+        greater += _mm256_movemask_epi8(above(quad)).count_ones() / 8;
+    }
+    N - greater as usize
 }
 
-#[target_feature(enable = "avx2")]
-pub(crate) fn descend<'n, const N: usize>(
+#[target_feature(enable = "avx2,popcnt")]
+pub(crate) fn descend<'n, T: 'n, const N: usize>(
     keys: &[u64],
     places: &mut [u32],
-    node: impl Fn(u32) -> &'n [u64; N],
-    child: impl Fn(u32, usize) -> u32,
+    node: impl Fn(u32) -> &'n T,
+    keys_of: impl Fn(&'n T) -> &'n [u64; N],
+    child: impl Fn(&'n T, usize) -> u32,
 ) {
     for (&key, place) in keys.iter().zip(places) {
-        *place = child(*place, rank(node(*place), key));
+        let node = node(*place);
+        *place = child(node, rank(keys_of(node), key));
     }
 }
 

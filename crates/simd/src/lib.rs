@@ -2,15 +2,17 @@
 //!
 //! ```text
 //!   Simd::detect() -- asks the processor, once --> Simd { level }
-//!   Simd::scalar() -- for comparison             -> every call: level --> AVX2 | scalar
+//!   Simd::scalar() -- for comparison             -> every call: level --> AVX-512 | AVX2 | scalar
 //! ```
 //!
 //! Engines are `forbid(unsafe_code)`; the unsafe blocks that vector instructions need are here. A
 //! program, or an engine's constructor, creates a [`Simd`] and keeps it. Results never depend on
-//! the level: tests compare both implementations for all lengths and alignments.
+//! the level: tests compare all implementations for all lengths and alignments. Where AVX-512 gains
+//! nothing, its level uses AVX2.
 //!
 //! # Invariant
-//! A [`Simd`] whose level is AVX2 exists only where the processor and the system support AVX2.
+//! A [`Simd`] whose level is AVX2 or AVX-512 exists only where the processor and the system support
+//! AVX2, or AVX-512F as well.
 //!
 //! # Not for
 //! Loops that the compiler vectorizes as well without help.
@@ -20,19 +22,25 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod prefetch;
 mod scalar;
 
 pub use prefetch::{prefetch, prefetch_address, prefetch_element};
 
 #[cfg(target_arch = "x86_64")]
-cpufeatures::new!(has_avx2, "avx2");
+cpufeatures::new!(has_avx2, "avx2", "popcnt");
+#[cfg(target_arch = "x86_64")]
+cpufeatures::new!(has_avx512, "avx512f", "avx2", "fma", "popcnt");
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Level {
     Scalar,
     #[cfg(target_arch = "x86_64")]
     Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
 }
 
 /// The level that the processor supports, and the functions that depend on it.
@@ -48,6 +56,17 @@ impl Simd {
     #[must_use]
     pub fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
+        if has_avx512::get() {
+            return Self { level: Level::Avx512 };
+        }
+        Self::detect_avx2()
+    }
+
+    /// As [`Self::detect`], but never above AVX2, for comparison.
+    #[inline]
+    #[must_use]
+    pub fn detect_avx2() -> Self {
+        #[cfg(target_arch = "x86_64")]
         if has_avx2::get() {
             return Self { level: Level::Avx2 };
         }
@@ -61,13 +80,15 @@ impl Simd {
         Self { level: Level::Scalar }
     }
 
-    /// The name of the level, for reports: `avx2` or `scalar`.
+    /// The name of the level, for reports: `avx512`, `avx2` or `scalar`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self.level {
             Level::Scalar => "scalar",
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => "avx512",
         }
     }
 
@@ -82,7 +103,7 @@ impl Simd {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the level says that this processor has AVX2.
             #[allow(unsafe_code)]
-            Level::Avx2 => unsafe { avx2::sum_words(blocks) },
+            Level::Avx2 | Level::Avx512 => unsafe { avx2::sum_words(blocks) },
         }
     }
 
@@ -98,28 +119,37 @@ impl Simd {
             // SAFETY: the level says that this processor has AVX2.
             #[allow(unsafe_code)]
             Level::Avx2 => unsafe { avx2::rank(node, key) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the level says that this processor has AVX-512F and `popcnt`.
+            #[allow(unsafe_code)]
+            Level::Avx512 => unsafe { avx512::rank(node, key) },
         }
     }
 
-    /// Moves searches one level down a tree: `places[i]` becomes `child(places[i], rank)`, with the
-    /// [`Self::rank`] of `keys[i]` in the node at `places[i]`. One call moves many searches, so
-    /// that their memory accesses overlap, and `child` can prefetch. If the slices differ in
-    /// length, the surplus of the longer one is ignored.
+    /// Moves searches one level down a tree: `places[i]` becomes `child(node, rank)`, with the
+    /// `node` at `places[i]` and the [`Self::rank`] of `keys[i]` among its keys. One call moves
+    /// many searches, so that their memory accesses overlap, and `child` can prefetch. If the
+    /// slices differ in length, the surplus of the longer one is ignored.
     #[inline]
-    pub fn descend<'n, const N: usize>(
+    pub fn descend<'n, T: 'n, const N: usize>(
         self,
         keys: &[u64],
         places: &mut [u32],
-        node: impl Fn(u32) -> &'n [u64; N],
-        child: impl Fn(u32, usize) -> u32,
+        node: impl Fn(u32) -> &'n T,
+        keys_of: impl Fn(&'n T) -> &'n [u64; N],
+        child: impl Fn(&'n T, usize) -> u32,
     ) {
         const { assert!(N.is_multiple_of(4) && N > 0) };
         match self.level {
-            Level::Scalar => scalar::descend(keys, places, node, child),
+            Level::Scalar => scalar::descend(keys, places, node, keys_of, child),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the level says that this processor has AVX2.
             #[allow(unsafe_code)]
-            Level::Avx2 => unsafe { avx2::descend(keys, places, node, child) },
+            Level::Avx2 => unsafe { avx2::descend(keys, places, node, keys_of, child) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the level says that this processor has AVX-512F and `popcnt`.
+            #[allow(unsafe_code)]
+            Level::Avx512 => unsafe { avx512::descend(keys, places, node, keys_of, child) },
         }
     }
 
@@ -132,7 +162,7 @@ impl Simd {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the level says that this processor has AVX2.
             #[allow(unsafe_code)]
-            Level::Avx2 => unsafe { avx2::matching_tags(tags, tag) },
+            Level::Avx2 | Level::Avx512 => unsafe { avx2::matching_tags(tags, tag) },
         }
     }
 }

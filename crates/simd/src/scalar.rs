@@ -17,14 +17,16 @@ pub(crate) fn rank<const N: usize>(node: &[u64; N], key: u64) -> usize {
     node.partition_point(|&one| one <= key)
 }
 
-pub(crate) fn descend<'n, const N: usize>(
+pub(crate) fn descend<'n, T: 'n, const N: usize>(
     keys: &[u64],
     places: &mut [u32],
-    node: impl Fn(u32) -> &'n [u64; N],
-    child: impl Fn(u32, usize) -> u32,
+    node: impl Fn(u32) -> &'n T,
+    keys_of: impl Fn(&'n T) -> &'n [u64; N],
+    child: impl Fn(&'n T, usize) -> u32,
 ) {
     for (&key, place) in keys.iter().zip(places) {
-        *place = child(*place, rank(node(*place), key));
+        let node = node(*place);
+        *place = child(node, rank(keys_of(node), key));
     }
 }
 

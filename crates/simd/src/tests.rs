@@ -5,13 +5,21 @@ use std::vec::Vec;
 
 use super::*;
 
-/// The level of this processor and the next lower level. A processor without AVX2 has nothing to
-/// compare.
-fn levels() -> [Simd; 2] {
+/// The levels of this processor, the best first. Levels that it does not have repeat the next lower
+/// one; a processor without AVX2 has nothing to compare.
+fn levels() -> [Simd; 3] {
     if Simd::detect() == Simd::scalar() {
         std::println!("skipped: this processor has no AVX2");
     }
-    [Simd::detect(), Simd::scalar()]
+    [Simd::detect(), Simd::detect_avx2(), Simd::scalar()]
+}
+
+#[test]
+fn names_say_what_the_level_is() {
+    let names = levels().map(Simd::name);
+    assert!(["avx512", "avx2", "scalar"].contains(&names[0]), "{names:?}");
+    assert!(["avx2", "scalar"].contains(&names[1]), "{names:?}");
+    assert_eq!(names[2], "scalar");
 }
 
 /// The sum of 32-bit words, one after the other.
@@ -55,14 +63,16 @@ fn descents_agree<const N: usize>(keys: &[u64], places: &[u32]) {
     let mut nodes: [[u64; N]; 4] =
         core::array::from_fn(|node| core::array::from_fn(|at| keys[(node * 5 + at) % keys.len()]));
     nodes.iter_mut().for_each(|node| node.sort_unstable());
-    let child = |place: u32, rank: usize| place * 100 + rank as u32;
+    let nodes: [(u32, [u64; N]); 4] = core::array::from_fn(|at| (at as u32 * 100, nodes[at]));
     let below = |(&key, &place): (&u64, &u32)| {
-        child(place, nodes[place as usize].partition_point(|&one| one <= key))
+        let (first, keys) = &nodes[place as usize];
+        first + keys.partition_point(|&one| one <= key) as u32
     };
     let expected: Vec<u32> = keys.iter().zip(places).map(below).collect();
     for simd in levels() {
         let mut places = places.to_vec();
-        simd.descend(keys, &mut places, |place| &nodes[place as usize], child);
+        let node = |place| &nodes[place as usize];
+        simd.descend(keys, &mut places, node, |node| &node.1, |node, rank| node.0 + rank as u32);
         assert_eq!(places[..expected.len()], expected);
     }
 }

@@ -7,8 +7,6 @@ use core::ops::Range;
 use core::sync::atomic::AtomicU16;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
-use slipring_simd::prefetch_element;
-
 /// Storage of 16-bit cells, which many threads read while one writes.
 ///
 /// # Contract
@@ -41,12 +39,6 @@ pub trait Cells: Send + Sync + Debug {
     /// If there are no such cells.
     fn fill(&self, range: Range<usize>, value: u16) {
         range.for_each(|at| self.set(at, value));
-    }
-
-    /// Prefetches a cell, if the storage can. The cell need not exist.
-    #[inline(always)]
-    fn prefetch(&self, at: usize) {
-        let _ = at;
     }
 }
 
@@ -81,11 +73,6 @@ impl Cells for HeapCells {
     fn fill(&self, range: Range<usize>, value: u16) {
         self.0[range].iter().for_each(|cell| cell.store(value, Release));
     }
-
-    #[inline(always)]
-    fn prefetch(&self, at: usize) {
-        prefetch_element(&self.0, at);
-    }
 }
 
 impl<C: Cells + ?Sized> Cells for Arc<C> {
@@ -106,10 +93,5 @@ impl<C: Cells + ?Sized> Cells for Arc<C> {
 
     fn fill(&self, range: Range<usize>, value: u16) {
         (**self).fill(range, value);
-    }
-
-    #[inline(always)]
-    fn prefetch(&self, at: usize) {
-        (**self).prefetch(at);
     }
 }

@@ -69,6 +69,7 @@ impl IntervalTree {
         }
         assert!(self.node(entry).keys().is_sorted());
         let below = self.node(entry).pairs();
+        assert!(below.is_sorted_by(|a, b| a.0 < b.0), "a key twice");
         1 + below.iter().map(|one| self.counted(one.1, levels.saturating_sub(1))).sum::<usize>()
     }
 }
@@ -243,6 +244,24 @@ fn a_network_without_hosts_has_one_number_again() {
 }
 
 #[test]
+fn a_network_that_loses_most_hosts_keeps_its_depth_and_the_others() {
+    let mut tree = IntervalTree::build(&[(0_u128, 4)], Simd::detect());
+    let half = host(0) | 1 << 63;
+    for at in 0..300 {
+        let host = half + at * 2;
+        tree.replace(host, host, &[(host, at as u32 + 5)]);
+    }
+    // All hosts in one change, so that one leaf is left below the root of the network.
+    tree.replace(half, half.last_of(65), &[(half, 4), (half + 7, 9), (half + 8, 4)]);
+    let found = [half - 1, half, half + 6, half + 7, half + 8, half.last_of(65)];
+    assert_eq!(found.map(|value| tree.get(value)), [4, 4, 4, 9, 4, 4]);
+    assert_eq!(tree.counted(tree.root, tree.levels), 4, "the root, and a path of three");
+    assert_eq!(tree.free.len() + 4, tree.nodes.len());
+    tree.replace(half + 8, half + 8, &[(half + 8, 5)]);
+    assert_eq!(found.map(|value| tree.get(value)), [4, 4, 4, 9, 5, 4]);
+}
+
+#[test]
 fn hosts_that_are_alone_in_their_networks_take_a_node_each() {
     let alone: Vec<_> = (0..1000_u128).map(|at| (at << 64 | at, at as u32)).collect();
     let tree = IntervalTree::build(&alone, Simd::detect());
@@ -272,6 +291,15 @@ fn walked(tree: &IntervalTree, value: u128) -> u32 {
     }
     assert!(steps <= MAX_STEPS);
     entry
+}
+
+#[test]
+fn a_node_has_the_entries_that_its_bytes_have() {
+    let tree = IntervalTree::build(&[(0_u128, 1), (5 << 64, 2)], Simd::detect());
+    let [node] = tree.nodes() else { panic!("{} nodes", tree.nodes().len()) };
+    assert_eq!(node.keys()[..3], [0, 5, u64::MAX]);
+    assert_eq!(node.entries()[..3], [1, 2, 2]);
+    assert_eq!((tree.root(), tree.levels()), (NODE_FLAG, 1));
 }
 
 #[test]
@@ -305,6 +333,8 @@ fn a_tree_is_built_again_when_it_has_more_than_twice_its_nodes() {
     // Free nodes do not count.
     tree.replace(0, u128::MAX, &[(0, 3)]);
     assert!(!tree.needs_rebuild() && tree.nodes.len() > 2 + MIN_NODES);
+    assert_eq!(tree.size_bytes(), tree.nodes.len() * 192 + tree.free.len() * 4);
+    assert!(tree.free.len() > 60);
     let starts: Vec<_> = (0..3000_u128).map(|at| (at << 64, at as u32)).collect();
     assert!(!IntervalTree::build(&starts, Simd::detect()).needs_rebuild());
 }
