@@ -12,8 +12,38 @@
 
 extern crate alloc;
 
+mod adjacencies;
+mod balanced;
+mod buckets;
+mod config;
+mod dirty;
+mod indices;
+mod links;
+mod lookups;
+mod mirror;
+mod mirrored;
+mod neighbours;
+mod next_hops;
+mod placement;
+mod prefix;
+mod purges;
+mod ranges;
+mod resync;
+mod rib;
+mod routes;
+mod rules;
+mod specs;
 mod tables;
+mod targets;
 
+pub use config::{FibLimits, MirrorConfig, PortConfig, VrfConfig};
+pub use lookups::{Ipv4Table, dir24_table, heap_table};
+pub use mirror::{
+    GatewayRequest, InterfaceEntry, Mirror, MirrorCounters, NeighbourInfo, RouteAnswer, RouteEntry, RouteLead,
+    VerifyBusy, VerifyReport,
+};
+pub use resync::{DumpKind, DumpSet};
+pub use rules::RoutingRule;
 pub use tables::{
     Adjacency, AdjacencyIndex, BUCKETS, FibPort, ForwardingTables, Ipv4Lookup, Ipv6Lookup, NextHopAddress,
     PortIndex, Target, TargetAction, TargetIndex, VlanTags, VrfIndex, VrfTables,

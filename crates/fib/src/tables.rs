@@ -16,12 +16,19 @@
 //! # Invariants
 //! 1. Every index in a snapshot is within the vector that it indexes.
 //! 2. An IPv4 table may change while snapshots refer to it, one 16-bit entry at a time. A target
-//!    index is only given a new meaning when no snapshot with the old meaning is in use.
+//!    index is only given to another route when no snapshot with the old meaning is in use.
+//! 3. `targets` has an entry for every index up to [`TargetIndex::MAX`]. Those not in use are
+//!    [`TargetAction::Kernel`], so a reader of an older snapshot that finds a new index in an IPv4
+//!    table leaves the packet to the kernel.
+//!
+//! A reader takes the newest snapshot for each batch and drops the older one: freed indices and
+//! blocks of tables are used again when the last reference to older snapshots is gone.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
+use slipring_classify::intervals::IntervalTree;
 use slipring_wire::mac::MacAddr;
 
 /// The index of a router's interface, or subinterface, in [`ForwardingTables::ports`].
@@ -82,7 +89,7 @@ pub enum TargetAction {
 }
 
 /// To which address a packet is sent on the link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum NextHopAddress {
     /// The packet's destination.
     OnLink,
@@ -148,6 +155,12 @@ pub trait Ipv6Lookup: Send + Sync + core::fmt::Debug {
     /// # Panics
     /// If the lengths differ.
     fn lookup(&self, destinations: &[u128], targets: &mut [TargetIndex]);
+
+    /// The tree of the table, for programs that search without this crate, if it is one. Its
+    /// numbers are target indices.
+    fn intervals(&self) -> Option<&IntervalTree> {
+        None
+    }
 }
 
 /// The tables of a VRF.

@@ -1,0 +1,55 @@
+//! Spreads hash buckets over next hops by weight, moving as few as possible when they change.
+
+use alloc::vec::Vec;
+
+use crate::tables::{AdjacencyIndex, BUCKETS};
+
+/// Assigns the buckets to `hops` (adjacency, weight; at least one, each once, at most [`BUCKETS`]
+/// of them). `before` is the last assignment.
+///
+/// A hop gets its exact share of buckets, rounded down or up. Of the buckets before, only those of
+/// removed hops move, and those in excess of a share rounded up.
+pub(crate) fn assign(
+    before: Option<&[AdjacencyIndex; BUCKETS]>,
+    hops: &[(AdjacencyIndex, u16)],
+) -> [AdjacencyIndex; BUCKETS] {
+    let total: u64 = hops.iter().map(|hop| u64::from(hop.1)).sum::<u64>().max(1);
+    let shares: Vec<u64> = hops.iter().map(|hop| u64::from(hop.1) * BUCKETS as u64).collect();
+    let mut counts: Vec<u64> = alloc::vec![0; hops.len()];
+    let mut owners: [Option<usize>; BUCKETS] = [None; BUCKETS];
+    if let Some(before) = before {
+        for (owner, adjacency) in owners.iter_mut().zip(before) {
+            let Some(at) = hops.iter().position(|hop| hop.0 == *adjacency) else { continue };
+            if counts[at] < shares[at].div_ceil(total) {
+                *owner = Some(at);
+                counts[at] += 1;
+            }
+        }
+    }
+    for owner in &mut owners {
+        let at = owner.unwrap_or_else(|| {
+            let at = neediest(&shares, &counts, total);
+            counts[at] += 1;
+            at
+        });
+        *owner = Some(at);
+    }
+    // A hop that was added can find too few free buckets if all others have rounded-up shares.
+    while let Some(poor) = (0..hops.len()).find(|at| counts[*at] < shares[*at] / total) {
+        let rich = (0..hops.len()).max_by_key(|at| excess(&shares, &counts, total, *at)).unwrap_or(poor);
+        let Some(bucket) = owners.iter_mut().rev().find(|owner| **owner == Some(rich)) else { break };
+        *bucket = Some(poor);
+        counts[rich] -= 1;
+        counts[poor] += 1;
+    }
+    owners.map(|owner| hops[owner.unwrap_or(0)].0)
+}
+
+/// How many buckets a hop has more than its share, times `total`.
+fn excess(shares: &[u64], counts: &[u64], total: u64, at: usize) -> i64 {
+    (counts[at] * total) as i64 - shares[at] as i64
+}
+
+fn neediest(shares: &[u64], counts: &[u64], total: u64) -> usize {
+    (0..shares.len()).min_by_key(|at| excess(shares, counts, total, *at)).unwrap_or(0)
+}

@@ -1,0 +1,155 @@
+//! The kernel's interfaces, their addresses, and which of them are the router's.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use slipring_rtnetlink::{AddressMessage, LinkFlags, LinkMessage};
+use slipring_wire::mac::MacAddr;
+
+use crate::config::PortConfig;
+use crate::mirrored::{Mirrored, Origin};
+use crate::tables::{FibPort, PortIndex};
+
+/// An interface of the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KernelLink {
+    pub name: String,
+    pub flags: LinkFlags,
+    pub mtu: u32,
+    pub mac: MacAddr,
+    /// The device that the interface is a port of.
+    pub master: Option<u32>,
+    /// The table of a VRF device.
+    pub vrf_table: Option<u32>,
+}
+
+impl KernelLink {
+    pub(crate) fn of(message: &LinkMessage<'_>) -> Self {
+        Self {
+            name: message.name.into(),
+            flags: message.flags,
+            mtu: message.mtu,
+            mac: message.mac.map_or(MacAddr::ZERO, MacAddr),
+            master: message.master,
+            vrf_table: message.vrf_table,
+        }
+    }
+
+    /// Whether the interface is administratively up. Next hops of others are dead.
+    pub(crate) const fn is_up(&self) -> bool {
+        self.flags.has(LinkFlags::UP)
+    }
+}
+
+/// An address by interface and prefix.
+type AddressKey = (u32, IpAddr, u8);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct AddressEntry {
+    is_secondary: bool,
+    /// The kernel's order.
+    order: u64,
+}
+
+/// Interfaces, addresses and the router's ports.
+#[derive(Debug)]
+pub(crate) struct Links {
+    pub links: Mirrored<u32, KernelLink>,
+    addresses: Mirrored<AddressKey, AddressEntry>,
+    addresses_seen: u64,
+    ports: Vec<PortConfig>,
+    /// Whether what [`Self::publish`] returns may have changed.
+    pub has_changed: bool,
+    published: Arc<[FibPort]>,
+}
+
+impl Links {
+    pub(crate) fn new(ports: Vec<PortConfig>) -> Self {
+        Self {
+            links: Mirrored::default(),
+            addresses: Mirrored::default(),
+            addresses_seen: 0,
+            ports,
+            has_changed: true,
+            published: Arc::new([]),
+        }
+    }
+
+    pub(crate) fn set_ports(&mut self, ports: Vec<PortConfig>) {
+        self.ports = ports;
+        self.has_changed = true;
+    }
+
+    /// The router's port that routes name by this index.
+    pub(crate) fn port(&self, ifindex: u32) -> Option<(PortIndex, &PortConfig)> {
+        let at = self.ports.iter().position(|port| port.ifindex == ifindex)?;
+        Some((PortIndex(at as u16), &self.ports[at]))
+    }
+
+    /// The index by which routes name a port.
+    pub(crate) fn ifindex(&self, port: PortIndex) -> Option<u32> {
+        self.ports.get(usize::from(port.0)).map(|port| port.ifindex)
+    }
+
+    pub(crate) fn set_address(&mut self, message: &AddressMessage, origin: Origin) {
+        let key = (message.ifindex, message.local, message.prefix_len);
+        self.addresses_seen += 1;
+        let is_secondary = message.flags & AddressMessage::SECONDARY != 0;
+        let order = self.addresses.get(key).map_or(self.addresses_seen, |known| known.order);
+        let changed = self.addresses.set(key, AddressEntry { is_secondary, order }, origin);
+        self.has_changed |= changed.is_some();
+    }
+
+    pub(crate) fn remove_address(&mut self, message: &AddressMessage) {
+        let removed = self.addresses.remove((message.ifindex, message.local, message.prefix_len));
+        self.has_changed |= removed.is_some();
+    }
+
+    pub(crate) fn begin_address_dump(&mut self) {
+        self.addresses.begin_dump();
+    }
+
+    pub(crate) fn end_address_dump(&mut self, is_complete: bool) {
+        self.has_changed |= !self.addresses.end_dump(is_complete).is_empty();
+    }
+
+    /// The addresses of an interface, primary ones first.
+    pub(crate) fn addresses_of(&self, ifindex: u32) -> Vec<(IpAddr, u8)> {
+        let lowest = IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED);
+        let entries = self.addresses.range((ifindex, lowest, 0)..);
+        let mut found: Vec<_> = entries.take_while(|(key, _)| key.0 == ifindex).collect();
+        found.sort_by_key(|(_, entry)| (entry.is_secondary, entry.order));
+        found.into_iter().map(|((_, address, len), _)| (address, len)).collect()
+    }
+
+    /// Returns whether the ports have changed since the last call, and the ports.
+    pub(crate) fn publish(&mut self) -> (bool, Arc<[FibPort]>) {
+        let mut has_changed = core::mem::take(&mut self.has_changed);
+        if has_changed {
+            let ports: Vec<_> = self.ports.iter().map(|port| self.fib_port(port)).collect();
+            has_changed = *self.published != *ports;
+            if has_changed {
+                self.published = ports.into();
+            }
+        }
+        (has_changed, self.published.clone())
+    }
+
+    fn fib_port(&self, port: &PortConfig) -> FibPort {
+        let link = self.links.get(port.ifindex);
+        let parent = port.parent.map(|parent| self.links.get(parent));
+        let can_send = |link: Option<&KernelLink>| link.is_some_and(|it| it.is_up() && it.flags.has_carrier());
+        FibPort {
+            ifindex: port.parent.unwrap_or(port.ifindex),
+            name: port.name.clone(),
+            mac: link.map_or(MacAddr::ZERO, |link| link.mac),
+            mtu: link.map_or(0, |link| link.mtu),
+            is_up: can_send(link) && parent.is_none_or(can_send),
+            vrf: port.vrf,
+            tags: port.tags,
+            addresses: self.addresses_of(port.ifindex),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The lookup structures: DIR-24-8 for IPv4, written in place; interval trees for IPv6, replaced.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::fmt::Debug;
+
+use slipring_classify::dir24::{BLOCK_CELLS, Cells, Dir24, Dir24Writer, HeapCells, NoBlocks, ROOT_CELLS};
+use slipring_classify::intervals::IntervalTree;
+
+use crate::tables::{Ipv4Lookup, Ipv6Lookup, TargetIndex};
+
+/// The IPv4 table of a VRF, with the right to change it.
+pub trait Ipv4Table: Send + Debug {
+    /// The table, for lookups.
+    fn reader(&self) -> Arc<dyn Ipv4Lookup>;
+
+    /// Sets the targets of the addresses from `start` to `end`; ranges as in [`Dir24Writer::set`].
+    ///
+    /// # Errors
+    /// If there is no space. Nothing has changed then.
+    fn set(&mut self, start: u32, end: u32, ranges: &[(u32, u16)]) -> Result<(), NoBlocks>;
+
+    /// Makes space available that was freed by earlier changes. Since them, every reader has ended
+    /// the lookup that it was in.
+    fn reclaim(&mut self);
+
+    /// The number of changes for which there is space at least.
+    fn free_blocks(&self) -> usize;
+}
+
+/// Makes a table in any cells, all of value 0: [`ROOT_CELLS`] for the root, and whole blocks for
+/// the tail.
+///
+/// # Panics
+/// If the lengths do not fit.
+#[must_use]
+pub fn dir24_table<C: Cells + 'static>(root: C, tail: C) -> Box<dyn Ipv4Table> {
+    let table = Dir24::new(root, tail);
+    let writer = Dir24Writer::new(&table);
+    Box::new(Dir24Table { table: Arc::new(table), writer })
+}
+
+/// Makes a table on the heap, of 32 MiB and 512 bytes for each of `blocks`. A block is needed for
+/// each /24 in which addresses have different routes.
+///
+/// # Panics
+/// If there are more than 2¹⁵ blocks.
+#[must_use]
+pub fn heap_table(blocks: usize) -> Box<dyn Ipv4Table> {
+    dir24_table(HeapCells::new(ROOT_CELLS), HeapCells::new(blocks * BLOCK_CELLS))
+}
+
+#[derive(Debug)]
+struct Dir24Table<C> {
+    table: Arc<Dir24<C>>,
+    writer: Dir24Writer,
+}
+
+impl<C: Cells + 'static> Ipv4Table for Dir24Table<C> {
+    fn reader(&self) -> Arc<dyn Ipv4Lookup> {
+        Arc::new(Dir24Reader(self.table.clone()))
+    }
+
+    fn set(&mut self, start: u32, end: u32, ranges: &[(u32, u16)]) -> Result<(), NoBlocks> {
+        self.writer.set(&self.table, start, end, ranges)
+    }
+
+    fn reclaim(&mut self) {
+        self.writer.reclaim();
+    }
+
+    fn free_blocks(&self) -> usize {
+        self.writer.free_blocks()
+    }
+}
+
+#[derive(Debug)]
+struct Dir24Reader<C>(Arc<Dir24<C>>);
+
+impl<C: Cells> Ipv4Lookup for Dir24Reader<C> {
+    fn lookup(&self, destinations: &[u32], targets: &mut [TargetIndex]) {
+        self.0.lookup_with(destinations, targets, TargetIndex);
+    }
+}
+
+/// The IPv6 table of a VRF.
+#[derive(Debug)]
+pub(crate) struct Ipv6Tree(pub IntervalTree);
+
+/// How many destinations are looked up together.
+const BATCH: usize = 64;
+
+impl Ipv6Lookup for Ipv6Tree {
+    fn lookup(&self, destinations: &[u128], targets: &mut [TargetIndex]) {
+        assert_eq!(destinations.len(), targets.len(), "a target for each destination");
+        for (destinations, targets) in destinations.chunks(BATCH).zip(targets.chunks_mut(BATCH)) {
+            let mut numbers = [0; BATCH];
+            self.0.get_all(destinations, &mut numbers);
+            for (target, number) in targets.iter_mut().zip(numbers) {
+                // Only 16-bit numbers are in the tree.
+                *target = TargetIndex(number as u16);
+            }
+        }
+    }
+
+    fn intervals(&self) -> Option<&IntervalTree> {
+        Some(&self.0)
+    }
+}

@@ -1,0 +1,177 @@
+//! What the mirror knows, for display.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use slipring_rtnetlink::{IpFamily, LinkFlags, NeighbourState, RouteKind};
+use slipring_wire::mac::MacAddr;
+
+use super::Mirror;
+use crate::next_hops::ObjectHops;
+use crate::prefix::{AddressBits, RoutePrefix};
+use crate::rib::RouteRecord;
+use crate::routes::{RESERVED_TABLE, RouteTables};
+use crate::rules::RoutingRule;
+use crate::specs::SpecHops;
+
+/// One next hop of a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RouteLead {
+    /// The index of the interface, or 0.
+    pub ifindex: u32,
+    /// The gateway; `None` if destinations are on the link.
+    pub gateway: Option<IpAddr>,
+    /// The share of packets, among several next hops.
+    pub weight: u16,
+}
+
+/// A route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteEntry {
+    /// The table that contains it.
+    pub table: u32,
+    /// The destination and the length of its prefix.
+    pub prefix: (IpAddr, u8),
+    /// What it does with packets.
+    pub kind: RouteKind,
+    /// The metric: of several routes for a prefix, the lowest is used.
+    pub metric: u32,
+    /// Who made it: `RTPROT_*`.
+    pub protocol: u8,
+    /// The next hops; those of its next-hop object if it has one.
+    pub leads: Vec<RouteLead>,
+    /// The next-hop object.
+    pub next_hop_id: Option<u32>,
+    /// The path MTU that it sets, or 0.
+    pub mtu: u32,
+    /// Whether it has properties for which its packets are left to the kernel.
+    pub has_unknown: bool,
+}
+
+/// A neighbour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NeighbourInfo {
+    /// The index of the interface.
+    pub ifindex: u32,
+    /// Its address.
+    pub address: IpAddr,
+    /// Its MAC address, if known.
+    pub mac: Option<MacAddr>,
+    /// What the kernel knows about it.
+    pub state: NeighbourState,
+}
+
+/// An interface of the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InterfaceEntry {
+    /// The index.
+    pub ifindex: u32,
+    /// The name.
+    pub name: String,
+    /// Its state.
+    pub flags: LinkFlags,
+    /// Maximum length of an IP packet, in bytes.
+    pub mtu: u32,
+    /// Its MAC address.
+    pub mac: MacAddr,
+    /// The index of the device that it is a port of.
+    pub master: Option<u32>,
+    /// Its addresses with the lengths of their prefixes, the primary ones first.
+    pub addresses: Vec<(IpAddr, u8)>,
+}
+
+impl Mirror {
+    /// The routes of a family, by table and prefix, in the kernel's order. Those that the kernel
+    /// has removed silently are left out.
+    pub fn routes(&self, family: IpFamily) -> impl Iterator<Item = RouteEntry> + '_ {
+        let v4 = (family == IpFamily::V4).then(|| self.routes_of(&self.v4));
+        let v6 = (family == IpFamily::V6).then(|| self.routes_of(&self.v6));
+        v4.into_iter().flatten().chain(v6.into_iter().flatten())
+    }
+
+    fn routes_of<'m, A: AddressBits>(
+        &'m self,
+        tables: &'m RouteTables<A>,
+    ) -> impl Iterator<Item = RouteEntry> + 'm {
+        let shown = tables.ribs.iter().filter(|(table, _)| **table != RESERVED_TABLE);
+        shown.flat_map(move |(table, rib)| {
+            rib.all().filter_map(move |(prefix, record)| self.route_entry(*table, prefix, record))
+        })
+    }
+
+    pub(super) fn route_entry<A: AddressBits>(
+        &self,
+        table: u32,
+        prefix: RoutePrefix<A>,
+        record: RouteRecord,
+    ) -> Option<RouteEntry> {
+        let state = self.specs.get(record.spec).filter(|state| !state.is_purged)?;
+        let (next_hop_id, hops) = match &state.spec.hops {
+            SpecHops::Object(id) => (Some(*id), self.next_hops.resolve(*id)),
+            named => (None, Some(ObjectHops::Hops(named.named().to_vec()))),
+        };
+        let hops = match hops {
+            Some(ObjectHops::Hops(hops)) => hops,
+            _ => Vec::new(),
+        };
+        let lead = |hop: crate::specs::SpecHop| RouteLead {
+            ifindex: hop.ifindex,
+            gateway: hop.gateway,
+            weight: hop.weight,
+        };
+        Some(RouteEntry {
+            table,
+            prefix: (prefix.start.address(), prefix.len),
+            kind: state.spec.kind,
+            metric: record.metric,
+            protocol: record.protocol,
+            leads: hops.into_iter().map(lead).collect(),
+            next_hop_id,
+            mtu: state.spec.mtu,
+            has_unknown: state.spec.has_unknown,
+        })
+    }
+
+    /// The neighbours, by address.
+    pub fn neighbours(&self) -> impl Iterator<Item = NeighbourInfo> + '_ {
+        self.neighbours.iter().map(|((address, ifindex), entry)| NeighbourInfo {
+            ifindex,
+            address,
+            mac: entry.mac,
+            state: entry.state,
+        })
+    }
+
+    /// The kernel's interfaces, by index; not only the router's.
+    pub fn interfaces(&self) -> impl Iterator<Item = InterfaceEntry> + '_ {
+        self.links.links.iter().map(|(ifindex, link)| InterfaceEntry {
+            ifindex,
+            name: link.name.clone(),
+            flags: link.flags,
+            mtu: link.mtu,
+            mac: link.mac,
+            master: link.master,
+            addresses: self.links.addresses_of(ifindex),
+        })
+    }
+
+    /// The kernel's rules, by priority.
+    #[must_use]
+    pub fn rules(&self) -> &[RoutingRule] {
+        self.rules.all()
+    }
+
+    /// The tables that the kernel's rules select for packets that come in by an interface, in
+    /// order: what [`VrfConfig`](crate::VrfConfig) should say about its VRF.
+    ///
+    /// # Errors
+    /// The first rule that concerns such packets and cannot be represented: the program refuses to
+    /// start, or leaves the interface to the kernel.
+    pub fn tables_for(&self, family: IpFamily, ifindex: u32) -> Result<Vec<u32>, &RoutingRule> {
+        let link = self.links.links.get(ifindex);
+        let master = link.and_then(|link| self.links.links.get(link.master?));
+        let name = link.map_or("", |link| &link.name);
+        self.rules.tables(family, name, master.and_then(|master| master.vrf_table))
+    }
+}

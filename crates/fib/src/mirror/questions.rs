@@ -1,0 +1,107 @@
+//! Questions about one destination, and the neighbours to ask for.
+
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use super::{Mirror, RouteEntry};
+use crate::prefix::{AddressBits, RoutePrefix};
+use crate::routes::RouteTables;
+use crate::tables::{NextHopAddress, Target, TargetIndex, VrfIndex};
+
+/// A neighbour that routes use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GatewayRequest {
+    /// The index of the interface, as routes name it.
+    pub ifindex: u32,
+    /// The address.
+    pub address: IpAddr,
+}
+
+/// What the tables say about a destination.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteAnswer {
+    /// The route that decides; `None` if there is none, or the destination is never forwarded.
+    pub route: Option<RouteEntry>,
+    /// What lookups return, as of the last snapshot.
+    pub index: TargetIndex,
+    /// What becomes of the packets.
+    pub target: Target,
+}
+
+impl Mirror {
+    /// Looks a destination up in the tables of a VRF. `None` before the first snapshot, and for a
+    /// VRF that does not exist.
+    #[must_use]
+    pub fn route_get(&self, vrf: VrfIndex, destination: IpAddr) -> Option<RouteAnswer> {
+        let state = self.vrfs.get(usize::from(vrf.0))?;
+        let tables = self.published.as_ref()?.vrfs.get(usize::from(vrf.0))?;
+        let mut index = [TargetIndex::KERNEL];
+        let route = match destination {
+            IpAddr::V4(address) => {
+                tables.v4.lookup(&[address.to_bits()], &mut index);
+                self.match_in(&self.v4, &state.config.v4, address.to_bits())
+            }
+            IpAddr::V6(address) => {
+                tables.v6.lookup(&[address.to_bits()], &mut index);
+                self.match_in(&self.v6, &state.config.v6, address.to_bits())
+            }
+        };
+        let [index] = index;
+        Some(RouteAnswer { route, index, target: self.targets.get(index) })
+    }
+
+    fn match_in<A: AddressBits>(
+        &self,
+        tables: &RouteTables<A>,
+        chain: &[u32],
+        address: A,
+    ) -> Option<RouteEntry> {
+        let host = RoutePrefix::around(address, A::BITS);
+        chain.iter().find_map(|table| {
+            let rib = tables.ribs.get(table)?;
+            let prefix = rib.covering(host)?;
+            self.route_entry(*table, prefix, rib.first(prefix)?)
+        })
+    }
+
+    /// Gateways in use whose MAC address is not known, at most `limit` of them. Later calls
+    /// continue where this one ends, so all have their turn. The program asks the kernel for each
+    /// ([`RequestBuilder::manage_neighbour`](slipring_rtnetlink::RequestBuilder::manage_neighbour)).
+    pub fn solicit(&mut self, limit: usize) -> Vec<GatewayRequest> {
+        let mut found = Vec::new();
+        let start = self.asked.take();
+        for (key, adjacency) in self.adjacencies.after(start) {
+            if found.len() == limit {
+                break;
+            }
+            self.asked = Some(key);
+            let is_up = |ifindex: &u32| self.links.links.get(*ifindex).is_some_and(|link| link.is_up());
+            let ifindex = self.links.ifindex(key.port).filter(is_up);
+            if let (NextHopAddress::Via(address), None, Some(ifindex)) = (key.next_hop, adjacency.mac, ifindex) {
+                found.push(GatewayRequest { ifindex, address });
+            }
+        }
+        if found.len() < limit {
+            self.asked = None;
+        }
+        found
+    }
+
+    /// All gateways that routes use, resolved or not; resolved hosts of connected subnets among
+    /// them.
+    pub fn gateways(&self) -> impl Iterator<Item = GatewayRequest> + '_ {
+        self.adjacencies.after(None).filter_map(|(key, _)| match key.next_hop {
+            NextHopAddress::Via(address) => {
+                Some(GatewayRequest { ifindex: self.links.ifindex(key.port)?, address })
+            }
+            NextHopAddress::OnLink => None,
+        })
+    }
+
+    /// The number of target indices and adjacencies in use.
+    #[must_use]
+    pub fn usage(&self) -> (usize, usize) {
+        (self.targets.len(), self.adjacencies.len())
+    }
+
+}

@@ -1,0 +1,215 @@
+//! What routes say, as targets: next hops become adjacencies and buckets.
+
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use slipring_rtnetlink::RouteKind;
+use slipring_wire::mac::MacAddr;
+
+use super::Mirror;
+use crate::adjacencies::AdjacencyKey;
+use crate::next_hops::ObjectHops;
+use crate::specs::{RouteSpec, SpecHop, SpecHops, SpecId, SpecState};
+use crate::tables::{AdjacencyIndex, BUCKETS, NextHopAddress, Target, TargetAction, TargetIndex};
+
+/// What becomes of a route's packets.
+enum Resolved {
+    /// The same action for all.
+    Fixed(TargetAction),
+    /// They go to these neighbours, by weight; at least one, all different.
+    Neighbours(Vec<(AdjacencyKey, u16)>),
+}
+
+/// With so many free indices, those are served that found none before.
+const ENOUGH: usize = 64;
+
+impl Mirror {
+    /// Brings all targets up to date.
+    pub(super) fn update_targets(&mut self) {
+        let mut ids = core::mem::take(&mut self.specs.changed);
+        if self.has_space_for_starved() {
+            self.is_starved = false;
+            self.has_stale_specs = true;
+            self.dirty_hosts.extend(self.neighbours.iter().map(|((address, _), _)| address));
+        }
+        if core::mem::take(&mut self.has_stale_specs) {
+            ids = self.specs.ids().collect();
+        }
+        if ids.is_empty() {
+            return;
+        }
+        for id in ids {
+            match self.specs.remove_unused(id) {
+                Some(state) => self.drop_spec(state),
+                None => self.update_spec(id),
+            }
+        }
+        self.targets.follow_all();
+    }
+
+    fn has_space_for_starved(&self) -> bool {
+        let available = [self.targets.available(), self.adjacencies.available(), self.buckets.available()];
+        self.is_starved && available.iter().all(|available| *available >= ENOUGH)
+    }
+
+    fn drop_spec(&mut self, state: SpecState) {
+        for (key, _) in state.adjacencies {
+            self.adjacencies.release(key, self.generation);
+        }
+        if let Some(index) = state.buckets {
+            self.buckets.give_back(index, self.generation);
+        }
+        if state.target != TargetIndex::KERNEL {
+            self.targets.give_back(state.target, self.generation);
+        }
+    }
+
+    fn update_spec(&mut self, id: SpecId) {
+        let Some(state) = self.specs.get(id).filter(|state| state.wants_target()) else { return };
+        let (old_target, old_adjacencies, old_buckets) =
+            (state.target, state.adjacencies.clone(), state.buckets);
+        let mtu = state.spec.mtu;
+        let resolved = if state.is_purged {
+            Resolved::Fixed(TargetAction::Kernel)
+        } else {
+            self.resolve(&state.spec)
+        };
+        let Some(target) = self.target_index(old_target) else { return };
+        let (action, adjacencies, buckets) = self.act(resolved, old_buckets);
+        for (key, _) in &old_adjacencies {
+            self.adjacencies.release(*key, self.generation);
+        }
+        if let Some(index) = old_buckets.filter(|_| buckets.is_none()) {
+            self.buckets.give_back(index, self.generation);
+        }
+        let link = self.link_of(action);
+        let old_link = self.targets.link(target);
+        if self.targets.set(target, Target { action, mtu }, link) {
+            self.mark_hosts_of([old_link, link]);
+        }
+        if let Some(state) = self.specs.get_mut(id) {
+            (state.target, state.adjacencies, state.buckets) = (target, adjacencies, buckets);
+        }
+    }
+
+    /// The index of a spec that has had `old`.
+    fn target_index(&mut self, old: TargetIndex) -> Option<TargetIndex> {
+        if old != TargetIndex::KERNEL {
+            return Some(old);
+        }
+        let index = self.targets.take();
+        match index {
+            // Its routes may have been written while it had no index.
+            Some(_) if self.counters.exhausted > 0 => self.mark_all(),
+            Some(_) => {}
+            None => self.note_exhausted(),
+        }
+        index
+    }
+
+    pub(super) const fn note_exhausted(&mut self) {
+        self.is_starved = true;
+        self.counters.exhausted += 1;
+    }
+
+    /// Takes the adjacencies and buckets for an action; without space, the kernel acts.
+    fn act(
+        &mut self,
+        resolved: Resolved,
+        old_buckets: Option<u16>,
+    ) -> (TargetAction, Vec<(AdjacencyKey, u16)>, Option<u16>) {
+        let keys = match resolved {
+            Resolved::Fixed(action) => return (action, Vec::new(), None),
+            Resolved::Neighbours(keys) => keys,
+        };
+        let mut hops: Vec<(AdjacencyIndex, u16)> = Vec::with_capacity(keys.len());
+        for (key, weight) in &keys {
+            let mac = self.mac_of(*key);
+            let Some(index) = self.adjacencies.acquire(*key, mac) else { break };
+            hops.push((index, *weight));
+        }
+        let buckets = match hops[..] {
+            [(only, _)] if keys.len() == 1 => return (TargetAction::Forward(only), keys, None),
+            _ if hops.len() == keys.len() => self.buckets.assign(old_buckets, &hops),
+            _ => None,
+        };
+        if let Some(index) = buckets {
+            return (TargetAction::Balance(index), keys, buckets);
+        }
+        for (key, _) in &keys[..hops.len()] {
+            self.adjacencies.release(*key, self.generation);
+        }
+        self.note_exhausted();
+        (TargetAction::Kernel, Vec::new(), None)
+    }
+
+    pub(super) fn mac_of(&self, key: AdjacencyKey) -> Option<MacAddr> {
+        match key.next_hop {
+            NextHopAddress::OnLink => None,
+            NextHopAddress::Via(address) => self.neighbours.mac(self.links.ifindex(key.port)?, address),
+        }
+    }
+
+    /// The interface to whose hosts an action sends packets, or 0.
+    fn link_of(&self, action: TargetAction) -> u32 {
+        let TargetAction::Forward(index) = action else { return 0 };
+        let adjacency = self.adjacencies.get(index).filter(|it| it.next_hop == NextHopAddress::OnLink);
+        adjacency.and_then(|it| self.links.ifindex(it.port)).unwrap_or(0)
+    }
+
+    /// Has the cells of all hosts on these interfaces written again.
+    fn mark_hosts_of(&mut self, links: [u32; 2]) {
+        let on = self.neighbours.iter().filter(|((_, ifindex), _)| links.contains(ifindex));
+        let addresses: Vec<IpAddr> = on.map(|((address, _), _)| address).collect();
+        self.dirty_hosts.extend(addresses);
+    }
+
+    fn resolve(&self, spec: &RouteSpec) -> Resolved {
+        let kernel = Resolved::Fixed(TargetAction::Kernel);
+        match spec.kind {
+            RouteKind::Blackhole => return Resolved::Fixed(TargetAction::Blackhole),
+            RouteKind::Unreachable => return Resolved::Fixed(TargetAction::Unreachable),
+            RouteKind::Prohibit => return Resolved::Fixed(TargetAction::Prohibit),
+            RouteKind::Unicast => {}
+            _ => return kernel,
+        }
+        let object;
+        let hops = match &spec.hops {
+            SpecHops::Object(id) => match self.next_hops.resolve(*id) {
+                None => return kernel,
+                Some(ObjectHops::Blackhole) => return Resolved::Fixed(TargetAction::Blackhole),
+                Some(ObjectHops::Hops(hops)) => {
+                    object = hops;
+                    &object[..]
+                }
+            },
+            named => named.named(),
+        };
+        match self.usable(hops) {
+            Some(keys) if !keys.is_empty() && keys.len() <= BUCKETS => Resolved::Neighbours(keys),
+            _ => kernel,
+        }
+    }
+
+    /// The adjacencies of the next hops that the kernel would use; `None` if one of them is not the
+    /// router's to use.
+    fn usable(&self, hops: &[SpecHop]) -> Option<Vec<(AdjacencyKey, u16)>> {
+        let mut keys: Vec<(AdjacencyKey, u16)> = Vec::with_capacity(hops.len());
+        for hop in hops {
+            // An interface that is not known yet: the kernel knows it.
+            let link = self.links.links.get(hop.ifindex)?;
+            let (port, config) = self.links.port(hop.ifindex)?;
+            let is_skipped = config.ignores_routes_with_linkdown && !link.flags.has_carrier();
+            if !link.is_up() || is_skipped {
+                continue;
+            }
+            let next_hop = hop.gateway.map_or(NextHopAddress::OnLink, NextHopAddress::Via);
+            let key = AdjacencyKey { port, next_hop };
+            match keys.iter_mut().find(|known| known.0 == key) {
+                Some(known) => known.1 = known.1.saturating_add(hop.weight),
+                None => keys.push((key, hop.weight)),
+            }
+        }
+        Some(keys)
+    }
+}

@@ -1,0 +1,234 @@
+//! Writes what has changed to the lookup structures.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use slipring_classify::intervals::IntervalTree;
+use slipring_rtnetlink::IpFamily;
+
+use super::Mirror;
+use crate::adjacencies::AdjacencyKey;
+use crate::lookups::Ipv6Tree;
+use crate::prefix::{AddressBits, RoutePrefix};
+use crate::ranges::{Ranges, overlay, set_ones, table_ranges};
+use crate::rib::{Rib, RouteRecord};
+use crate::routes::{RESERVED_TABLE, RouteTables};
+use crate::specs::Specs;
+use crate::tables::{NextHopAddress, TargetIndex};
+use crate::targets::HostKey;
+
+/// Addresses that share a root cell of an IPv4 table differ in these bits.
+const SLOT_BITS: u8 = 24;
+/// IPv4 is written in prefixes of at least this length, so that ranges take little memory.
+const CHUNK_BITS: u8 = 8;
+
+/// The target of the routes for a prefix, of which `first` is the first.
+pub(super) fn target_of<A: AddressBits>(
+    family: IpFamily,
+    rib: &Rib<A>,
+    specs: &Specs,
+    prefix: RoutePrefix<A>,
+    first: RouteRecord,
+) -> TargetIndex {
+    let second = rib.second(prefix, first);
+    // Among IPv6 routes of one metric that are not one route, the kernel chooses by reachability.
+    let is_ambiguous = family == IpFamily::V6 && second.is_some_and(|second| second.key() == first.key());
+    if first.covers_refused() || first.tos != 0 || is_ambiguous {
+        return TargetIndex::KERNEL;
+    }
+    specs.get(first.spec).map_or(TargetIndex::KERNEL, |state| state.target)
+}
+
+/// The targets within a prefix, as the tables of `chain` say, without hosts.
+pub(super) fn route_ranges<A: AddressBits>(
+    family: IpFamily,
+    tables: &RouteTables<A>,
+    chain: &[u32],
+    specs: &Specs,
+    within: RoutePrefix<A>,
+) -> Ranges<A, TargetIndex> {
+    let mut ranges = alloc::vec![(within.start, None)];
+    for table in chain.iter().rev().chain([&RESERVED_TABLE]) {
+        let Some(rib) = tables.ribs.get(table) else { continue };
+        let value = |prefix, first| target_of(family, rib, specs, prefix, first);
+        let uncovered = rib.has_uncovered_refusal.then_some(TargetIndex::KERNEL);
+        ranges = overlay(&table_ranges(rib, within, value, uncovered), ranges);
+    }
+    ranges.into_iter().map(|(start, target)| (start, target.unwrap_or(TargetIndex::NO_ROUTE))).collect()
+}
+
+impl Mirror {
+    /// Writes all changed prefixes. Returns whether there were any.
+    pub(super) fn write_tables(&mut self) -> bool {
+        let hosts = core::mem::take(&mut self.dirty_hosts);
+        let mut has_changed = false;
+        for at in 0..self.vrfs.len() {
+            let starved = self.starved_to_retry(at);
+            let others = hosts.iter().filter_map(|address| host_prefix::<u32>(*address)).chain(starved);
+            let prefixes = self.v4.dirty.of(&self.tables_of(at, IpFamily::V4), others);
+            has_changed |= !prefixes.is_empty();
+            prefixes.into_iter().for_each(|prefix| self.write_v4(at, prefix));
+            let others = hosts.iter().filter_map(|address| host_prefix::<u128>(*address));
+            let prefixes = self.v6.dirty.of(&self.tables_of(at, IpFamily::V6), others);
+            if !prefixes.is_empty() {
+                has_changed = true;
+                self.write_v6(at, &prefixes);
+            }
+        }
+        self.v4.dirty.clear();
+        self.v6.dirty.clear();
+        has_changed
+    }
+
+    /// The tables on which the destinations of a VRF depend.
+    fn tables_of(&self, vrf: usize, family: IpFamily) -> Vec<u32> {
+        let config = &self.vrfs[vrf].config;
+        let tables = match family {
+            IpFamily::V4 => &config.v4,
+            IpFamily::V6 => &config.v6,
+        };
+        tables.iter().copied().chain([RESERVED_TABLE]).collect()
+    }
+
+    fn starved_to_retry(&mut self, vrf: usize) -> Vec<RoutePrefix<u32>> {
+        let state = &mut self.vrfs[vrf];
+        if state.starved.is_empty() || state.v4.free_blocks() == 0 {
+            return Vec::new();
+        }
+        let slots = core::mem::take(&mut state.starved);
+        slots.into_iter().map(|slot| RoutePrefix::around(slot, SLOT_BITS)).collect()
+    }
+
+    fn write_v4(&mut self, vrf: usize, prefix: RoutePrefix<u32>) {
+        if prefix.len < CHUNK_BITS {
+            let step = 1 << (32 - CHUNK_BITS);
+            for start in (prefix.start..=prefix.last()).step_by(step) {
+                self.write_v4(vrf, RoutePrefix::around(start, CHUNK_BITS));
+            }
+            return;
+        }
+        let chain = &self.vrfs[vrf].config.v4;
+        let ranges = route_ranges(IpFamily::V4, &self.v4, chain, &self.specs, prefix);
+        let ranges = self.with_hosts(vrf, prefix, ranges);
+        let numbers: Vec<(u32, u16)> = ranges.iter().map(|range| (range.0, range.1.0)).collect();
+        if self.vrfs[vrf].v4.set(prefix.start, prefix.last(), &numbers).is_err() {
+            self.write_by_slot(vrf, prefix, &numbers);
+        }
+    }
+
+    /// Writes ranges for which there are not enough blocks: slots that get none go to the kernel
+    /// as a whole.
+    fn write_by_slot(&mut self, vrf: usize, prefix: RoutePrefix<u32>, ranges: &[(u32, u16)]) {
+        let slots = (prefix.start.masked(SLOT_BITS)..=prefix.last()).step_by(1 << (32 - SLOT_BITS));
+        for slot in slots {
+            let (start, last) = (slot.max(prefix.start), slot.filled(SLOT_BITS).min(prefix.last()));
+            let first = ranges.partition_point(|range| range.0 <= start) - 1;
+            let end = ranges.partition_point(|range| range.0 <= last);
+            let mut inside = ranges[first..end].to_vec();
+            inside[0].0 = start;
+            let state = &mut self.vrfs[vrf];
+            if state.v4.set(start, last, &inside).is_err() {
+                let kernel = [(slot, TargetIndex::KERNEL.0)];
+                // A slot with one number needs no block.
+                let written = state.v4.set(slot, slot.filled(SLOT_BITS), &kernel);
+                debug_assert!(written.is_ok(), "a whole slot is always written");
+                state.starved.insert(slot);
+                self.counters.exhausted_blocks += 1;
+            }
+        }
+    }
+
+    fn write_v6(&mut self, vrf: usize, prefixes: &[RoutePrefix<u128>]) {
+        let is_whole = matches!(prefixes, [only] if only.len == 0);
+        if is_whole || self.vrfs[vrf].v6.0.needs_rebuild() {
+            let numbers = self.numbers_v6(vrf, RoutePrefix::ALL);
+            self.vrfs[vrf].v6 = Arc::new(Ipv6Tree(IntervalTree::build(&numbers, self.simd)));
+            return;
+        }
+        let mut tree = self.vrfs[vrf].v6.0.clone();
+        for prefix in prefixes {
+            let numbers = self.numbers_v6(vrf, *prefix);
+            tree.replace(prefix.start, prefix.last(), &numbers);
+        }
+        self.vrfs[vrf].v6 = Arc::new(Ipv6Tree(tree));
+    }
+
+    fn numbers_v6(&mut self, vrf: usize, prefix: RoutePrefix<u128>) -> Vec<(u128, u32)> {
+        let chain = &self.vrfs[vrf].config.v6;
+        let ranges = route_ranges(IpFamily::V6, &self.v6, chain, &self.specs, prefix);
+        let ranges = self.with_hosts(vrf, prefix, ranges);
+        ranges.into_iter().map(|(start, target)| (start, u32::from(target.0))).collect()
+    }
+
+    /// Adds the resolved hosts of connected subnets to the ranges of a prefix.
+    fn with_hosts<A: AddressBits>(
+        &mut self,
+        vrf: usize,
+        prefix: RoutePrefix<A>,
+        ranges: Ranges<A, TargetIndex>,
+    ) -> Ranges<A, TargetIndex> {
+        let (first, last) = (prefix.start.address(), prefix.last().address());
+        let hosts: Vec<(IpAddr, HostKey)> = self
+            .neighbours
+            .usable_in(first, last)
+            .filter_map(|(address, ifindex)| Some((address, self.host_key(address, ifindex, &ranges)?)))
+            .collect();
+        let mut ones = Vec::with_capacity(hosts.len());
+        let mut kept = Vec::with_capacity(hosts.len());
+        for (address, key) in hosts {
+            if let Some((number, target)) = A::of(address).zip(self.acquire_host(key)) {
+                ones.push((number, target));
+                kept.push((address, key));
+            }
+        }
+        self.replace_hosts(vrf, first, last, kept);
+        if ones.is_empty() { ranges } else { set_ones(&ranges, &ones, prefix.last()) }
+    }
+
+    /// What a host's target is known by, if its longest match is the subnet of its interface.
+    fn host_key<A: AddressBits>(
+        &self,
+        address: IpAddr,
+        ifindex: u32,
+        ranges: &Ranges<A, TargetIndex>,
+    ) -> Option<HostKey> {
+        let number = A::of(address)?;
+        let at = ranges.partition_point(|range| range.0 <= number).checked_sub(1)?;
+        let subnet = ranges[at].1;
+        let (port, _) = self.links.port(ifindex).filter(|_| self.targets.link(subnet) == ifindex)?;
+        Some((subnet, AdjacencyKey { port, next_hop: NextHopAddress::Via(address) }))
+    }
+
+    fn acquire_host(&mut self, key: HostKey) -> Option<TargetIndex> {
+        if let Some(target) = self.targets.retain_host(key) {
+            return Some(target);
+        }
+        let Some(adjacency) = self.adjacencies.acquire(key.1, self.mac_of(key.1)) else {
+            self.note_exhausted();
+            return None;
+        };
+        let target = self.targets.add_host(key, adjacency);
+        if target.is_none() {
+            self.adjacencies.release(key.1, self.generation);
+            self.note_exhausted();
+        }
+        target
+    }
+
+    /// Replaces the hosts that have cells of their own between two addresses.
+    fn replace_hosts(&mut self, vrf: usize, first: IpAddr, last: IpAddr, hosts: Vec<(IpAddr, HostKey)>) {
+        let known = &mut self.vrfs[vrf].hosts;
+        let old: Vec<HostKey> = known.extract_if(first..=last, |_, _| true).map(|(_, key)| key).collect();
+        known.extend(hosts);
+        for key in old {
+            if self.targets.release_host(key, self.generation) {
+                self.adjacencies.release(key.1, self.generation);
+            }
+        }
+    }
+}
+
+fn host_prefix<A: AddressBits>(address: IpAddr) -> Option<RoutePrefix<A>> {
+    Some(RoutePrefix::around(A::of(address)?, A::BITS))
+}

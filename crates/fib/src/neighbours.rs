@@ -1,0 +1,73 @@
+//! The kernel's neighbours: who has which MAC address on which interface.
+
+use core::net::IpAddr;
+
+use slipring_rtnetlink::{NeighbourMessage, NeighbourState};
+use slipring_wire::mac::MacAddr;
+
+use crate::mirrored::{Mirrored, Origin};
+
+/// What the kernel knows about a neighbour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NeighbourEntry {
+    pub state: NeighbourState,
+    pub mac: Option<MacAddr>,
+}
+
+impl NeighbourEntry {
+    /// The MAC address, if frames may be sent to it.
+    pub(crate) fn usable(self) -> Option<MacAddr> {
+        self.mac.filter(|mac| self.state.is_valid() && *mac != MacAddr::ZERO && !mac.is_multicast())
+    }
+}
+
+/// Neighbours by address and interface.
+#[derive(Debug, Default)]
+pub(crate) struct NeighbourTable {
+    entries: Mirrored<(IpAddr, u32), NeighbourEntry>,
+}
+
+impl NeighbourTable {
+    /// Stores a neighbour. Returns whether its usable address has changed, or `None` if it is new
+    /// and there are `limit`.
+    pub(crate) fn set(&mut self, message: &NeighbourMessage, origin: Origin, limit: usize) -> Option<bool> {
+        let key = (message.address, message.ifindex);
+        let before = self.entries.get(key).and_then(|entry| entry.usable());
+        if self.entries.len() >= limit && self.entries.get(key).is_none() {
+            return None;
+        }
+        let entry = NeighbourEntry { state: message.state, mac: message.mac.map(MacAddr) };
+        self.entries.set(key, entry, origin);
+        Some(before != self.mac(message.ifindex, message.address))
+    }
+
+    /// Removes a neighbour. Returns whether it was usable.
+    pub(crate) fn remove(&mut self, ifindex: u32, address: IpAddr) -> bool {
+        self.entries.remove((address, ifindex)).is_some_and(|entry| entry.usable().is_some())
+    }
+
+    /// The MAC address of a neighbour, if frames may be sent to it.
+    pub(crate) fn mac(&self, ifindex: u32, address: IpAddr) -> Option<MacAddr> {
+        self.entries.get((address, ifindex))?.usable()
+    }
+
+    /// The usable neighbours with addresses from `first` to `last`, ascending.
+    pub(crate) fn usable_in(&self, first: IpAddr, last: IpAddr) -> impl Iterator<Item = (IpAddr, u32)> {
+        let found = self.entries.range((first, 0)..=(last, u32::MAX));
+        found.filter(|(_, entry)| entry.usable().is_some()).map(|(key, _)| key)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = ((IpAddr, u32), &NeighbourEntry)> {
+        self.entries.iter()
+    }
+
+    pub(crate) fn begin_dump(&mut self) {
+        self.entries.begin_dump();
+    }
+
+    /// Returns the usable neighbours that the dump has not mentioned.
+    pub(crate) fn end_dump(&mut self, is_complete: bool) -> impl Iterator<Item = (IpAddr, u32)> {
+        let removed = self.entries.end_dump(is_complete).into_iter();
+        removed.filter(|(_, entry)| entry.usable().is_some()).map(|(key, _)| key)
+    }
+}

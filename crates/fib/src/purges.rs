@@ -1,0 +1,28 @@
+//! What the kernel has silently removed routes for.
+
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use crate::specs::{RouteSpec, SpecHops};
+
+/// Why the kernel removes routes without a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Purge {
+    /// An interface is down or gone. Routes with other next hops that are alive stay.
+    Link(u32),
+    /// Next-hop objects are gone.
+    Objects(Vec<u32>),
+    /// An address is deleted that routes prefer as source.
+    Source(IpAddr),
+}
+
+impl Purge {
+    /// Whether a route that says this may have been removed.
+    pub(crate) fn concerns(&self, spec: &RouteSpec) -> bool {
+        match self {
+            Self::Link(ifindex) => spec.hops.named().iter().any(|hop| hop.ifindex == *ifindex),
+            Self::Objects(ids) => matches!(&spec.hops, SpecHops::Object(id) if ids.contains(id)),
+            Self::Source(address) => spec.source == Some(*address),
+        }
+    }
+}

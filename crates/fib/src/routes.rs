@@ -1,0 +1,338 @@
+//! The mirrored routing tables of one family, and what messages do to them.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use slipring_rtnetlink::{HeaderFlags, IpFamily, RouteMessage};
+
+use crate::dirty::DirtyPrefixes;
+use crate::mirrored::Origin;
+use crate::placement::{Insertion, Removal, find_removed, place};
+use crate::prefix::{AddressBits, RoutePrefix};
+use crate::purges::Purge;
+use crate::rib::{Rib, RouteRecord};
+use crate::specs::{RouteSpec, SpecId, Specs};
+
+/// The table of destinations that are never forwarded. No message names it.
+pub(crate) const RESERVED_TABLE: u32 = 0;
+/// At most this many deletions are remembered during a dump; with more, another is needed.
+const MAX_DELETED: usize = 1 << 16;
+
+/// A route in full.
+type RouteKey<A> = (u32, RoutePrefix<A>, (u8, u32), SpecId);
+
+/// The mirrored tables of a family.
+#[derive(Debug)]
+pub(crate) struct RouteTables<A> {
+    pub ribs: BTreeMap<u32, Rib<A>>,
+    family: IpFamily,
+    /// Prefixes whose meaning has changed since the last publication, by table.
+    pub dirty: DirtyPrefixes<A>,
+    /// The dump that runs, or the last one.
+    mark: u8,
+    is_dumping: bool,
+    /// Prefixes with several routes that notifications have changed since the dump's start.
+    reordered: BTreeSet<(u32, RoutePrefix<A>)>,
+    /// Routes that notifications have deleted since the dump's start, with a use of their specs.
+    deleted: BTreeSet<RouteKey<A>>,
+    /// What routes were silently removed for since the dump's start: it may still mention them.
+    purges: Vec<Purge>,
+    /// Routes that found no space since the start of the last dump.
+    pub refused: u64,
+}
+
+/// What a message has done, besides changing the tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RouteOutcome {
+    /// The tables may differ from the kernel's now, so they must be dumped.
+    pub is_doubtful: bool,
+    /// The route found no space.
+    pub is_refused: bool,
+}
+
+impl<A: AddressBits> RouteTables<A> {
+    pub(crate) const fn new(family: IpFamily) -> Self {
+        Self {
+            ribs: BTreeMap::new(),
+            family,
+            dirty: DirtyPrefixes::all(),
+            mark: 0,
+            is_dumping: false,
+            reordered: BTreeSet::new(),
+            deleted: BTreeSet::new(),
+            purges: Vec::new(),
+            refused: 0,
+        }
+    }
+
+    /// Mirrors these tables, and no others. Returns whether there are new ones.
+    pub(crate) fn set_tables(&mut self, tables: &[u32], specs: &mut Specs) -> bool {
+        let gone: Vec<u32> = self.ribs.keys().copied().filter(|table| !tables.contains(table)).collect();
+        for rib in gone.iter().filter_map(|table| self.ribs.remove(table)) {
+            rib.all().for_each(|(_, record)| specs.release(record.spec));
+        }
+        let before = self.ribs.len();
+        for table in tables {
+            self.ribs.entry(*table).or_default();
+        }
+        self.ribs.len() > before
+    }
+
+    /// The number of routes, without those of the reserved table.
+    pub(crate) fn len(&self) -> usize {
+        self.ribs.iter().filter(|(table, _)| **table != RESERVED_TABLE).map(|(_, rib)| rib.len()).sum()
+    }
+
+    /// Adds a route; `has_space` says whether one more may be stored.
+    pub(crate) fn add(
+        &mut self,
+        specs: &mut Specs,
+        route: &RouteMessage<'_>,
+        flags: HeaderFlags,
+        origin: Origin,
+        has_space: bool,
+    ) -> RouteOutcome {
+        let Some((table, prefix)) = self.place_of(route) else { return RouteOutcome::default() };
+        let spec = self.acquire(specs, RouteSpec::of(route), origin);
+        let record = RouteRecord::new(spec, route.metric, route.protocol, route.tos, self.mark);
+        let how = insertion(flags, origin);
+        if self.was_deleted(specs, (table, prefix, record.key(), spec), how) {
+            specs.release(spec);
+            return RouteOutcome::default();
+        }
+        let Some(rib) = self.ribs.get_mut(&table) else { return RouteOutcome::default() };
+        if rib.refresh(prefix, record) {
+            specs.release(spec);
+            return RouteOutcome::default();
+        }
+        let mut list = rib.list(prefix);
+        let is_plain = how == Insertion::Add || how == Insertion::Dump;
+        if list.is_empty() && has_space && (is_plain || !self.is_dumping) {
+            rib.insert_first(prefix, record);
+            self.dirty.add(table, prefix);
+            return RouteOutcome::default();
+        }
+        let len = list.len();
+        let result = place(&mut list, record, how, self.family, specs);
+        if result.is_superseded {
+            specs.release(spec);
+            let is_doubtful = result.is_doubtful && self.reordered.contains(&(table, prefix));
+            return RouteOutcome { is_doubtful, is_refused: false };
+        }
+        if list.len() > len && !has_space && result.removed.is_empty() {
+            specs.release(spec);
+            let changed = rib.refuse(prefix);
+            self.dirty.add(table, changed);
+            self.refused += 1;
+            return RouteOutcome { is_refused: true, is_doubtful: false };
+        }
+        let heir = rib.set_list(prefix, &list);
+        self.dirty.add(table, heir.unwrap_or(prefix));
+        let is_notification = origin == Origin::Notification;
+        for removed in result.removed {
+            self.forget(specs, (table, prefix, removed.key(), removed.spec), is_notification);
+        }
+        let has_other_order = is_notification || self.reordered.contains(&(table, prefix));
+        let is_doubtful = result.is_doubtful && has_other_order || result.is_unexplained && self.is_dumping;
+        if is_notification {
+            self.note_order(table, prefix, list.len().max(len));
+        }
+        RouteOutcome { is_doubtful, is_refused: false }
+    }
+
+    fn acquire(&self, specs: &mut Specs, spec: RouteSpec, origin: Origin) -> SpecId {
+        if origin == Origin::Dump && self.purges.iter().any(|purge| purge.concerns(&spec)) {
+            return specs.acquire_purged(spec);
+        }
+        specs.acquire(spec)
+    }
+
+    /// Notes that the kernel has removed routes silently.
+    pub(crate) fn note_purge(&mut self, purge: &Purge) {
+        if self.is_dumping && !self.purges.contains(purge) {
+            self.purges.push(purge.clone());
+        }
+    }
+
+    /// Notes that a notification has changed the routes for a prefix, of which there are `count`.
+    fn note_order(&mut self, table: u32, prefix: RoutePrefix<A>, count: usize) {
+        if self.is_dumping && count > 1 && self.reordered.len() < MAX_DELETED {
+            self.reordered.insert((table, prefix));
+        }
+    }
+
+    /// Removes the route that a notification says to be deleted.
+    pub(crate) fn delete(&mut self, specs: &mut Specs, route: &RouteMessage<'_>) -> RouteOutcome {
+        let Some((table, prefix)) = self.place_of(route) else { return RouteOutcome::default() };
+        let Some(rib) = self.ribs.get_mut(&table) else { return RouteOutcome::default() };
+        let (deleted, mut list) = (RouteSpec::of(route), rib.list(prefix));
+        let key = (u8::MAX - route.tos, route.metric);
+        let removed = match find_removed(&list, key, &deleted, self.family, specs) {
+            Removal::Whole(at) => list.remove(at),
+            Removal::Part(at, rest) => {
+                let spec = specs.acquire(rest);
+                let record = RouteRecord::new(spec, list[at].metric, list[at].protocol, list[at].tos, self.mark);
+                core::mem::replace(&mut list[at], record)
+            }
+            // With refused routes, it may be one of them.
+            Removal::Unknown => {
+                // A dump may mention it as part of a route with several next hops.
+                let may_be_part = self.is_dumping && self.family == IpFamily::V6;
+                let is_doubtful = may_be_part || !list.is_empty() && self.refused == 0;
+                self.note_unknown(specs, (table, prefix, key), deleted);
+                return RouteOutcome { is_doubtful, is_refused: false };
+            }
+        };
+        let heir = rib.set_list(prefix, &list);
+        self.dirty.add(table, heir.unwrap_or(prefix));
+        self.note_order(table, prefix, list.len() + 1);
+        self.forget(specs, (table, prefix, key, removed.spec), true);
+        RouteOutcome::default()
+    }
+
+    /// A dump may still mention a route that was deleted before we knew it.
+    fn note_unknown(&mut self, specs: &mut Specs, route: (u32, RoutePrefix<A>, (u8, u32)), spec: RouteSpec) {
+        if self.is_dumping {
+            let spec = specs.acquire(spec);
+            self.forget(specs, (route.0, route.1, route.2, spec), true);
+        }
+    }
+
+    /// The table and prefix of a route, if it is mirrored.
+    fn place_of(&self, route: &RouteMessage<'_>) -> Option<(u32, RoutePrefix<A>)> {
+        let is_mirrored = route.table != RESERVED_TABLE && self.ribs.contains_key(&route.table);
+        let address = A::of(route.destination).filter(|_| is_mirrored && !route.is_cached)?;
+        Some((route.table, RoutePrefix::around(address, route.prefix_len)))
+    }
+
+    /// Whether a dump mentions a route that a notification has deleted. A notification ends that.
+    fn was_deleted(&mut self, specs: &mut Specs, key: RouteKey<A>, how: Insertion) -> bool {
+        if self.deleted.is_empty() {
+            return false;
+        }
+        if how == Insertion::Dump {
+            return self.deleted.contains(&key);
+        }
+        if self.deleted.remove(&key) {
+            specs.release(key.3);
+        }
+        false
+    }
+
+    /// Gives up the use of a removed route's spec, or keeps it in the note of the deletion.
+    fn forget(&mut self, specs: &mut Specs, key: RouteKey<A>, is_notification: bool) {
+        let is_noted = is_notification && self.is_dumping && self.deleted.len() < MAX_DELETED;
+        if !is_noted || !self.deleted.insert(key) {
+            specs.release(key.3);
+        }
+    }
+
+    /// Whether so much was deleted since the dump's start that another is needed.
+    pub(crate) fn has_lost_deletions(&self) -> bool {
+        self.deleted.len() >= MAX_DELETED
+    }
+
+    pub(crate) fn begin_dump(&mut self, specs: &mut Specs) {
+        self.clear_deleted(specs);
+        self.purges.clear();
+        self.mark = next_mark(self.mark);
+        self.is_dumping = true;
+        self.reordered.clear();
+        self.refused = 0;
+    }
+
+    /// Ends the dump. After a complete one, routes are removed that it has not mentioned. Returns
+    /// how many.
+    pub(crate) fn end_dump(&mut self, specs: &mut Specs, is_complete: bool) -> usize {
+        self.is_dumping = false;
+        self.clear_deleted(specs);
+        if !is_complete {
+            return 0;
+        }
+        let mut removed = 0;
+        let (mark, refused) = (self.mark, self.refused);
+        for (table, rib) in self.ribs.iter_mut().filter(|(table, _)| **table != RESERVED_TABLE) {
+            if refused == 0 && rib.forget_refusals() {
+                self.dirty.add(*table, RoutePrefix::ALL);
+            }
+            let stale: Vec<_> = rib.all().filter(|(_, record)| record.mark != mark).collect();
+            removed += stale.len();
+            for chunk in stale.chunk_by(|a, b| a.0 == b.0) {
+                let prefix = chunk[0].0;
+                let mut list = rib.list(prefix);
+                list.retain(|record| record.mark == mark);
+                let heir = rib.set_list(prefix, &list);
+                self.dirty.add(*table, heir.unwrap_or(prefix));
+                chunk.iter().for_each(|(_, record)| specs.release(record.spec));
+            }
+        }
+        removed
+    }
+
+    fn clear_deleted(&mut self, specs: &mut Specs) {
+        for key in core::mem::take(&mut self.deleted) {
+            specs.release(key.3);
+        }
+    }
+}
+
+/// The counts of a verification, and its mark.
+#[derive(Debug, Default)]
+pub(crate) struct RouteCheck {
+    mark: u8,
+    pub checked: u64,
+    pub missing: u64,
+    pub different: u64,
+}
+
+impl<A: AddressBits> RouteTables<A> {
+    /// Begins to mark the routes that a dump mentions, as a dump does that changes them.
+    pub(crate) const fn begin_check(&mut self) -> RouteCheck {
+        self.mark = next_mark(self.mark);
+        RouteCheck { mark: self.mark, checked: 0, missing: 0, different: 0 }
+    }
+
+    /// Compares a route of the dump.
+    pub(crate) fn check(&mut self, check: &mut RouteCheck, specs: &Specs, route: &RouteMessage<'_>) {
+        let Some((table, prefix)) = self.place_of(route) else { return };
+        let Some(rib) = self.ribs.get_mut(&table) else { return };
+        check.checked += 1;
+        let (spec, key) = (RouteSpec::of(route), (u8::MAX - route.tos, route.metric));
+        let mut list = rib.list(prefix);
+        let says = |record: &RouteRecord| {
+            specs.get(record.spec).is_some_and(|state| !state.is_purged && state.spec == spec)
+        };
+        let exact = list.iter().position(|record| record.key() == key && says(record));
+        let Some(at) = exact.or_else(|| list.iter().position(|record| record.key() == key)) else {
+            check.missing += 1;
+            return;
+        };
+        check.different += u64::from(exact.is_none());
+        list[at].mark = check.mark;
+        rib.set_list(prefix, &list);
+    }
+
+    /// The number of routes that the dump of a verification has not mentioned.
+    pub(crate) fn unmentioned(&self, check: &RouteCheck) -> u64 {
+        let shown = self.ribs.iter().filter(|(table, _)| **table != RESERVED_TABLE);
+        let records = shown.flat_map(|(_, rib)| rib.all());
+        records.filter(|(_, record)| record.mark != check.mark).count() as u64
+    }
+}
+
+/// 0 is what routes have that no dump has mentioned.
+const fn next_mark(mark: u8) -> u8 {
+    match mark.checked_add(1) {
+        Some(next) => next,
+        None => 1,
+    }
+}
+
+const fn insertion(flags: HeaderFlags, origin: Origin) -> Insertion {
+    match origin {
+        Origin::Dump => Insertion::Dump,
+        Origin::Notification if flags.has(HeaderFlags::REPLACE) => Insertion::Replace,
+        Origin::Notification if flags.has(HeaderFlags::APPEND) => Insertion::Append,
+        Origin::Notification => Insertion::Add,
+    }
+}

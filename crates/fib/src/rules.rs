@@ -1,0 +1,119 @@
+//! The kernel's rules, and the tables that they select for packets of an interface.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use slipring_rtnetlink::{IpFamily, RuleAction, RuleMessage};
+
+use crate::mirrored::Origin;
+
+/// A rule that selects a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoutingRule {
+    /// The family of the packets.
+    pub family: IpFamily,
+    /// Rules are tried in ascending order of priority.
+    pub priority: u32,
+    /// What the rule does.
+    pub action: RuleAction,
+    /// The table that it selects.
+    pub table: u32,
+    /// The interface that packets must have come in by, or empty.
+    pub input: String,
+    /// Whether it concerns only this machine's own packets, because it names the interface that
+    /// they leave by.
+    pub is_for_output: bool,
+    /// Whether the table is that of the VRF device.
+    pub is_vrf: bool,
+    /// Whether it has conditions that the tables cannot represent.
+    pub has_other_selectors: bool,
+}
+
+impl RoutingRule {
+    fn of(message: &RuleMessage<'_>) -> Self {
+        Self {
+            family: message.family,
+            priority: message.priority,
+            action: message.action,
+            table: message.table,
+            input: message.input.into(),
+            is_for_output: !message.output.is_empty(),
+            is_vrf: message.is_vrf,
+            has_other_selectors: message.has_other_selectors,
+        }
+    }
+
+    fn concerns(&self, family: IpFamily, input: &str) -> bool {
+        let is_input = self.input.is_empty() || self.input == input;
+        self.family == family && is_input && (!self.is_for_output || self.is_vrf)
+    }
+}
+
+/// The kernel's rules of both families.
+///
+/// Equal rules can exist more than once, so this is a list; a dump replaces it.
+#[derive(Debug, Default)]
+pub(crate) struct RoutingRules {
+    rules: Vec<RoutingRule>,
+    /// What a running dump has shown.
+    dumped: Option<Vec<RoutingRule>>,
+}
+
+impl RoutingRules {
+    pub(crate) fn add(&mut self, message: &RuleMessage<'_>, origin: Origin) {
+        let rule = RoutingRule::of(message);
+        let list = match (&mut self.dumped, origin) {
+            (Some(dumped), Origin::Dump) => dumped,
+            _ => &mut self.rules,
+        };
+        let at = list.partition_point(|other| other.priority <= rule.priority);
+        list.insert(at, rule);
+    }
+
+    pub(crate) fn remove(&mut self, message: &RuleMessage<'_>) {
+        let rule = RoutingRule::of(message);
+        if let Some(at) = self.rules.iter().position(|other| *other == rule) {
+            self.rules.remove(at);
+        }
+    }
+
+    pub(crate) fn begin_dump(&mut self) {
+        self.dumped = Some(Vec::new());
+    }
+
+    pub(crate) fn end_dump(&mut self, is_complete: bool) {
+        if let Some(dumped) = self.dumped.take().filter(|_| is_complete) {
+            self.rules = dumped;
+        }
+    }
+
+    pub(crate) fn all(&self) -> &[RoutingRule] {
+        &self.rules
+    }
+
+    /// The tables for packets that come in by an interface, in order. `vrf_table` is that of the
+    /// VRF device which the interface is a port of.
+    ///
+    /// # Errors
+    /// The first rule that concerns such packets and cannot be represented.
+    pub(crate) fn tables(
+        &self,
+        family: IpFamily,
+        input: &str,
+        vrf_table: Option<u32>,
+    ) -> Result<Vec<u32>, &RoutingRule> {
+        let mut tables = Vec::new();
+        for rule in self.rules.iter().filter(|rule| rule.concerns(family, input)) {
+            if rule.has_other_selectors {
+                return Err(rule);
+            }
+            let table = if rule.is_vrf { vrf_table } else { Some(rule.table) };
+            match (rule.action, table) {
+                (RuleAction::Table, Some(table)) => tables.push(table),
+                (RuleAction::Table, None) | (RuleAction::Nop, _) => {}
+                _ => return Err(rule),
+            }
+        }
+        Ok(tables)
+    }
+}

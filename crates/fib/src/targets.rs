@@ -1,0 +1,149 @@
+//! Target indices: of what routes say, and of resolved hosts on connected subnets.
+//!
+//! A host's target follows that of its subnet: while the subnet's packets go to the link, the
+//! host's go to its MAC address; otherwise both have the same action.
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::adjacencies::AdjacencyKey;
+use crate::indices::IndexPool;
+use crate::tables::{AdjacencyIndex, Target, TargetAction, TargetIndex};
+
+const COUNT: usize = TargetIndex::MAX as usize + 1;
+/// What indices that are not in use mean.
+const KERNEL: Target = Target { action: TargetAction::Kernel, mtu: 0 };
+
+/// A host by its subnet's target and its adjacency.
+pub(crate) type HostKey = (TargetIndex, AdjacencyKey);
+
+#[derive(Debug)]
+struct HostTarget {
+    index: TargetIndex,
+    adjacency: AdjacencyIndex,
+    uses: u32,
+}
+
+/// All targets.
+#[derive(Debug)]
+pub(crate) struct TargetTable {
+    values: Vec<Target>,
+    /// For targets that send packets to a link: the interface, as routes name it. Otherwise 0.
+    links: Vec<u32>,
+    pool: IndexPool,
+    hosts: BTreeMap<HostKey, HostTarget>,
+    has_changed: bool,
+    published: Arc<[Target]>,
+}
+
+impl TargetTable {
+    pub(crate) fn new() -> Self {
+        let mut values = alloc::vec![KERNEL; COUNT];
+        values[usize::from(TargetIndex::NO_ROUTE.0)].action = TargetAction::NoRoute;
+        Self {
+            values,
+            links: alloc::vec![0; COUNT],
+            pool: IndexPool::new(u32::from(TargetIndex::KERNEL.0) + 1, COUNT as u32),
+            hosts: BTreeMap::new(),
+            has_changed: true,
+            published: Arc::new([]),
+        }
+    }
+
+    pub(crate) fn take(&mut self) -> Option<TargetIndex> {
+        self.pool.take().map(TargetIndex)
+    }
+
+    /// Frees an index; `generation` is that of the first snapshot without it.
+    pub(crate) fn give_back(&mut self, index: TargetIndex, generation: u64) {
+        self.set(index, KERNEL, 0);
+        self.pool.give_back(index.0, generation);
+    }
+
+    pub(crate) fn settle(&mut self, oldest: u64) {
+        self.pool.settle(oldest);
+    }
+
+    pub(crate) fn available(&self) -> usize {
+        self.pool.available()
+    }
+
+    pub(crate) fn get(&self, index: TargetIndex) -> Target {
+        self.values[usize::from(index.0)]
+    }
+
+    /// The interface of a target that sends packets to a link, as routes name it, or 0.
+    pub(crate) fn link(&self, index: TargetIndex) -> u32 {
+        self.links[usize::from(index.0)]
+    }
+
+    /// Sets what an index means. Returns whether the interface has changed to whose hosts it
+    /// sends packets.
+    pub(crate) fn set(&mut self, index: TargetIndex, target: Target, link: u32) -> bool {
+        let at = usize::from(index.0);
+        if self.values[at] != target {
+            self.values[at] = target;
+            self.has_changed = true;
+        }
+        core::mem::replace(&mut self.links[at], link) != link
+    }
+
+    /// Returns the target of a host that has one, with one use more.
+    pub(crate) fn retain_host(&mut self, key: HostKey) -> Option<TargetIndex> {
+        let host = self.hosts.get_mut(&key)?;
+        host.uses += 1;
+        Some(host.index)
+    }
+
+    /// Gives a host a target, with one use.
+    pub(crate) fn add_host(&mut self, key: HostKey, adjacency: AdjacencyIndex) -> Option<TargetIndex> {
+        let index = self.take()?;
+        self.hosts.insert(key, HostTarget { index, adjacency, uses: 1 });
+        self.follow(key);
+        Some(index)
+    }
+
+    /// Removes a use of a host's target. Returns whether it was the last, so that the adjacency is
+    /// not used by it any more.
+    pub(crate) fn release_host(&mut self, key: HostKey, generation: u64) -> bool {
+        let Some(host) = self.hosts.get_mut(&key) else { return false };
+        host.uses -= 1;
+        if host.uses > 0 {
+            return false;
+        }
+        let index = host.index;
+        self.hosts.remove(&key);
+        self.give_back(index, generation);
+        true
+    }
+
+    /// Makes all hosts' targets follow their subnets'.
+    pub(crate) fn follow_all(&mut self) {
+        let keys: Vec<HostKey> = self.hosts.keys().copied().collect();
+        keys.into_iter().for_each(|key| self.follow(key));
+    }
+
+    fn follow(&mut self, key: HostKey) {
+        let Some(host) = self.hosts.get(&key) else { return };
+        let (index, adjacency) = (host.index, host.adjacency);
+        let mut target = self.get(key.0);
+        if self.link(key.0) != 0 {
+            target.action = TargetAction::Forward(adjacency);
+        }
+        self.set(index, target, 0);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        COUNT - self.pool.available()
+    }
+
+    /// Returns whether the targets have changed since the last call, and all by index.
+    pub(crate) fn publish(&mut self) -> (bool, Arc<[Target]>) {
+        let has_changed = core::mem::take(&mut self.has_changed);
+        if has_changed {
+            self.published = self.values.as_slice().into();
+        }
+        (has_changed, self.published.clone())
+    }
+}

@@ -1,0 +1,131 @@
+//! A full table of the Internet in the memory that a router has for it.
+//!
+//! Counted by the allocator. The file has one test, so nothing else allocates.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+
+use slipring_fib::*;
+use slipring_rtnetlink::{IpFamily, Messages};
+
+struct Counting;
+
+static HELD: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY:
+// - All calls go to the system's allocator with the same arguments.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        PEAK.fetch_max(HELD.fetch_add(layout.size(), Relaxed) + layout.size(), Relaxed);
+        // SAFETY:
+        // - The caller's layout is valid.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size(), Relaxed);
+        // SAFETY:
+        // - The block is the system allocator's, with this layout.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const MIB: usize = 1 << 20;
+const ROUTES: u32 = 1_000_000;
+
+/// `RTM_NEWROUTE` of the main table by one of 200 gateways, as a dump has it.
+fn route(start: u32, len: u8, gateway: u32) -> Vec<u8> {
+    let mut bytes = vec![];
+    bytes.extend_from_slice(&60_u32.to_ne_bytes());
+    bytes.extend_from_slice(&24_u16.to_ne_bytes());
+    bytes.extend_from_slice(&2_u16.to_ne_bytes());
+    bytes.extend_from_slice(&[0; 8]);
+    bytes.extend_from_slice(&[2, len, 0, 0, 254, 186, 0, 1, 0, 0, 0, 0]);
+    let gateway = 0x0a01_0002 + gateway % 200;
+    for (kind, value) in [(15_u16, 254_u32.to_ne_bytes()), (1, start.to_be_bytes()), (5, gateway.to_be_bytes()), (4, 1_u32.to_ne_bytes())] {
+        bytes.extend_from_slice(&8_u16.to_ne_bytes());
+        bytes.extend_from_slice(&kind.to_ne_bytes());
+        bytes.extend_from_slice(&value);
+    }
+    bytes
+}
+
+/// An interface that is up.
+fn link() -> Vec<u8> {
+    let mut bytes = vec![];
+    bytes.extend_from_slice(&32_u32.to_ne_bytes());
+    bytes.extend_from_slice(&16_u16.to_ne_bytes());
+    bytes.extend_from_slice(&2_u16.to_ne_bytes());
+    bytes.extend_from_slice(&[0; 12]);
+    bytes.extend_from_slice(&1_u32.to_ne_bytes());
+    bytes.extend_from_slice(&0x1_0043_u32.to_ne_bytes());
+    bytes.extend_from_slice(&[0; 4]);
+    bytes
+}
+
+fn receive(mirror: &mut Mirror, bytes: &[u8]) {
+    for message in Messages::new(bytes) {
+        mirror.receive(&message.unwrap());
+    }
+}
+
+/// Most prefixes are /24s, some longer, as in the Internet's table.
+fn dump(mirror: &mut Mirror, bytes: &mut Vec<u8>) {
+    mirror.begin_dump(DumpKind::Ipv4Routes);
+    for at in 0..ROUTES {
+        let (start, len) = match at {
+            0..3000 => (0x1500_0000 + at * 256 + 128, 25),
+            _ => (0x2000_0000 + at * 1024, if at % 5 == 0 { 22 } else { 24 }),
+        };
+        bytes.clear();
+        bytes.extend(route(start, len, at / 7));
+        receive(mirror, bytes);
+    }
+    mirror.end_dump(DumpKind::Ipv4Routes);
+}
+
+#[test]
+fn a_million_routes_fit_into_a_hundred_mebibytes_with_their_tables() {
+    let port = PortConfig {
+        ifindex: 1,
+        parent: None,
+        name: "eth0".into(),
+        vrf: VrfIndex(0),
+        tags: VlanTags::default(),
+        ignores_routes_with_linkdown: false,
+    };
+    let config = MirrorConfig { ports: vec![port], vrfs: vec![VrfConfig::default()], ..MirrorConfig::default() };
+    let before = HELD.load(Relaxed);
+    let mut mirror = Mirror::new(config, vec![heap_table(8192)]);
+    let mut bytes = vec![];
+    for kind in DumpKind::ALL {
+        if kind == DumpKind::Ipv4Routes {
+            dump(&mut mirror, &mut bytes);
+            continue;
+        }
+        mirror.begin_dump(kind);
+        if kind == DumpKind::Links {
+            receive(&mut mirror, &link());
+        }
+        mirror.end_dump(kind);
+    }
+    let tables = mirror.publish().unwrap();
+    assert_eq!(mirror.route_count(IpFamily::V4), ROUTES as usize);
+    let held = (HELD.load(Relaxed) - before) / MIB;
+    let peak = (PEAK.load(Relaxed) - before) / MIB;
+    println!("{held} MiB held, {peak} MiB at most");
+    assert!(held <= 100, "{held} MiB");
+    assert!(peak <= 110, "{peak} MiB");
+    // A second dump, and the tables again, leave nothing behind.
+    drop(tables);
+    dump(&mut mirror, &mut bytes);
+    assert!(mirror.publish().is_none());
+    let again = (HELD.load(Relaxed) - before) / MIB;
+    assert!(again <= held + 1, "{again} MiB after {held} MiB");
+    assert_eq!(mirror.counters().silent_removals, 0);
+}

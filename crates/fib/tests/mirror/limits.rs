@@ -1,0 +1,161 @@
+//! Full tables, indices and blocks: what finds no space is the kernel's.
+
+use slipring_fib::*;
+
+use crate::kernel::{self, dump, tell};
+use crate::*;
+
+fn limited(limits: FibLimits) -> Mirror {
+    mirror_of(MirrorConfig { limits, ..config() })
+}
+
+#[test]
+fn a_route_beyond_the_limit_makes_its_covering_prefix_go_to_the_kernel() {
+    let limits = FibLimits { routes: 8, ..FibLimits::default() };
+    let mut mirror = limited(limits);
+    let default = kernel::via("0.0.0.0/0", "10.1.0.2", 1);
+    let inner = kernel::via("20.1.0.0/16", "10.1.0.2", 1);
+    tell(&mut mirror, &[default.clone(), inner.clone()]);
+    assert_eq!(gateway(&publish(&mut mirror), "21.1.1.1"), "10.1.0.2");
+    tell(&mut mirror, &[kernel::via("20.0.0.0/8", "10.2.0.2", 2)]);
+    let tables = publish(&mut mirror);
+    assert_eq!(action(&tables, "20.2.0.1"), TargetAction::Kernel);
+    assert_eq!(action(&tables, "21.1.1.1"), TargetAction::Kernel);
+    assert_eq!(gateway(&tables, "20.1.1.1"), "10.1.0.2");
+    assert_eq!(mirror.counters().refused_routes, 1);
+    // When the covering route goes, what is around it takes the note over.
+    tell(&mut mirror, &[default.deleted()]);
+    assert_eq!(action(&publish(&mut mirror), "20.2.0.1"), TargetAction::Kernel);
+    // With space again, a dump is asked for, and heals it.
+    assert!(mirror.needs_resync().contains(DumpKind::Ipv4Routes));
+    let routes = [connected_v4(), vec![inner]].concat();
+    dump(&mut mirror, DumpKind::Ipv4Routes, &routes);
+    assert_eq!(action(&publish(&mut mirror), "20.2.0.1"), TargetAction::NoRoute);
+}
+
+#[test]
+fn a_prefix_added_around_a_refused_one_is_the_kernels_too() {
+    let limits = FibLimits { routes: 8, ..FibLimits::default() };
+    let mut mirror = limited(limits);
+    let default = kernel::via("0.0.0.0/0", "10.1.0.2", 1);
+    let other = kernel::via("30.0.0.0/8", "10.1.0.2", 1);
+    tell(&mut mirror, &[default, other.clone(), kernel::via("20.1.0.0/16", "10.2.0.2", 2)]);
+    tell(&mut mirror, &[other.deleted(), kernel::via("20.0.0.0/8", "10.1.0.3", 1)]);
+    assert_eq!(action(&publish(&mut mirror), "20.1.0.1"), TargetAction::Kernel);
+}
+
+#[test]
+fn without_adjacencies_routes_are_the_kernels_until_some_are_free() {
+    let limits = FibLimits { adjacencies: 70, ..FibLimits::default() };
+    let mut mirror = limited(limits);
+    let routes: Vec<_> =
+        (0..100).map(|at| kernel::via(&format!("{}.0.0.0/8", at + 20), &format!("10.2.1.{at}"), 2)).collect();
+    tell(&mut mirror, &routes);
+    let tables = publish(&mut mirror);
+    assert_eq!(action(&tables, "119.0.0.1"), TargetAction::Kernel);
+    assert!(mirror.counters().exhausted >= 30);
+    drop(tables);
+    for route in &routes[..90] {
+        tell(&mut mirror, &[route.clone().deleted()]);
+    }
+    publish(&mut mirror);
+    publish(&mut mirror);
+    assert_eq!(gateway(&mirror_tables(&mut mirror), "119.0.0.1"), "10.2.1.99");
+}
+
+/// A snapshot after a change that no test looks at.
+fn mirror_tables(mirror: &mut Mirror) -> std::sync::Arc<ForwardingTables> {
+    tell(mirror, &[kernel::neighbour(2, "10.2.200.1", 2, 1)]);
+    publish(mirror)
+}
+
+#[test]
+fn without_tail_blocks_a_slot_is_the_kernels_as_a_whole() {
+    let mut mirror = mirror_with(config(), vec![heap_table(1)]);
+    let hosts = [kernel::via("20.0.0.1/32", "10.1.0.2", 1), kernel::via("20.0.1.1/32", "10.1.0.2", 1)];
+    tell(&mut mirror, &[kernel::via("20.0.0.0/8", "10.2.0.2", 2)]);
+    tell(&mut mirror, &hosts);
+    let tables = publish(&mut mirror);
+    assert_eq!((gateway(&tables, "20.0.0.1"), gateway(&tables, "20.0.0.2")), ("10.1.0.2".into(), "10.2.0.2".into()));
+    assert_eq!(action(&tables, "20.0.1.1"), TargetAction::Kernel);
+    assert_eq!(action(&tables, "20.0.1.2"), TargetAction::Kernel);
+    assert_eq!(gateway(&tables, "20.0.2.1"), "10.2.0.2");
+    assert_eq!(mirror.counters().exhausted_blocks, 1);
+    drop(tables);
+    // With a block free again, the slot is written.
+    tell(&mut mirror, &[kernel::via("20.0.0.1/32", "10.1.0.2", 1).deleted()]);
+    publish(&mut mirror);
+    let tables = publish(&mut mirror);
+    assert_eq!(gateway(&tables, "20.0.1.1"), "10.1.0.2");
+    assert_eq!(gateway(&tables, "20.0.1.2"), "10.2.0.2");
+}
+
+#[test]
+fn an_index_is_not_used_again_while_a_snapshot_with_its_old_meaning_is_held() {
+    let mut mirror = mirror();
+    let first = kernel::via("20.0.0.0/8", "10.1.0.2", 1);
+    tell(&mut mirror, &[first.clone()]);
+    let held = publish(&mut mirror);
+    let old = index(&held, "20.1.1.1");
+    tell(&mut mirror, &[first.deleted(), kernel::via("21.0.0.0/8", "10.2.0.2", 2)]);
+    assert_ne!(index(&publish(&mut mirror), "21.1.1.1"), old);
+    tell(&mut mirror, &[kernel::via("22.0.0.0/8", "10.2.0.3", 2)]);
+    assert_ne!(index(&publish(&mut mirror), "22.1.1.1"), old);
+    drop(held);
+    tell(&mut mirror, &[kernel::via("23.0.0.0/8", "10.2.0.4", 2)]);
+    assert_eq!(index(&publish(&mut mirror), "23.1.1.1"), old);
+}
+
+#[test]
+fn readers_without_a_reference_keep_indices_until_they_have_moved_on() {
+    let mut mirror = mirror_of(MirrorConfig { has_external_readers: true, ..config() });
+    let first = kernel::via("20.0.0.0/8", "10.1.0.2", 1);
+    tell(&mut mirror, &[first.clone()]);
+    let old = index(&publish(&mut mirror), "20.1.1.1");
+    tell(&mut mirror, &[first.deleted()]);
+    let generation = publish(&mut mirror).generation;
+    tell(&mut mirror, &[kernel::via("21.0.0.0/8", "10.2.0.2", 2)]);
+    assert_ne!(index(&publish(&mut mirror), "21.1.1.1"), old);
+    mirror.quiesced(generation);
+    tell(&mut mirror, &[kernel::via("22.0.0.0/8", "10.2.0.3", 2)]);
+    assert_eq!(index(&publish(&mut mirror), "22.1.1.1"), old);
+}
+
+#[test]
+fn a_new_index_in_an_old_snapshot_is_the_kernels() {
+    let mut mirror = mirror();
+    let old = publish(&mut mirror);
+    assert_eq!(old.targets.len(), usize::from(TargetIndex::MAX) + 1);
+    tell(&mut mirror, &[kernel::via("20.0.0.0/8", "10.1.0.2", 1)]);
+    publish(&mut mirror);
+    // IPv4 tables change in place.
+    assert_eq!(action(&old, "20.1.1.1"), TargetAction::Kernel);
+}
+
+#[test]
+fn a_verification_finds_what_differs() {
+    let mut mirror = mirror();
+    let route = kernel::via("20.0.0.0/8", "10.1.0.2", 1);
+    tell(&mut mirror, &[route.clone(), kernel::via("21.0.0.0/8", "10.1.0.2", 1)]);
+    publish(&mut mirror);
+    let mut kernels = [connected_v4(), connected_v6()].concat();
+    kernels.extend([kernel::via("21.0.0.0/8", "10.2.0.2", 2), kernel::via("22.0.0.0/8", "10.1.0.2", 1)]);
+    let report = verify(&mut mirror, &kernels);
+    assert_eq!(report, VerifyReport { checked: 8, missing: 1, extra: 1, different: 1 });
+    let truth = [connected_v4(), connected_v6(), vec![route, kernel::via("21.0.0.0/8", "10.1.0.2", 1)]].concat();
+    assert_eq!(verify(&mut mirror, &truth), VerifyReport { checked: 8, ..VerifyReport::default() });
+}
+
+fn verify(mirror: &mut Mirror, messages: &[kernel::KernelMessage]) -> VerifyReport {
+    mirror.begin_verify().unwrap();
+    assert_eq!(mirror.begin_verify(), Err(VerifyBusy));
+    for message in messages {
+        let bytes = message.bytes();
+        for parsed in slipring_rtnetlink::Messages::new(&bytes) {
+            if let slipring_rtnetlink::MessageBody::Route(_, route) = parsed.unwrap().body {
+                mirror.verify(&route);
+            }
+        }
+    }
+    mirror.end_verify()
+}

@@ -1,0 +1,196 @@
+//! The messages of a received buffer.
+
+use crate::attributes::{Malformed, aligned, read_u16, read_u32};
+use crate::{
+    AddressMessage, DoneMessage, ErrorMessage, LinkMessage, NeighbourMessage, NextHopMessage,
+    RouteMessage, RuleMessage,
+};
+
+/// `sizeof(struct nlmsghdr)` of `linux/netlink.h`.
+pub(crate) const HEADER_LEN: usize = 16;
+
+/// Flags of a message: `NLM_F_*` of `linux/netlink.h`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeaderFlags(pub u16);
+
+impl HeaderFlags {
+    /// `NLM_F_REQUEST`: the message is a request to the kernel.
+    pub const REQUEST: u16 = 0x01;
+    /// `NLM_F_MULTI`: the message is part of a dump.
+    pub const MULTI: u16 = 0x02;
+    /// `NLM_F_ACK`: the kernel is to answer even if it has succeeded.
+    pub const ACK: u16 = 0x04;
+    /// `NLM_F_DUMP_INTR`: the table changed while it was dumped, so the dump is not consistent.
+    pub const DUMP_INTERRUPTED: u16 = 0x10;
+    /// `NLM_F_REPLACE` of a new object: it replaces another.
+    pub const REPLACE: u16 = 0x100;
+    /// `NLM_F_CREATE` of a new object: it did not exist.
+    pub const CREATE: u16 = 0x400;
+    /// `NLM_F_APPEND` of a new object: it was added after others with the same key.
+    pub const APPEND: u16 = 0x800;
+    /// `NLM_F_DUMP`: a request for all objects.
+    pub const DUMP: u16 = 0x300;
+    /// `NLM_F_CAPPED` of an error: the request is not quoted whole.
+    pub(crate) const CAPPED: u16 = 0x100;
+    /// `NLM_F_ACK_TLVS` of an error or the end of a dump: attributes follow.
+    pub(crate) const ACK_ATTRIBUTES: u16 = 0x200;
+
+    /// Returns whether all bits of `flags` are set.
+    #[must_use]
+    pub const fn has(self, flags: u16) -> bool {
+        self.0 & flags == flags
+    }
+}
+
+/// The header of a message: `struct nlmsghdr`, without the length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NetlinkHeader {
+    /// The type of the message: `NLMSG_*` or `RTM_*`.
+    pub kind: u16,
+    /// How the message is to be understood.
+    pub flags: HeaderFlags,
+    /// The number of the request that is answered; 0 for most notifications.
+    pub sequence: u32,
+    /// The address of the socket whose request is answered, or made the change.
+    pub port: u32,
+}
+
+/// Whether an object exists from now on (`RTM_NEW*`), or no longer (`RTM_DEL*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The object exists, with the properties in the message.
+    New,
+    /// The object was deleted. The message describes it as it was.
+    Deleted,
+}
+
+/// A message.
+#[derive(Clone, Copy, Debug)]
+pub struct NetlinkMessage<'a> {
+    /// The header.
+    pub header: NetlinkHeader,
+    /// What the message is about.
+    pub body: MessageBody<'a>,
+}
+
+/// What a message is about.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum MessageBody<'a> {
+    /// `RTM_NEWLINK`, `RTM_DELLINK`: an interface.
+    Link(Change, LinkMessage<'a>),
+    /// `RTM_NEWADDR`, `RTM_DELADDR`: an address of an interface.
+    Address(Change, AddressMessage),
+    /// `RTM_NEWROUTE`, `RTM_DELROUTE`: a unicast route of IPv4 or IPv6.
+    Route(Change, RouteMessage<'a>),
+    /// `RTM_NEWNEXTHOP`, `RTM_DELNEXTHOP`: a next-hop object.
+    NextHop(Change, NextHopMessage<'a>),
+    /// `RTM_NEWNEIGH`, `RTM_DELNEIGH`: a neighbour of IPv4 or IPv6.
+    Neighbour(Change, NeighbourMessage),
+    /// `RTM_NEWRULE`, `RTM_DELRULE`: a rule that selects a routing table.
+    Rule(Change, RuleMessage<'a>),
+    /// `NLMSG_DONE`: the end of a dump.
+    Done(DoneMessage<'a>),
+    /// `NLMSG_ERROR`: the result of a request, good or bad.
+    Error(ErrorMessage<'a>),
+    /// `NLMSG_OVERRUN`: data was lost.
+    Overrun,
+    /// A type, or an address family, that this crate does not know.
+    Other,
+}
+
+/// The messages in bytes received from a netlink socket, in order.
+///
+/// A malformed message is returned as an error with its header if it has one, and the iteration
+/// continues after it.
+#[derive(Clone, Debug)]
+pub struct Messages<'a>(&'a [u8]);
+
+impl<'a> Messages<'a> {
+    /// Reads what one `recv` returned.
+    #[must_use]
+    pub const fn new(received: &'a [u8]) -> Self {
+        Self(received)
+    }
+}
+
+impl<'a> Iterator for Messages<'a> {
+    type Item = Result<NetlinkMessage<'a>, Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let bytes = self.0;
+        if bytes.is_empty() {
+            return None;
+        }
+        let claimed = read_u32(bytes, 0).unwrap_or_default();
+        let Some(message) = bytes.get(..claimed as usize).filter(|message| message.len() >= HEADER_LEN)
+        else {
+            self.0 = &[];
+            return Some(Err(Malformed::MessageLength { claimed, present: bytes.len() }));
+        };
+        self.0 = bytes.get(aligned(message.len())..).unwrap_or_default();
+        let header = read_header(message);
+        Some(MessageBody::parse(header, &message[HEADER_LEN..]).map(|body| NetlinkMessage { header, body }))
+    }
+}
+
+/// Reads a header from at least [`HEADER_LEN`] bytes; absent fields are 0.
+fn read_header(message: &[u8]) -> NetlinkHeader {
+    NetlinkHeader {
+        kind: read_u16(message, 4).unwrap_or_default(),
+        flags: HeaderFlags(read_u16(message, 6).unwrap_or_default()),
+        sequence: read_u32(message, 8).unwrap_or_default(),
+        port: read_u32(message, 12).unwrap_or_default(),
+    }
+}
+
+/// `NLMSG_NOOP` has no meaning of its own: it is [`MessageBody::Other`].
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+const NLMSG_OVERRUN: u16 = 4;
+
+/// Types of messages, `linux/rtnetlink.h`. The deletion of an object is the number after its
+/// creation, the request the number after that.
+pub(crate) mod kind {
+    /// `RTM_NEWLINK`.
+    pub(crate) const LINK: u16 = 16;
+    /// `RTM_NEWADDR`.
+    pub(crate) const ADDRESS: u16 = 20;
+    /// `RTM_NEWROUTE`.
+    pub(crate) const ROUTE: u16 = 24;
+    /// `RTM_NEWNEIGH`.
+    pub(crate) const NEIGHBOUR: u16 = 28;
+    /// `RTM_NEWRULE`.
+    pub(crate) const RULE: u16 = 32;
+    /// `RTM_NEWNEXTHOP`.
+    pub(crate) const NEXT_HOP: u16 = 104;
+    /// From a creation to the request for the same objects (`RTM_NEWLINK` to `RTM_GETLINK`).
+    pub(crate) const TO_GET: u16 = 2;
+}
+
+impl<'a> MessageBody<'a> {
+    #[inline]
+    fn parse(header: NetlinkHeader, payload: &'a [u8]) -> Result<Self, Malformed> {
+        let change = if header.kind & 1 == 0 { Change::New } else { Change::Deleted };
+        let or_other = |body: Option<Self>| body.unwrap_or(Self::Other);
+        let body = match header.kind {
+            NLMSG_DONE => Self::Done(DoneMessage::parse(header.flags, payload)?),
+            NLMSG_ERROR => Self::Error(ErrorMessage::parse(header.flags, payload)?),
+            NLMSG_OVERRUN => Self::Overrun,
+            _ => match header.kind & !1 {
+                kind::ROUTE => or_other(RouteMessage::parse(payload)?.map(|it| Self::Route(change, it))),
+                kind::NEIGHBOUR => {
+                    or_other(NeighbourMessage::parse(payload)?.map(|it| Self::Neighbour(change, it)))
+                }
+                kind::LINK => or_other(LinkMessage::parse(payload)?.map(|it| Self::Link(change, it))),
+                kind::ADDRESS => {
+                    or_other(AddressMessage::parse(payload)?.map(|it| Self::Address(change, it)))
+                }
+                kind::NEXT_HOP => Self::NextHop(change, NextHopMessage::parse(payload)?),
+                kind::RULE => or_other(RuleMessage::parse(payload)?.map(|it| Self::Rule(change, it))),
+                _ => Self::Other,
+            },
+        };
+        Ok(body)
+    }
+}

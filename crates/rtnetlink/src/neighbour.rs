@@ -1,0 +1,92 @@
+//! Neighbours: `struct ndmsg` and its attributes, `linux/neighbour.h`.
+
+use core::net::IpAddr;
+
+use crate::attributes::{Attributes, Malformed, read_u16, read_u32};
+use crate::{IpFamily, message::kind};
+
+/// The state of a neighbour: `NUD_*`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NeighbourState(pub u16);
+
+impl NeighbourState {
+    /// `NUD_INCOMPLETE`: asked for, not answered.
+    pub const INCOMPLETE: u16 = 0x01;
+    /// `NUD_REACHABLE`: confirmed recently.
+    pub const REACHABLE: u16 = 0x02;
+    /// `NUD_STALE`: not confirmed recently; the next packet starts a confirmation.
+    pub const STALE: u16 = 0x04;
+    /// `NUD_DELAY`: used while stale, not asked yet.
+    pub const DELAY: u16 = 0x08;
+    /// `NUD_PROBE`: asked again.
+    pub const PROBE: u16 = 0x10;
+    /// `NUD_FAILED`: not answered.
+    pub const FAILED: u16 = 0x20;
+    /// `NUD_NOARP`: needs no resolution.
+    pub const NO_ARP: u16 = 0x40;
+    /// `NUD_PERMANENT`: set by the administrator.
+    pub const PERMANENT: u16 = 0x80;
+    /// `NUD_VALID` of the kernel: the states in which packets are sent to the known address.
+    pub const VALID: u16 =
+        Self::PERMANENT | Self::NO_ARP | Self::REACHABLE | Self::PROBE | Self::STALE | Self::DELAY;
+
+    /// Returns whether the link-layer address may be used.
+    #[must_use]
+    pub const fn is_valid(self) -> bool {
+        self.0 & Self::VALID != 0
+    }
+}
+
+/// A neighbour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NeighbourMessage {
+    /// The index of the interface.
+    pub ifindex: u32,
+    /// The neighbour's address.
+    pub address: IpAddr,
+    /// What the kernel knows about it.
+    pub state: NeighbourState,
+    /// `NTF_*` of the fixed part.
+    pub flags: u8,
+    /// `NTF_EXT_*`.
+    pub extended_flags: u32,
+    /// The link-layer address, if it is known and has six bytes.
+    pub mac: Option<[u8; 6]>,
+}
+
+/// `sizeof(struct ndmsg)`.
+pub(crate) const NEIGHBOUR_LEN: usize = 12;
+/// `NTF_PROXY`: this machine answers for the address; it is no neighbour.
+const NTF_PROXY: u8 = 1 << 3;
+
+/// `NDA_*`.
+pub(crate) mod nda {
+    pub(crate) const DST: u16 = 1;
+    pub(crate) const LLADDR: u16 = 2;
+    pub(crate) const FLAGS_EXT: u16 = 15;
+}
+
+impl NeighbourMessage {
+    /// `None` for entries of bridges, for proxies, and without an address.
+    pub(crate) fn parse(payload: &[u8]) -> Result<Option<Self>, Malformed> {
+        let Some((fixed, rest)) = payload.split_first_chunk::<NEIGHBOUR_LEN>() else {
+            return Err(Malformed::Truncated { kind: kind::NEIGHBOUR });
+        };
+        let Some(family) = IpFamily::of(fixed[0]) else { return Ok(None) };
+        let ifindex = read_u32(fixed, 4).unwrap_or_default();
+        let state = NeighbourState(read_u16(fixed, 8).unwrap_or_default());
+        let (mut address, mut mac, mut extended_flags) = (None, None, 0);
+        for attribute in Attributes(rest) {
+            let attribute = attribute?;
+            match attribute.kind {
+                nda::DST => address = Some(attribute.address_of(family)?),
+                nda::LLADDR => mac = attribute.value.try_into().ok(),
+                nda::FLAGS_EXT => extended_flags = attribute.u32()?,
+                _ => {}
+            }
+        }
+        let flags = fixed[10];
+        let address = address.filter(|_| flags & NTF_PROXY == 0);
+        Ok(address.map(|address| Self { ifindex, address, state, flags, extended_flags, mac }))
+    }
+}

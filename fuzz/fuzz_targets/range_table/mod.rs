@@ -1,0 +1,48 @@
+//! An IPv4 table that is quick to make: the first address of each range in a map.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use slipring_classify::dir24::NoBlocks;
+use slipring_fib::{Ipv4Lookup, Ipv4Table, TargetIndex};
+
+#[derive(Clone, Debug)]
+struct RangeTable(Arc<Mutex<BTreeMap<u32, u16>>>);
+
+pub fn boxed() -> Box<dyn Ipv4Table> {
+    Box::new(RangeTable(Arc::new(Mutex::new([(0, 0)].into()))))
+}
+
+impl Ipv4Table for RangeTable {
+    fn reader(&self) -> Arc<dyn Ipv4Lookup> {
+        Arc::new(self.clone())
+    }
+
+    fn set(&mut self, start: u32, end: u32, ranges: &[(u32, u16)]) -> Result<(), NoBlocks> {
+        let mut map = self.0.lock().unwrap();
+        if let Some(next) = end.checked_add(1) {
+            let after = *map.range(..=next).next_back().unwrap().1;
+            map.insert(next, after);
+        }
+        let old: Vec<u32> = map.range(start..=end).map(|range| *range.0).collect();
+        old.iter().for_each(|start| drop(map.remove(start)));
+        assert_eq!(ranges[0].0, start);
+        map.extend(ranges.iter().copied());
+        Ok(())
+    }
+
+    fn reclaim(&mut self) {}
+
+    fn free_blocks(&self) -> usize {
+        1
+    }
+}
+
+impl Ipv4Lookup for RangeTable {
+    fn lookup(&self, destinations: &[u32], targets: &mut [TargetIndex]) {
+        let map = self.0.lock().unwrap();
+        for (destination, target) in destinations.iter().zip(targets) {
+            *target = TargetIndex(*map.range(..=destination).next_back().unwrap().1);
+        }
+    }
+}
