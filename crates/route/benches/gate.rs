@@ -40,10 +40,10 @@ fn v6(routes: usize) -> Prepared {
 }
 
 #[library_benchmark]
-#[bench::v4(args = (1), setup = v4, config = limit(23_923))]
-#[bench::v4_of_10k(args = (10_000), setup = v4, config = limit(23_923))]
-#[bench::v6(args = (1), setup = v6, config = limit(23_230))]
-#[bench::v6_of_10k(args = (10_000), setup = v6, config = limit(31_774))]
+#[bench::v4(args = (1), setup = v4, config = limit(22_545))]
+#[bench::v4_of_10k(args = (10_000), setup = v4, config = limit(22_545))]
+#[bench::v6(args = (1), setup = v6, config = limit(23_240))]
+#[bench::v6_of_10k(args = (10_000), setup = v6, config = limit(30_098))]
 fn process((mut router, mut batch, mut bytes): Prepared) -> Prepared {
     let mut frames: [RouteFrame<'_>; 64] =
         std::array::from_fn(|_| RouteFrame::new(&mut [], PortIndex(0)));
