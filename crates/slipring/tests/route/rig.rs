@@ -91,14 +91,21 @@ impl Rig {
         *self.program.borrow_mut() = program;
     }
 
-    /// Asks the running program with `slipring route ctl`; returns its answer.
+    /// Asks the running program with `slipring route ctl`; returns its only answer.
     pub(crate) fn ask(&self, words: &[&str]) -> Value {
+        let mut answers = self.ask_for_pages(words);
+        assert_eq!(answers.len(), 1, "{answers:?}");
+        answers.remove(0)
+    }
+
+    /// Asks for a list, which comes in as many answers as it has pages.
+    pub(crate) fn ask_for_pages(&self, words: &[&str]) -> Vec<Value> {
         let mut command = Command::new(SLIPRING);
         command.args(["route", "ctl"]).args(words).arg("--json");
         command.env("SLIPRING_RUN", self.run_dir.path());
         let ended = Program::launch(&self.router, command).finish().well();
-        let document: Value = serde_json::from_str(&ended.stdout).unwrap();
-        document["answer"].clone()
+        let documents = serde_json::Deserializer::from_str(&ended.stdout).into_iter::<Value>();
+        documents.map(|document| document.unwrap()["answer"].clone()).collect()
     }
 
     /// Takes the running program out of the rig.
