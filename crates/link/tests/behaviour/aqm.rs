@@ -196,3 +196,69 @@ fn a_limit_of_packets_holds_for_fair_queues_too() {
     assert!(sim.memory.delivered.len() <= 11, "{}", sim.memory.delivered.len());
     assert!(sim.memory.lost_to(LinkDropCause::Queue) >= 39);
 }
+
+#[test]
+fn marks_are_made_if_the_queue_or_the_algorithm_asks_for_them() {
+    let red = |ecn| RedSpec {
+        unit: RedUnit::Bytes,
+        min: 5_000.0,
+        max: 50_000.0,
+        ecn,
+        ..RedSpec::default()
+    };
+    let codel = |ecn| CoDelSpec { ecn, ..CoDelSpec::default() };
+    let pie = |ecn| PieSpec { ecn, ..PieSpec::default() };
+    for own in [false, true] {
+        let disciplines = [
+            Discipline::Red(red(own)),
+            Discipline::CoDel(codel(own)),
+            Discipline::Pie(pie(own)),
+            Discipline::FqCoDel(FairSpec::default(), codel(own)),
+            Discipline::FqPie(FairSpec::default(), pie(own)),
+        ];
+        for discipline in disciplines {
+            for asked in [false, true] {
+                let marked =
+                    overload(managed(discipline.clone(), asked), 2, 1_000).counters().marked;
+                assert_eq!(marked.packets > 0, own || asked, "{discipline:?} {asked}");
+            }
+        }
+    }
+}
+
+#[test]
+fn limits_of_the_queue_replace_those_of_the_algorithm() {
+    let taken = |discipline: Discipline, bytes, packets| {
+        let queue = LinkQueueSpec { discipline, bytes, packets, ..LinkQueueSpec::default() };
+        let mut sim = Sim::link(LinkSpec { queue, ..constant(10_000_000) });
+        (0..40).for_each(|_| _ = sim.push_frame(0, &frame(1000, 0)));
+        sim.finish();
+        assert_eq!(sim.memory.lost_to(LinkDropCause::Queue), 40 - sim.memory.delivered.len());
+        sim.memory.delivered.len()
+    };
+    let disciplines = || {
+        [
+            Discipline::FqCoDel(
+                FairSpec::default(),
+                CoDelSpec {
+                    target_ns: 1_000 * MS,
+                    interval_ns: 1_000 * MS,
+                    ..CoDelSpec::default()
+                },
+            ),
+            Discipline::FqPie(
+                FairSpec::default(),
+                PieSpec { target_ns: 1_000 * MS, ..PieSpec::default() },
+            ),
+            Discipline::DualPi2(DualPi2Spec { target_ns: 1_000 * MS, ..DualPi2Spec::default() }),
+        ]
+    };
+    for discipline in disciplines() {
+        assert_eq!(taken(discipline.clone(), None, None), 40, "{discipline:?}");
+        for (bytes, packets) in [(Some(5_000), None), (None, Some(4))] {
+            // The frame on the line may count as one that waits, or not.
+            let taken = taken(discipline.clone(), bytes, packets);
+            assert!((4..=5).contains(&taken), "{discipline:?} {bytes:?} {packets:?}: {taken}");
+        }
+    }
+}
