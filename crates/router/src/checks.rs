@@ -12,30 +12,13 @@
 
 mod forwarding;
 mod netfilter;
+mod obstacle;
 mod traffic_control;
 mod xfrm;
 
 use std::io;
 
-/// An interface of the router.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CheckedInterface {
-    /// The kernel's interface index.
-    pub(crate) ifindex: u32,
-    /// The name.
-    pub(crate) name: String,
-}
-
-/// A stage of the kernel that forwarded packets would bypass.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Obstacle {
-    /// The interface that it concerns; `None` for all.
-    pub(crate) interface: Option<String>,
-    /// What was found, as a clause.
-    pub(crate) what: String,
-    /// The command that shows it.
-    pub(crate) show: String,
-}
+pub(crate) use obstacle::{CheckedInterface, Obstacle};
 
 /// Finds everything that packets between these interfaces would bypass.
 ///
@@ -98,7 +81,9 @@ mod tests {
     fn an_nftables_chain_matters_if_forwarded_packets_pass_it_and_it_has_a_rule() {
         let table = ("nft", "add table inet filter");
         let chain = |hook: &str, policy: &str| {
-            format!("add chain inet filter c {{ type filter hook {hook} priority 0 ; policy {policy} ; }}")
+            format!(
+                "add chain inet filter c {{ type filter hook {hook} priority 0 ; policy {policy} ; }}"
+            )
         };
         let rule = ("nft", "add rule inet filter c counter");
         for (hook, policy, with_rule, matters) in [

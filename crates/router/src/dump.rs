@@ -61,7 +61,8 @@ fn take_answers(mut buffer: &[u8], answers: &mut Vec<Vec<u8>>) -> io::Result<boo
 
 /// The error in the body of an `NLMSG_ERROR`; `None` for an acknowledgement.
 fn error_of(body: &[u8]) -> Option<io::Error> {
-    let number = body.first_chunk().map_or(-Errno::INVAL.raw_os_error(), |bytes| i32::from_ne_bytes(*bytes));
+    let number =
+        body.first_chunk().map_or(-Errno::INVAL.raw_os_error(), |bytes| i32::from_ne_bytes(*bytes));
     (number != 0).then(|| io::Error::from_raw_os_error(number.saturating_neg()))
 }
 

@@ -81,7 +81,8 @@ impl RouterFigures {
         for figures in &self.interfaces {
             let passed: u64 = figures.passed.values().sum();
             let forwarded = figures.forwarded.packets;
-            let _ = write!(line, "{} {forwarded} forwarded, {passed} to the kernel; ", figures.name);
+            let _ =
+                write!(line, "{} {forwarded} forwarded, {passed} to the kernel; ", figures.name);
         }
         let _ = write!(line, "{} + {} routes", self.fib.v4, self.fib.v6);
         line
@@ -124,7 +125,11 @@ impl RouterFigures {
         text.gauge("slipring_route_fib_routes", "Routes in the tables", routes);
         for (name, help, value) in [
             ("slipring_route_resyncs", "Tables of the kernel read again", self.fib.resyncs),
-            ("slipring_route_netlink_overruns", "Times that the kernel dropped notifications", self.fib.overruns),
+            (
+                "slipring_route_netlink_overruns",
+                "Times that the kernel dropped notifications",
+                self.fib.overruns,
+            ),
             ("slipring_route_fib_refused", "Routes and neighbours without space", self.fib.refused),
         ] {
             text.counter(name, help, [(NO_LABELS, value)]);

@@ -8,6 +8,7 @@ use slipring_cli::units::TimeSpan;
 use slipring_cli::{Diagnostic, Failure, flags, metrics};
 
 use crate::ctl;
+use crate::resident::XdpChoice;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -58,17 +59,6 @@ pub(crate) fn command() -> Command {
 
 fn switch(id: &'static str, help: &'static str) -> Arg {
     Arg::new(id).long(id).action(ArgAction::SetTrue).help(help)
-}
-
-/// Where XDP programs are attached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum XdpChoice {
-    /// In the driver if it can, else in the stack.
-    Auto,
-    /// In the driver.
-    Native,
-    /// In the stack.
-    Generic,
 }
 
 /// The parsed command line.

@@ -1,7 +1,7 @@
 //! Has the kernel resolve and refresh neighbours for whose packets it is not asked.
 //!
 //! The kernel keeps the neighbours, but it does not see the packets that the programs forward. It
-//! would take a neighbour that is used every moment for one that nobody needs: the entry becomes
+//! would take a neighbour that is used every moment for an unused one: the entry becomes
 //! stale, and a change of the host's MAC address goes unnoticed. So each entry that becomes stale is
 //! used once more (`NTF_USE` of linux/neighbour.h), and the kernel asks the host again (RFC 4861,
 //! 7.3.3).

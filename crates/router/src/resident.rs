@@ -11,17 +11,25 @@ use slipring_cli::{Diagnostic, Failure};
 use slipring_fib::{ForwardingTables, Ipv4Table, PortIndex, VrfIndex};
 use slipring_port::iface::{Feature, FeatureGuard, Iface};
 use slipring_route_bpf::{
-    AttachOptions, BpfLimits, BpfRouter, EgressProbe, ResidentAttachment, ResidentCounters, ResidentError,
-    ResidentHash, ResidentHeartbeat, ResidentMode,
-    ResidentOptions,
+    AttachOptions, BpfLimits, BpfRouter, EgressProbe, ResidentAttachment, ResidentCounters,
+    ResidentError, ResidentHash, ResidentHeartbeat, ResidentMode, ResidentOptions,
 };
 use slipring_wire::mac::MacAddr;
-
-use crate::flags::XdpChoice;
 
 /// Drivers of interfaces whose frames may come from senders on this machine, with checksums that
 /// are not complete.
 const SOFTWARE_DRIVERS: [&str; 5] = ["veth", "tun", "bridge", "macvlan", "virtio_net"];
+
+/// Where XDP programs are attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum XdpChoice {
+    /// In the driver if it can, else in the stack.
+    Auto,
+    /// In the driver.
+    Native,
+    /// In the stack.
+    Generic,
+}
 
 /// The programs, attached; they are detached when this is dropped, or when the process ends.
 pub(crate) struct ResidentEngine {
@@ -197,7 +205,9 @@ fn attach(
             Err(cause) => error = error.or(Some(cause)),
         }
     }
-    Err(error.map_or_else(|| hides_tags(&iface.name), |error| refused(&error, Some(&iface.name))).into())
+    Err(error
+        .map_or_else(|| hides_tags(&iface.name), |error| refused(&error, Some(&iface.name)))
+        .into())
 }
 
 fn hides_tags(name: &str) -> Diagnostic {

@@ -96,7 +96,7 @@ impl RoutingHandle {
         question: impl FnOnce(&mut Routing) -> T + Send + 'static,
     ) -> Option<T> {
         let (sender, answer) = mpsc::sync_channel(1);
-        // Nobody may wait any more; then the answer is not needed.
+        // If the thread that asked has ended, its answer is not needed.
         self.tasks.push(Box::new(move |routing| drop(sender.send(question(routing)))));
         answer.recv().ok()
     }
@@ -255,7 +255,8 @@ impl Routing {
 
     /// Whether the MAC address of an adjacency is known.
     pub(crate) fn is_resolved(&self, adjacency: AdjacencyIndex) -> bool {
-        let entry = self.current.as_ref().and_then(|it| it.adjacencies.get(usize::from(adjacency.0)));
+        let entry =
+            self.current.as_ref().and_then(|it| it.adjacencies.get(usize::from(adjacency.0)));
         entry.is_some_and(|entry| entry.mac.is_some())
     }
 

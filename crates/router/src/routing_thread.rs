@@ -13,10 +13,10 @@ use crate::routing::{Routing, RoutingHandle};
 /// The running thread.
 pub(crate) struct RoutingThread {
     thread: JoinHandle<io::Result<()>>,
-    stop: Arc<StopSignal>,
+    stop: Arc<RoutingStop>,
 }
 
-struct StopSignal {
+struct RoutingStop {
     is_set: AtomicBool,
     /// Rings for the thread when it is to end.
     stop: Doorbell,
@@ -30,7 +30,7 @@ impl RoutingThread {
     /// # Errors
     /// If the system refuses.
     pub(crate) fn start(mut routing: Routing, handle: RoutingHandle) -> io::Result<Self> {
-        let stop = Arc::new(StopSignal {
+        let stop = Arc::new(RoutingStop {
             is_set: AtomicBool::new(false),
             stop: Doorbell::new()?,
             ended: Doorbell::new()?,
@@ -38,7 +38,8 @@ impl RoutingThread {
         let signal = stop.clone();
         let thread = Builder::new().name("routing".into()).spawn(move || {
             // Relaxed: the flag guards no other data.
-            let result = routing.run(&handle, &signal.stop, || signal.is_set.load(Ordering::Relaxed));
+            let result =
+                routing.run(&handle, &signal.stop, || signal.is_set.load(Ordering::Relaxed));
             handle.close();
             signal.ended.ring();
             result

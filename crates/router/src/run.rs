@@ -107,9 +107,9 @@ impl RoutePlan {
             let Iface { name, mac, mtu, rx_queues, .. } = &attached.iface;
             let mac = slipring_wire::mac::MacAddr(*mac);
             let mode = mode_name(attached.mode);
-            session.reporter.say(format_args!(
-                "{name}: {mode}, mac {mac}, mtu {mtu}, {rx_queues} rx queues"
-            ))?;
+            session
+                .reporter
+                .say(format_args!("{name}: {mode}, mac {mac}, mtu {mtu}, {rx_queues} rx queues"))?;
         }
         for obstacle in found {
             session.reporter.warn(format_args!("bypassed: {}", obstacle.what))?;
@@ -152,7 +152,8 @@ fn start_helper(
             Ok(Some(helper))
         }
         Err(error) => {
-            let message = format!("neighbours are not refreshed, because there is no helper: {error}");
+            let message =
+                format!("neighbours are not refreshed, because there is no helper: {error}");
             session.reporter.warn(message)?;
             Ok(None)
         }

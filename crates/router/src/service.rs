@@ -10,9 +10,7 @@ use std::time::Instant;
 use rustix::process::{Signal, getpid, kill_process};
 use serde_json::{Value, json};
 use slipring_control::{ControlRefusal, ControlReply, ControlRequest, ControlService};
-use slipring_fib::{
-    NeighbourInfo, RouteEntry, RouteLead, TargetAction, VrfIndex,
-};
+use slipring_fib::{NeighbourInfo, RouteEntry, RouteLead, TargetAction, VrfIndex};
 use slipring_rtnetlink::{IpFamily, NeighbourState, RouteKind, TABLE_LOCAL, TABLE_MAIN};
 use slipring_wire::mac::MacAddr;
 
@@ -125,9 +123,12 @@ fn address_of(args: &serde_json::Map<String, Value>) -> Result<IpAddr, ControlRe
 fn interfaces(routing: &Routing, only: Option<&str>) -> Value {
     let figures = RouterFigures::of(routing).interfaces;
     let known: Vec<_> = routing.mirror.interfaces().collect();
-    let shown = routing.engine.interfaces().iter().zip(figures).filter(|(attached, _)| {
-        only.is_none_or(|name| attached.iface.name == name)
-    });
+    let shown = routing
+        .engine
+        .interfaces()
+        .iter()
+        .zip(figures)
+        .filter(|(attached, _)| only.is_none_or(|name| attached.iface.name == name));
     let rows = shown.map(|(attached, figures)| {
         let entry = known.iter().find(|entry| entry.ifindex == attached.iface.index);
         json!({
@@ -305,9 +306,10 @@ fn action_name(routing: &Routing, action: TargetAction) -> &'static str {
 fn neighbours(routing: &Routing, is_v6: bool) -> Value {
     let names = InterfaceNames::of(routing);
     let ours: Vec<_> = routing.engine.interfaces().iter().map(|of| of.iface.index).collect();
-    let shown = routing.mirror.neighbours().filter(|of| {
-        of.address.is_ipv6() == is_v6 && ours.contains(&of.ifindex)
-    });
+    let shown = routing
+        .mirror
+        .neighbours()
+        .filter(|of| of.address.is_ipv6() == is_v6 && ours.contains(&of.ifindex));
     let row = |of: NeighbourInfo| {
         json!({
             "address": of.address,

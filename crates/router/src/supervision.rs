@@ -69,8 +69,15 @@ impl Supervision<'_> {
         self.handle.ask(|routing| routing.counters.published > 0).unwrap_or_default()
     }
 
-    fn report(&self, session: &mut Session<'_>, started: Instant, interim: bool) -> Result<(), Failure> {
-        let Some(figures) = self.handle.ask(|routing| RouterFigures::of(routing)) else { return Ok(()) };
+    fn report(
+        &self,
+        session: &mut Session<'_>,
+        started: Instant,
+        interim: bool,
+    ) -> Result<(), Failure> {
+        let Some(figures) = self.handle.ask(|routing| RouterFigures::of(routing)) else {
+            return Ok(());
+        };
         let (sample, line) = (sample(&figures, started.elapsed()), figures.line());
         match interim {
             true => session.reporter.interim(&sample, line),
@@ -97,9 +104,9 @@ impl Supervision<'_> {
     fn probe(&self, session: &mut Session<'_>) -> Result<(), Failure> {
         let unprobed = self.handle.ask(|routing| {
             let ports = std::mem::take(&mut routing.unprobed);
-            let probes = ports.into_iter().map(|port| {
-                (port, routing.engine.interfaces()[usize::from(port.0)].probe.clone())
-            });
+            let probes = ports
+                .into_iter()
+                .map(|port| (port, routing.engine.interfaces()[usize::from(port.0)].probe.clone()));
             probes.collect::<Vec<_>>()
         });
         for (port, probe) in unprobed.unwrap_or_default() {

@@ -116,14 +116,17 @@ impl WatchShared {
     /// Waits for a change, or for `time`. Returns whether the watch is to end.
     fn waited(&self, sockets: &[Socket], time: Timespec) -> bool {
         let mut fds = vec![PollFd::from_borrowed_fd(self.stop.as_fd(), PollFlags::IN)];
-        fds.extend(sockets.iter().map(|socket| PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN)));
+        fds.extend(
+            sockets.iter().map(|socket| PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN)),
+        );
         // Interrupted or not: the list is read again, or the flag is seen.
         let _ = poll(&mut fds, Some(&time));
         self.stopped.load(Ordering::Relaxed)
     }
 
     fn list(&self) {
-        let found = checks::obstacles(&self.interfaces).unwrap_or_else(|error| vec![unlisted(&error)]);
+        let found =
+            checks::obstacles(&self.interfaces).unwrap_or_else(|error| vec![unlisted(&error)]);
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         if *latest != found {
             *latest = found;
@@ -154,7 +157,10 @@ fn drain(sockets: &[Socket]) -> bool {
     let mut buffer = [0; 4096];
     let mut any = false;
     for socket in sockets {
-        while !matches!(recv(socket, &mut buffer, RecvFlags::DONTWAIT), Err(rustix::io::Errno::AGAIN)) {
+        while !matches!(
+            recv(socket, &mut buffer, RecvFlags::DONTWAIT),
+            Err(rustix::io::Errno::AGAIN)
+        ) {
             any = true;
         }
     }

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use super::{CheckedInterface, Obstacle};
+use super::obstacle::{CheckedInterface, Obstacle};
 
 /// A setting by its path below /proc/sys; an interface's name may contain dots.
 fn sysctl(path: &str) -> Option<i64> {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 
-use super::Obstacle;
+use super::obstacle::Obstacle;
 use crate::dump::{attribute, be32, dump, text};
 
 /// `NETLINK_NETFILTER`.
@@ -73,7 +73,11 @@ fn is_absent(error: &io::Error) -> bool {
 
 fn key(message: &[u8], table: u16, chain: u16) -> Option<ChainKey> {
     let attributes = message.get(NFGEN_LEN..)?;
-    Some((*message.first()?, text(attribute(attributes, table)?), text(attribute(attributes, chain)?)))
+    Some((
+        *message.first()?,
+        text(attribute(attributes, table)?),
+        text(attribute(attributes, chain)?),
+    ))
 }
 
 /// Whether forwarded packets pass this chain: a base chain (it has a hook) of a routed family, at

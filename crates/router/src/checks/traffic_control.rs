@@ -3,7 +3,7 @@
 
 use std::io;
 
-use super::{CheckedInterface, Obstacle};
+use super::obstacle::{CheckedInterface, Obstacle};
 use crate::dump::{attribute, dump, text};
 
 /// `NETLINK_ROUTE`.

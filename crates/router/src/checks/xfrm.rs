@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::Obstacle;
+use super::obstacle::Obstacle;
 use crate::dump::dump;
 
 /// `NETLINK_XFRM`.

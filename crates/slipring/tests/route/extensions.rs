@@ -99,7 +99,7 @@ fn an_unknown_hop_by_hop_option_to_a_group_is_answered_only_if_its_type_says_so(
     let rig = setup.start();
     let send = |kind| {
         let packet = with_hop_by_hop(kind).with(|packet| packet.dst = ip("ff0e::1234"));
-        // The checksum covers the destination, but nobody looks.
+        // The checksum covers the destination, but no host checks it.
         rig.a.send_frame(&Frame { dst: [0x33, 0x33, 0, 0, 0x12, 0x34], ..rig.a.frame(&packet) });
     };
     for kind in [0x1e, 0x5e, 0xde] {
@@ -123,7 +123,7 @@ fn a_hop_by_hop_header_with_known_options_is_forwarded(setup: Setup) {
 }
 
 /// Destination options with an unknown type, a routing header with segments left, and a header that
-/// nobody knows (RFC 8200, section 4.1).
+/// no router knows (RFC 8200, section 4.1).
 fn headers_for_the_destination_are_left_to_it(setup: Setup) {
     let rig = setup.start();
     let packet =

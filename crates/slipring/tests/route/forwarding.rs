@@ -80,7 +80,7 @@ fn the_identification_and_df_pass_unchanged(setup: Setup) {
     rig.forwards(&packets);
 }
 
-/// TCP, GRE, ESP, OSPF, SCTP, UDP-Lite, "no next header", and numbers that nobody has assigned.
+/// TCP, GRE, ESP, OSPF, SCTP, UDP-Lite, "no next header", and numbers that are not assigned.
 fn every_protocol_passes(setup: Setup) {
     let rig = setup.start();
     for net in families() {

@@ -164,7 +164,7 @@ fn an_unanswered_neighbour_is_asked_three_times_and_then_reported_unreachable(se
         .set("ipv6/neigh/e1/retrans_time_ms", "50")
         .start();
     for (net, to) in families().iter().zip(UNKNOWN.map(ip)) {
-        let packet = Packet::udp(net.a, to, b"nobody there");
+        let packet = Packet::udp(net.a, to, b"no host there");
         rig.a.send(&packet);
         let seen = rig.observe([1, 0, 0]);
         let requests = seen.resolution[1].iter().filter(|frame| requested(frame, to).is_some());
