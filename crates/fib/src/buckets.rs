@@ -56,3 +56,49 @@ fn excess(shares: &[u64], counts: &[u64], total: u64, at: usize) -> i64 {
 fn neediest(shares: &[u64], counts: &[u64], total: u64) -> usize {
     (0..shares.len()).min_by_key(|at| excess(shares, counts, total, *at)).unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn hops(weights: &[u16]) -> Vec<(AdjacencyIndex, u16)> {
+        weights
+            .iter()
+            .enumerate()
+            .map(|(at, weight)| (AdjacencyIndex(at as u16), *weight))
+            .collect()
+    }
+
+    fn count(buckets: &[AdjacencyIndex; BUCKETS], hop: AdjacencyIndex) -> u64 {
+        buckets.iter().filter(|owner| **owner == hop).count() as u64
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn each_hop_has_its_share_and_a_removed_one_moves_only_its_own_buckets(
+            weights in proptest::collection::vec(1..300_u16, 2..9),
+            gone in any::<prop::sample::Index>(),
+        ) {
+            let mut hops = hops(&weights);
+            let before = assign(None, &hops);
+            let removed = hops.remove(gone.index(weights.len())).0;
+            let after = assign(Some(&before), &hops);
+            for (before, after) in before.iter().zip(&after) {
+                prop_assert!(before == after || *before == removed);
+            }
+            let restored = assign(Some(&after), &super::tests::hops(&weights));
+            for (buckets, hops) in [(before, super::tests::hops(&weights)), (after, hops), (restored, super::tests::hops(&weights))] {
+                let total: u64 = hops.iter().map(|hop| u64::from(hop.1)).sum();
+                for (hop, weight) in hops {
+                    let share = u64::from(weight) * BUCKETS as u64;
+                    let count = count(&buckets, hop);
+                    prop_assert!(count >= share / total && count <= share.div_ceil(total));
+                }
+            }
+        }
+    }
+}

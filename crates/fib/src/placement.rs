@@ -66,15 +66,14 @@ pub(crate) fn place(
         // A notification has come since the dump's start, so the dump's order may be older.
         (Insertion::Dump, _) if same.is_some_and(|at| list[at].mark == record.mark) => {
             result.is_superseded = true;
-            result.is_doubtful = family == RouteFamily::V4 && group.len() > 1;
+            result.is_doubtful = group.len() > 1;
         }
         // What the dump has not mentioned yet comes after, or no longer exists.
         (Insertion::Dump, _) => {
             let unmarked = list[group.clone()].iter().position(|other| other.mark != record.mark);
-            // If notifications have changed the others, the order may be another. Among equal routes
-            // of IPv6, the kernel does not choose by order.
-            result.is_doubtful =
-                family == RouteFamily::V4 && group.len() > usize::from(same.is_some());
+            // If notifications have changed the others, the order may be another, or this one is what
+            // they have replaced.
+            result.is_doubtful = group.len() > usize::from(same.is_some());
             result.removed.extend(same.map(|at| list.remove(at)));
             list.insert(unmarked.map_or(group.end, |at| group.start + at), record);
         }

@@ -15,8 +15,8 @@ use crate::specs::{RouteSpec, SpecId, Specs};
 
 /// The table of destinations that are never forwarded. No message names it.
 pub(crate) const RESERVED_TABLE: u32 = 0;
-/// At most this many deletions are remembered during a dump; with more, another is needed.
-const MAX_DELETED: usize = 1 << 16;
+/// At most this many changes are remembered during a dump; with more, another is needed.
+const MAX_NOTED: usize = 1 << 16;
 
 /// A route in full.
 type RouteKey<A> = (u32, RoutePrefix<A>, (u8, u32), SpecId);
@@ -31,8 +31,8 @@ pub(crate) struct RouteTables<A> {
     /// The dump that runs, or the last one.
     mark: u8,
     is_dumping: bool,
-    /// Prefixes with several routes that notifications have changed since the dump's start.
-    reordered: BTreeSet<(u32, RoutePrefix<A>)>,
+    /// Prefixes whose routes notifications have changed since the dump's start.
+    touched: BTreeSet<(u32, RoutePrefix<A>)>,
     /// Routes that notifications have deleted since the dump's start, with a use of their specs.
     deleted: BTreeSet<RouteKey<A>>,
     /// What routes were silently removed for since the dump's start: it may still mention them.
@@ -58,7 +58,7 @@ impl<A: AddressBits> RouteTables<A> {
             dirty: DirtyPrefixes::all(),
             mark: 0,
             is_dumping: false,
-            reordered: BTreeSet::new(),
+            touched: BTreeSet::new(),
             deleted: BTreeSet::new(),
             purges: Vec::new(),
             refused: 0,
@@ -115,13 +115,16 @@ impl<A: AddressBits> RouteTables<A> {
         if list.is_empty() && has_space && (is_plain || !self.is_dumping) {
             rib.insert_first(prefix, record);
             self.dirty.add(table, prefix);
+            if origin == Origin::Notification {
+                self.touch(table, prefix);
+            }
             return RouteOutcome::default();
         }
         let len = list.len();
         let result = place(&mut list, record, how, self.family, specs);
         if result.is_superseded {
             specs.release(spec);
-            let is_doubtful = result.is_doubtful && self.reordered.contains(&(table, prefix));
+            let is_doubtful = result.is_doubtful && self.touched.contains(&(table, prefix));
             return RouteOutcome { is_doubtful, is_refused: false };
         }
         if list.len() > len && !has_space && result.removed.is_empty() {
@@ -137,11 +140,11 @@ impl<A: AddressBits> RouteTables<A> {
         for removed in result.removed {
             self.forget(specs, (table, prefix, removed.key(), removed.spec), is_notification);
         }
-        let has_other_order = is_notification || self.reordered.contains(&(table, prefix));
+        let may_differ = is_notification || self.touched.contains(&(table, prefix));
         let is_doubtful =
-            result.is_doubtful && has_other_order || result.is_unexplained && self.is_dumping;
+            result.is_doubtful && may_differ || result.is_unexplained && self.is_dumping;
         if is_notification {
-            self.note_order(table, prefix, list.len().max(len));
+            self.touch(table, prefix);
         }
         RouteOutcome { is_doubtful, is_refused: false }
     }
@@ -160,10 +163,10 @@ impl<A: AddressBits> RouteTables<A> {
         }
     }
 
-    /// Notes that a notification has changed the routes for a prefix, of which there are `count`.
-    fn note_order(&mut self, table: u32, prefix: RoutePrefix<A>, count: usize) {
-        if self.is_dumping && count > 1 && self.reordered.len() < MAX_DELETED {
-            self.reordered.insert((table, prefix));
+    /// Notes that a notification has changed the routes for a prefix.
+    fn touch(&mut self, table: u32, prefix: RoutePrefix<A>) {
+        if self.is_dumping && self.touched.len() < MAX_NOTED {
+            self.touched.insert((table, prefix));
         }
     }
 
@@ -201,7 +204,7 @@ impl<A: AddressBits> RouteTables<A> {
         };
         let heir = rib.set_list(prefix, &list);
         self.dirty.add(table, heir.unwrap_or(prefix));
-        self.note_order(table, prefix, list.len() + 1);
+        self.touch(table, prefix);
         self.forget(specs, (table, prefix, key, removed.spec), true);
         RouteOutcome { is_doubtful, is_refused: false }
     }
@@ -242,15 +245,15 @@ impl<A: AddressBits> RouteTables<A> {
 
     /// Gives up the use of a removed route's spec, or keeps it in the note of the deletion.
     fn forget(&mut self, specs: &mut Specs, key: RouteKey<A>, is_notification: bool) {
-        let is_noted = is_notification && self.is_dumping && self.deleted.len() < MAX_DELETED;
+        let is_noted = is_notification && self.is_dumping && self.deleted.len() < MAX_NOTED;
         if !is_noted || !self.deleted.insert(key) {
             specs.release(key.3);
         }
     }
 
-    /// Whether so much was deleted since the dump's start that another is needed.
-    pub(crate) fn has_lost_deletions(&self) -> bool {
-        self.deleted.len() >= MAX_DELETED
+    /// Whether so much has changed since the dump's start that another is needed.
+    pub(crate) fn has_lost_changes(&self) -> bool {
+        self.deleted.len() >= MAX_NOTED || self.touched.len() >= MAX_NOTED
     }
 
     pub(crate) fn begin_dump(&mut self, specs: &mut Specs) {
@@ -258,7 +261,7 @@ impl<A: AddressBits> RouteTables<A> {
         self.purges.clear();
         self.mark = next_mark(self.mark);
         self.is_dumping = true;
-        self.reordered.clear();
+        self.touched.clear();
         self.refused = 0;
     }
 

@@ -107,9 +107,9 @@ impl Mirror {
     fn end_route_dump(&mut self, kind: DumpKind, is_complete: bool) {
         let (has_lost, removed) = match kind {
             DumpKind::Ipv4Routes => {
-                (self.v4.has_lost_deletions(), self.v4.end_dump(&mut self.specs, is_complete))
+                (self.v4.has_lost_changes(), self.v4.end_dump(&mut self.specs, is_complete))
             }
-            _ => (self.v6.has_lost_deletions(), self.v6.end_dump(&mut self.specs, is_complete)),
+            _ => (self.v6.has_lost_changes(), self.v6.end_dump(&mut self.specs, is_complete)),
         };
         if has_lost {
             self.resync.want_one(kind);
@@ -127,7 +127,14 @@ impl Mirror {
         let (is_up, has_carrier) =
             (message.flags.has(slipring_rtnetlink::LinkFlags::UP), message.flags.has_carrier());
         let origin = self.origin(DumpKind::Links, header);
-        let Some(before) = self.links.links.set(ifindex, KernelLink::of(message), origin) else {
+        let link = KernelLink::of(message);
+        let Some(before) = self.links.links.set(ifindex, link, origin) else {
+            // It may have been up for a time that we know nothing of, and a dump may show that time.
+            let is_dumping = self.resync.is_running(DumpKind::Ipv4Routes)
+                || self.resync.is_running(DumpKind::Ipv6Routes);
+            if !(is_up && has_carrier) && is_dumping && origin == Origin::Notification {
+                self.lost_link(ifindex, !is_up);
+            }
             return;
         };
         self.links.has_changed = true;
