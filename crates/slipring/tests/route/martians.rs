@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use crate::icmp::IcmpError;
 use crate::packet::Packet;
-use crate::rig::{Setup, Subject, families, ip, v4, v6};
+use crate::rig::{Setup, Subject, ip, v4, v6};
 
 checks! {
     ipv4_sources_that_no_host_has_are_not_forwarded,
@@ -48,14 +48,10 @@ fn a_source_of_class_e_or_net_0_is_forwarded_by_the_kernel_only(setup: Setup) {
     }
 }
 
+/// Linux looks for this in IPv4 only.
 fn the_routers_own_address_as_a_source_is_not_forwarded(setup: Setup) {
-    let rig = setup.start();
-    for net in families() {
-        // Linux looks for this in IPv4 only.
-        if net.a.is_ipv4() {
-            rig.ignores(&[net.router_a, net.router_b].map(|own| Packet::udp(own, net.b, b"own")));
-        }
-    }
+    let (rig, net) = (setup.start(), v4());
+    rig.ignores(&[net.router_a, net.router_b].map(|own| Packet::udp(own, net.b, b"own")));
 }
 
 fn ipv6_sources_that_no_host_has_are_not_forwarded(setup: Setup) {
