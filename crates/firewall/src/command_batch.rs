@@ -281,7 +281,8 @@ impl CommandBatch {
                 return Ok(match is_all || name.starts_with(SYSCTL_PREFIX) {
                     false => CommandStep { line, command, shaper: None },
                     true if is_all => CommandStep { line, command, shaper: Some(shaper) },
-                    // Of the two, only the shaper has this sysctl.
+                    // The rules have no sysctl with this prefix, so the step is only for the
+                    // shaper.
                     true => CommandStep { line, command: nothing(), shaper: Some(shaper) },
                 });
             }
