@@ -1,4 +1,4 @@
-//! Parses port names, or points at the error:
+//! Parses port names. If a name is invalid, points at the mistake:
 //!
 //! ```text
 //! cargo run -p slipring-abi --example port_name -- netmap:eth0-2/x netmap:br-lan

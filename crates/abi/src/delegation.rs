@@ -1,32 +1,33 @@
-//! Rings that the daemon lends to programs that have the device open, so that the programs sync
-//! them without system calls. The ioctls are slipring's own; netmap refuses them as unknown.
+//! Rings that the daemon lends to programs that have the device open. The programs sync these rings
+//! without system calls. The ioctls exist only in slipring; netmap refuses them as unknown.
 //! `include/net/netmap_sync.h` declares the structures in C.
 
 use alloc::vec::Vec;
 
 use crate::ioctl::{IoctlDir, ioc};
 
-/// Ioctl by which a program borrows the pipe rings that it has bound, to sync them itself; the
-/// argument has [`DELEGATION_SIZE`] bytes.
+/// The ioctl with which a program borrows the pipe rings that it has bound, to sync them itself.
+/// Its argument has [`LENT_SIZE`] bytes.
 pub const NIOCLEND: u32 = ioc(IoctlDir::ReadWrite, b'i', 160, DELEGATION_SIZE);
-/// Ioctl that wakes clients at the other end of a pipe that have marked themselves asleep; no
+/// The ioctl that wakes the clients at the other end of a pipe that are marked as asleep. It has no
 /// argument.
 pub const NIOCKICK: u32 = ioc(IoctlDir::None, b'i', 161, 0);
 
 const _: () = assert!(NIOCLEND == 0xc510_69a0 && NIOCKICK == 0x69a1);
 
-/// Version of the words that the two ends of a pipe share; the first word of the argument.
+/// Version of the words that the two ends of a pipe share. It is the first word of the argument.
 pub const DELEGATION_VERSION: u32 = 1;
-/// Maximum number of rings in an answer.
+/// Maximum number of rings in an answer to [`NIOCLEND`].
 pub const MAX_DELEGATED_RINGS: usize = 32;
-/// Size of an answer in bytes.
+/// Size of an answer to [`NIOCLEND`] in bytes.
 pub const DELEGATION_SIZE: usize = DELEGATION_HEAD_LEN + MAX_DELEGATED_RINGS * DELEGATED_RING_LEN;
 
-/// Bytes of the answer's header: version, client id, timestamps flag, number of rings.
+/// Length of the answer's header in bytes: version, client id, flag for timestamps, number of
+/// rings.
 const DELEGATION_HEAD_LEN: usize = 16;
 const DELEGATED_RING_LEN: usize = 40;
 
-/// Where a lent ring of a pipe is; offsets in bytes from the start of the mapping.
+/// Where the parts of a lent pipe ring are. Offsets are in bytes from the start of the mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DelegatedRingLayout {
     /// Offset of the words that both ends of the pipe share.
@@ -37,13 +38,13 @@ pub struct DelegatedRingLayout {
     pub rx: u64,
     /// Number of slots of each of the two rings.
     pub num_slots: u32,
-    /// Whether the lent ring is the receiver's; otherwise it is the sender's.
+    /// Whether the receiver's ring is lent. If not, the sender's ring is lent.
     pub receives: bool,
-    /// Number of the ring among the port's rings.
+    /// Number of the ring among the port's rings of its direction.
     pub ring: u32,
 }
 
-/// Encodes an answer; `None` if there are too many rings.
+/// Encodes an answer to [`NIOCLEND`]; `None` if there are more than [`LENT_RINGS`] rings.
 #[must_use]
 pub fn encode_delegated_rings(
     client_id: u32,
@@ -69,8 +70,8 @@ pub fn encode_delegated_rings(
     Some(bytes)
 }
 
-/// Decodes an answer: the client id, whether rx syncs write their time into the ring, and the
-/// rings. `None` if the answer is malformed.
+/// Decodes an answer to [`NIOCLEND`]: the client id, whether rx syncs write their time into the
+/// ring, and the rings. `None` if the answer is malformed.
 #[must_use]
 pub fn decode_delegated_rings(bytes: &[u8]) -> Option<(u32, bool, Vec<DelegatedRingLayout>)> {
     let (client_id, stamps, count) = decode_head(bytes)?;
@@ -88,8 +89,8 @@ pub fn decode_delegated_rings(bytes: &[u8]) -> Option<(u32, bool, Vec<DelegatedR
     Some((client_id, stamps, rings.collect::<Option<_>>()?))
 }
 
-/// Decodes the part that both kinds of answers share: the client id, whether rx syncs write their
-/// time into the ring, and the number of rings or queues.
+/// Decodes the part that the answers to both ioctls share: the client id, whether rx syncs write
+/// their time into the ring, and the number of rings or queues. `None` if it is malformed.
 fn decode_head(bytes: &[u8]) -> Option<(u32, bool, usize)> {
     let count = word_at(bytes, 12)? as usize;
     let known = word_at(bytes, 0)? == DELEGATION_VERSION && count <= MAX_DELEGATED_RINGS;
@@ -104,8 +105,8 @@ fn long_at(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes))
 }
 
-/// Ioctl by which a program borrows the queues of an interface that it has bound, to sync them
-/// itself; the argument has [`DELEGATED_QUEUES_SIZE`] bytes.
+/// The ioctl with which a program borrows the queues of an interface that it has bound, to sync
+/// them itself. Its argument has [`LENT_QUEUES_SIZE`] bytes.
 pub const NIOCLENDQ: u32 = ioc(IoctlDir::ReadWrite, b'i', 162, DELEGATED_QUEUES_SIZE);
 
 const _: () = assert!(NIOCLENDQ == 0xc618_69a2);
@@ -114,14 +115,16 @@ const _: () = assert!(NIOCLENDQ == 0xc618_69a2);
 pub const DELEGATED_QUEUES_SIZE: usize =
     DELEGATED_QUEUES_HEAD_LEN + MAX_DELEGATED_RINGS * DELEGATED_QUEUE_LEN;
 
-/// Bytes of the answer's header: version, client id, timestamps flag, number of queues, token.
+/// Length of the answer's header in bytes: version, client id, flag for timestamps, number of
+/// queues, token.
 const DELEGATED_QUEUES_HEAD_LEN: usize = 24;
 const DELEGATED_QUEUE_LEN: usize = 48;
 
-/// Where a lent queue of an interface is; offsets in bytes from the start of the mapping.
+/// Where the parts of a lent queue of an interface are. Offsets are in bytes from the start of the
+/// mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DelegatedQueueLayout {
-    /// Offset of the words by which the program and the daemon take turns.
+    /// Offset of the words with which the program and the daemon take turns.
     pub words: u64,
     /// Offset of the tx ring; 0 if it is not lent.
     pub tx: u64,
@@ -133,20 +136,20 @@ pub struct DelegatedQueueLayout {
     pub cells: u32,
     /// Maximum length of a sent frame in bytes.
     pub max_slot_len: u32,
-    /// Number of buffers of the memory region.
+    /// Number of buffers in the memory region.
     pub bufs: u32,
     /// A set of [`DELEGATED_SOFTWARE`] and [`DELEGATED_ZERO_COPY`].
     pub flags: u32,
 }
 
-/// Flag of a queue: frames come from the kernel's network stack, so their checksums may be
+/// Flag of a queue: the frames come from the kernel's network stack, so their checksums may be
 /// incomplete.
 pub const DELEGATED_SOFTWARE: u32 = 1;
-/// Flag of a queue: the kernel does not copy frames.
+/// Flag of a queue: the kernel does not copy frames between its own memory and the buffers.
 pub const DELEGATED_ZERO_COPY: u32 = 2;
 
-/// Encodes an answer; `None` if there are too many queues. The native socket API returns the
-/// queues' AF_XDP sockets in exchange for the token.
+/// Encodes an answer to [`NIOCLENDQ`]; `None` if there are too many queues. With the token, the
+/// program can get the queues' AF_XDP sockets from the native socket API.
 #[must_use]
 pub fn encode_delegated_queues(
     client_id: u32,
@@ -176,9 +179,9 @@ pub fn encode_delegated_queues(
     Some(bytes)
 }
 
-/// Decodes an answer: the client id, whether rx syncs write their time into the ring, the token
-/// that the native socket exchanges for the sockets, and the queues. `None` if the answer is
-/// malformed.
+/// Decodes an answer to [`NIOCLENDQ`]: the client id, whether rx syncs write their time into the
+/// ring, the token with which the native socket API returns the sockets, and the queues. `None` if
+/// the answer is malformed.
 #[must_use]
 pub fn decode_delegated_queues(
     bytes: &[u8],

@@ -1,10 +1,11 @@
 //! Structures with a fixed byte layout: the macro that declares them, and the trait that converts
 //! them to bytes and back.
 //!
-//! Copying field by field is cheap enough (control path only) and needs no `unsafe`; the data path
-//! maps the structures instead and uses their field offsets.
+//! Structures are converted field by field. This needs no `unsafe`. It is slow, but conversions are
+//! needed only outside the data path. The data path maps the structures, and uses the offsets of
+//! their fields.
 
-/// A value with a fixed layout, no padding and no invalid bit pattern.
+/// A value with a fixed layout, without padding and without invalid bit patterns.
 pub trait PlainData: Copy {
     /// The structure's size in bytes.
     const SIZE: usize;
@@ -15,8 +16,7 @@ pub trait PlainData: Copy {
     /// If `out` is shorter than [`Self::SIZE`].
     fn write_to(&self, out: &mut [u8]);
 
-    /// Reads a value from the first [`Self::SIZE`] bytes of `bytes`, or `None` if `bytes` is
-    /// shorter.
+    /// Reads a value from the first [`Self::SIZE`] bytes of `bytes`; `None` if `bytes` is shorter.
     fn read_from(bytes: &[u8]) -> Option<Self>;
 }
 
@@ -56,11 +56,11 @@ impl<T: PlainData + Default, const N: usize> PlainData for [T; N] {
     }
 }
 
-/// Declares `repr(C)` structures with the size of each and the offset of every field, both checked
-/// by assertions. All fields are public, and the default is all zeros.
+/// Declares `repr(C)` structures. Each is given with its size, and each field with its offset.
+/// Assertions check both. All fields are public, and the default value has only zeros.
 ///
-/// If a field has another offset than the number before it, or a byte belongs to no field, the
-/// structure does not compile.
+/// A structure does not compile if one of its fields has another offset than the number before it,
+/// or if a byte belongs to no field.
 macro_rules! abi_structs {
     ($(
         $(#[$meta:meta])*

@@ -1,6 +1,6 @@
-//! The requests that preceded `NIOCCTRL`, all with the same structure.
+//! The requests that programs used before `NIOCCTRL`. All have the same structure.
 //!
-//! Old programs still use these requests, so they must be answered; new programs use
+//! Old programs still use these requests, so they must be answered. New programs use
 //! [`crate::NmreqHeader`].
 
 use crate::layout::abi_structs;
@@ -14,7 +14,7 @@ pub const NETMAP_SW_RING: u16 = 0x2000;
 pub const NETMAP_NO_TX_POLL: u16 = 0x1000;
 /// `nr_ringid`: a poll receives even if it waits only for `POLLOUT`.
 pub const NETMAP_DO_RX_POLL: u16 = 0x8000;
-/// `nr_ringid`: mask of the ring's number.
+/// `nr_ringid`: the bits that contain the number of the ring.
 pub const NETMAP_RING_MASK: u16 = 0x0fff;
 
 /// `nr_cmd`: attach the interface to a switch.
@@ -31,9 +31,9 @@ pub const NETMAP_BDG_VNET_HDR: u16 = 5;
 pub const NETMAP_BDG_NEWIF: u16 = 6;
 /// `nr_cmd`: destroy a persistent switch port.
 pub const NETMAP_BDG_DELIF: u16 = 7;
-/// `nr_cmd`: obsolete.
+/// `nr_cmd`: an obsolete command, which is refused.
 pub const NETMAP_PT_HOST_CREATE: u16 = 8;
-/// `nr_cmd`: obsolete.
+/// `nr_cmd`: an obsolete command, which is refused.
 pub const NETMAP_PT_HOST_DELETE: u16 = 9;
 /// `nr_cmd`: poll an attached interface from dedicated threads.
 pub const NETMAP_BDG_POLLING_ON: u16 = 10;
@@ -41,7 +41,7 @@ pub const NETMAP_BDG_POLLING_ON: u16 = 10;
 pub const NETMAP_BDG_POLLING_OFF: u16 = 11;
 /// `nr_cmd`: get the length of the port's virtio-net header.
 pub const NETMAP_VNET_HDR_GET: u16 = 12;
-/// `nr_arg1` of [`NETMAP_BDG_ATTACH`]: attach the host rings too.
+/// `nr_arg1` of [`NETMAP_BDG_ATTACH`]: also attach the host rings.
 pub const NETMAP_BDG_HOST: u16 = 1;
 
 abi_structs! {
@@ -63,19 +63,19 @@ abi_structs! {
         36: nr_tx_rings: u16,
         /// Number of receive rings.
         38: nr_rx_rings: u16,
-        /// Ring number in [`NETMAP_RING_MASK`], and flags in the bits above.
+        /// The number of the ring in the bits of [`NETMAP_RING_MASK`], and flags in the bits above.
         40: nr_ringid: u16,
         /// A command such as `NETMAP_BDG_ATTACH`; 0 for a plain bind.
         42: nr_cmd: u16,
-        /// Argument of the command.
+        /// The command's argument, for example [`NETMAP_BDG_HOST`].
         44: nr_arg1: u16,
         /// Id of the memory region.
         46: nr_arg2: u16,
-        /// Number of extra buffers: requested, and written back as granted.
+        /// Number of extra buffers: on input the requested number, on output the granted one.
         48: nr_arg3: u32,
-        /// Mode in [`crate::NR_REG_MASK`], and `NR_*` flags.
+        /// Mode in the bits of [`crate::NR_REG_MASK`], and `NR_*` flags.
         52: nr_flags: u32,
-        /// Reserved by netmap.
+        /// Reserved by netmap; not used.
         56: spare2: [u32; 1],
     }
 

@@ -1,15 +1,15 @@
-//! netmap's structures, numbers and port-name grammar, bit for bit.
+//! netmap's structures, numbers and grammar of port names, bit for bit.
 //!
-//! Only this crate defines the interfaces on which two programs must agree before they can share a
-//! ring: the layout of slots and rings ([`NetmapSlot`], [`NetmapRing`], [`NetmapIf`]), the
-//! arguments of ioctls ([`NmreqHeader`] and the bodies after it), the meaning of numbers, and the
-//! names of ports ([`name::PortName`]).
+//! Two programs must agree on some interfaces before they can share a ring. Only this crate defines
+//! them: the layout of slots and rings ([`NetmapSlot`], [`NetmapRing`], [`NetmapIf`]), the
+//! arguments of ioctls ([`NmreqHeader`] and the bodies that belong to it), the meaning of numbers,
+//! and the names of ports ([`name::PortName`]).
 //!
 //! # Invariants
-//! 1. Every structure is `repr(C)` with explicit padding, and the offset of every field is asserted
+//! 1. Every structure is `repr(C)` with explicit padding. The offset of every field is asserted
 //!    when the crate is compiled.
-//! 2. No structure has an invalid bit pattern: untrusted bytes can always be read as *some* value
-//!    ([`PlainData::read_from`]); the reader must check the value.
+//! 2. No structure has an invalid bit pattern. So untrusted bytes can always be read as *some*
+//!    value ([`Plain::read_from`]), and the reader must check the value.
 //!
 //! # Not for
 //! Opening, binding or mapping. The crate has no I/O, no clock and no `unsafe`.

@@ -1,8 +1,9 @@
-//! The requests of `NIOCCTRL`: a header with the port's name and the type, and a body per type.
+//! The requests of `NIOCCTRL`. Each has a header with the name of the port and the type of the
+//! request, and a body that depends on the type.
 
 use crate::layout::abi_structs;
 
-/// Bytes reserved for a port's name in a request, the final NUL included.
+/// Number of bytes for the name of a port in a request, including the final NUL.
 pub const NETMAP_REQ_IFNAMSIZ: usize = 64;
 /// Maximum size of a request's body and options together, in bytes.
 pub const NETMAP_REQ_MAXSIZE: usize = 4096;
@@ -31,15 +32,15 @@ pub const NETMAP_REQ_VALE_POLLING_ENABLE: u16 = 10;
 pub const NETMAP_REQ_VALE_POLLING_DISABLE: u16 = 11;
 /// `nr_reqtype`: get the layout of a memory region; body [`NmreqPoolsInfo`].
 pub const NETMAP_REQ_POOLS_INFO_GET: u16 = 12;
-/// `nr_reqtype`: run the sync loop in this call; body [`crate::NmreqSyncKloopStart`].
+/// `nr_reqtype`: run the sync loop within this call; body [`crate::NmreqSyncKloopStart`].
 pub const NETMAP_REQ_SYNC_KLOOP_START: u16 = 13;
-/// `nr_reqtype`: stop the descriptor's sync loop; no body.
+/// `nr_reqtype`: stop the sync loop that was started on this descriptor; no body.
 pub const NETMAP_REQ_SYNC_KLOOP_STOP: u16 = 14;
-/// `nr_reqtype`: share control blocks (CSB) for the bound rings; no body, the option
-/// [`crate::NmreqOptCsb`] has the addresses.
+/// `nr_reqtype`: use shared control blocks (CSB) for the bound rings. There is no body; the
+/// addresses are in the option [`crate::NmreqOptCsb`].
 pub const NETMAP_REQ_CSB_ENABLE: u16 = 15;
 
-/// `nr_mode` of old requests: take the mode from `nr_ringid`. Invalid in `NIOCCTRL`.
+/// `nr_mode` of old requests: the mode is in `nr_ringid`. Invalid in `NIOCCTRL`.
 pub const NR_REG_DEFAULT: u32 = 0;
 /// `nr_mode`: all NIC rings.
 pub const NR_REG_ALL_NIC: u32 = 1;
@@ -53,25 +54,25 @@ pub const NR_REG_ONE_NIC: u32 = 4;
 pub const NR_REG_PIPE_MASTER: u32 = 5;
 /// `nr_mode` of old requests: slave end of a pipe. Invalid in `NIOCCTRL`.
 pub const NR_REG_PIPE_SLAVE: u32 = 6;
-/// `nr_mode`: no rings at all, only memory.
+/// `nr_mode`: only memory, without any rings.
 pub const NR_REG_NULL: u32 = 7;
 /// `nr_mode`: the host ring pair of `nr_ringid`.
 pub const NR_REG_ONE_SW: u32 = 8;
-/// Mask of the mode in the `nr_flags` of [`crate::Nmreq`].
+/// The bits of `nr_flags` in [`crate::Nmreq`] that contain the mode.
 pub const NR_REG_MASK: u32 = 0xf;
 
 /// `nr_flags`: monitor the frames that the port transmits.
 pub const NR_MONITOR_TX: u64 = 0x100;
 /// `nr_flags`: monitor the frames that the port receives.
 pub const NR_MONITOR_RX: u64 = 0x200;
-/// `nr_flags`: monitor without copying, in the monitored port's memory; both directions, unless
-/// another flag selects one.
+/// `nr_flags`: monitor without copying, in the memory of the monitored port. It applies to both
+/// directions, unless another flag selects one.
 pub const NR_ZCOPY_MON: u64 = 0x400;
 /// `nr_flags`: no other client may bind these rings.
 pub const NR_EXCLUSIVE: u64 = 0x800;
-/// `nr_flags`: bind receive rings only.
+/// `nr_flags`: bind only receive rings.
 pub const NR_RX_RINGS_ONLY: u64 = 0x2000;
-/// `nr_flags`: bind transmit rings only.
+/// `nr_flags`: bind only transmit rings.
 pub const NR_TX_RINGS_ONLY: u64 = 0x4000;
 /// `nr_flags`: the program can handle a virtio-net header.
 pub const NR_ACCEPT_VNET_HDR: u64 = 0x8000;
@@ -86,7 +87,7 @@ pub const NETMAP_POLLING_MODE_SINGLE_CPU: u32 = 1;
 pub const NETMAP_POLLING_MODE_MULTI_CPU: u32 = 2;
 
 abi_structs! {
-    /// Argument of [`crate::NIOCCTRL`].
+    /// The argument of [`crate::NIOCCTRL`], which starts a request.
     struct NmreqHeader: 88 {
         /// Version of netmap's API for which the program was built.
         0: nr_version: u16,
@@ -102,8 +103,8 @@ abi_structs! {
         80: nr_body: u64,
     }
 
-    /// Binds a descriptor to a port. A number of 0 requests the default; the actual values are
-    /// written back.
+    /// Binds a descriptor to a port. If a number is 0, the default is requested. On output, the
+    /// fields contain the actual values.
     struct NmreqRegister: 56 {
         /// Offset of the [`crate::NetmapIf`] in the mapping, in bytes.
         0: nr_offset: u64,
@@ -127,15 +128,15 @@ abi_structs! {
         34: nr_ringid: u16,
         /// Which rings to bind, one of `NR_REG_*`.
         36: nr_mode: u32,
-        /// Number of extra buffers: requested, and written back as granted.
+        /// Number of extra buffers: on input the requested number, on output the granted one.
         40: nr_extra_bufs: u32,
         /// Aligns `nr_flags` to 8 bytes.
         44: pad1: u32,
-        /// `NR_*` flags.
+        /// Options of the bind: `NR_*` flags such as [`NR_EXCLUSIVE`].
         48: nr_flags: u64,
     }
 
-    /// Properties of a port, written back.
+    /// Returns properties of a port. All fields are output.
     struct NmreqPortInfoGet: 32 {
         /// Size of the port's memory region, in bytes.
         0: nr_memsize: u64,
@@ -161,7 +162,7 @@ abi_structs! {
     struct NmreqValeAttach: 64 {
         /// How to bind the attached interface: [`NR_REG_ALL_NIC`] or [`NR_REG_NIC_SW`].
         0: reg: NmreqRegister,
-        /// Written back: index of the interface's port in the switch.
+        /// Output: index of the interface's port in the switch.
         56: port_index: u32,
         /// Pads the structure to a multiple of 8 bytes.
         60: pad1: u32,
@@ -169,13 +170,13 @@ abi_structs! {
 
     /// Detaches an interface from its switch.
     struct NmreqValeDetach: 8 {
-        /// Written back: former index of the interface's port in the switch.
+        /// Output: index that the interface's port had in the switch.
         0: port_index: u32,
         /// Pads the structure to 8 bytes.
         4: pad1: u32,
     }
 
-    /// A position in the list of switches and ports.
+    /// A position in the list of switches and their ports.
     struct NmreqValeList: 8 {
         /// Index of the switch.
         0: nr_bridge_idx: u16,
@@ -187,7 +188,7 @@ abi_structs! {
 
     /// Length of a port's virtio-net header.
     struct NmreqPortHdr: 8 {
-        /// Length in bytes: 0, 10 or 12.
+        /// Length of the header in bytes. It must be 0, 10 or 12.
         0: nr_hdr_len: u32,
         /// Pads the structure to 8 bytes.
         4: pad1: u32,
@@ -221,7 +222,8 @@ abi_structs! {
         12: pad1: u32,
     }
 
-    /// Layout of a memory region: three pools of objects. All offsets and sizes are in bytes.
+    /// The layout of a memory region, which consists of three pools of objects. All offsets and
+    /// sizes are in bytes.
     struct NmreqPoolsInfo: 64 {
         /// Size of the region.
         0: nr_memsize: u64,

@@ -1,12 +1,13 @@
-//! Tests of the structures as bytes. The offset of each field is asserted when the crate is
-//! compiled; these tests check that all bytes of a structure are converted, and no others.
+//! Tests of the structures as bytes. The offset of each field is already asserted when the crate is
+//! compiled. These tests check that all bytes of a structure are converted, and no others.
 #![allow(clippy::unwrap_used)]
 
 use std::fmt::Debug;
 
 use slipring_abi::*;
 
-/// Bytes in which no two neighbours, nor the same byte of two fields, are equal.
+/// Returns bytes of which no two neighbours are equal. For any two fields, the bytes at the same
+/// position also differ.
 fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + 1) as u8).collect()
 }

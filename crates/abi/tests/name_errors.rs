@@ -1,14 +1,14 @@
-//! Tests of invalid port names: the exact column, message and help of each.
+//! Tests of invalid port names. For each, the exact column, message and help are checked.
 #![allow(clippy::unwrap_used)]
 
 use slipring_abi::name::kind::PLANNED;
 use slipring_abi::name::{self, NameForm, PortName, PortNameError, PortNameKind, listed};
 
-/// An invalid name, the column of its first wrong character, the message, and the help (empty for
-/// none).
+/// An invalid name, the column of its first wrong character, the message, and the help. The help is
+/// empty if there is none.
 type Case = (&'static str, usize, &'static str, &'static str);
 
-/// The placeholder for the help that lists the kinds.
+/// Stands for the help that lists the kinds.
 const KINDS: &str = "the kinds";
 const FLAGS: &str = "the flags are x (exclusive), z (zero-copy monitor), t (monitor tx), \
                      r (monitor rx), T (tx rings only) and R (rx rings only)";
@@ -187,8 +187,8 @@ fn assert_cases(cases: &[Case]) {
     }
 }
 
-/// The help that lists the kinds: those of the table, without the kinds that cannot be opened and
-/// without switches.
+/// Returns the help that lists the kinds. It has all kinds of the table that can be opened, but no
+/// switches.
 fn kinds() -> String {
     let words = listed("", |kind| kind.form != NameForm::SwitchPort && !kind.has(PLANNED));
     assert!(words.starts_with("netmap:, xdp:, packet:, tap:"), "{words}");

@@ -1,4 +1,4 @@
-//! Tests of valid port names: their meaning and how they print.
+//! Tests of valid port names: what they mean, and how they are printed.
 #![allow(clippy::unwrap_used)]
 
 use std::num::{NonZeroU8, NonZeroU16, NonZeroU32};

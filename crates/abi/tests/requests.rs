@@ -1,4 +1,4 @@
-//! Tests of the conversion of names to requests and of requests to names.
+//! Tests that convert names to requests and requests to names.
 #![allow(clippy::unwrap_used)]
 
 use slipring_abi::name::{PortName, RequestError};

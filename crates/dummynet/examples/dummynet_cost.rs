@@ -1,5 +1,6 @@
-//! Measures the cost of a packet through pipes and schedulers: millions per CPU-second, and the
-//! ratio to the lower bound, a bare queue of the same packets, in the same run.
+//! Measures what a packet costs on its way through pipes and schedulers. Prints millions of packets
+//! per CPU-second. Also prints how many times as much that costs as a bare queue of the same
+//! packets, which is the lower bound; both are measured in the same run.
 //!
 //! `cargo run --release -p slipring-dummynet --example dummynet_cost [PART OF A NAME]`
 
@@ -47,13 +48,14 @@ fn line(name: &str, ns: f64, floor: f64) {
     println!("{name:<44} {:>8.1} {ns:>8.1} {:>9.1}", 1000.0 / ns, ns / floor);
 }
 
-/// Returns the CPU time of this thread.
+/// Returns the CPU time that this thread has used, in ns.
 fn cpu_ns() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
-/// Returns the best of several runs, in ns per packet, since the other runs were interrupted.
+/// Returns the best of several runs, in ns per packet. The other runs were interrupted by other
+/// programs.
 fn best(run: &mut dyn FnMut(u64)) -> f64 {
     let runs = (0..RUNS).map(|_| {
         let start = cpu_ns();
@@ -67,7 +69,7 @@ fn packet(handle: u32) -> ShaperPacket<u32> {
     ShaperPacket { handle, rule: 1, len: 64, ecn: Default::default() }
 }
 
-/// Passes packets through a queue with as many entries as the flows below.
+/// Passes packets through a queue that has as many entries as the measurements below have flows.
 fn bare_queue() -> impl FnMut(u64) {
     let mut queue: VecDeque<ShaperPacket<u32>> = (0..FLOWS).map(packet).collect();
     move |packets| {
@@ -78,8 +80,8 @@ fn bare_queue() -> impl FnMut(u64) {
     }
 }
 
-/// Sends packets of `flows` flows in turn; each flow keeps two packets waiting if the link is
-/// slower.
+/// Sends packets of `flows` flows in turn. If the link is slower than that, each flow always has
+/// two waiting packets.
 fn through(config: &str, object: ShaperTarget, flows: u32) -> impl FnMut(u64) {
     let mut dummynet = Dummynet::new(1, [1, 2]);
     for text in config.lines() {
@@ -98,8 +100,8 @@ fn through(config: &str, object: ShaperTarget, flows: u32) -> impl FnMut(u64) {
             ..ShaperFlowKey::default()
         })
         .collect();
-    // 64 bytes at 10 Gbit/s take 51.2 ns: packets are offered at this rate, starting with full
-    // queues.
+    // 64 bytes at 10 Gbit/s take 51.2 ns. Packets are offered at this rate, after the queues were
+    // filled.
     let (mut at, mut now_ns, mut out) = (0usize, 0u64, 0u64);
     let mut step = move |gap_ns: u64| {
         now_ns += gap_ns;
@@ -114,8 +116,8 @@ fn through(config: &str, object: ShaperTarget, flows: u32) -> impl FnMut(u64) {
     move |packets| (0..packets).for_each(|n| step(51 + u64::from(n % 5 == 0)))
 }
 
-/// Returns how many packets leave within the same nanosecond, at most, of packets offered at ten
-/// times the rate.
+/// Offers packets at ten times the link's rate. Returns the largest number of packets that leave
+/// within the same nanosecond.
 fn largest_burst() -> usize {
     let mut dummynet = Dummynet::new(1, [1, 2]);
     let Ok(DummynetCommand::Config(config)) =

@@ -1,4 +1,4 @@
-//! The engine: takes packets, and releases each one at its release time.
+//! The engine: takes packets and releases each one when its time has come.
 //!
 //! ```text
 //!   submit --> flowset (by rule) --> instance (by mask) --> queue --.
@@ -6,8 +6,8 @@
 //!   release <-- delay <-- link <------------------------------------'
 //! ```
 //!
-//! The state only changes during calls. A call performs everything that the links would have done
-//! since the previous call, with each packet at its own time.
+//! The state changes only during calls. A call does everything that the links would have done since
+//! the previous call. For each packet it uses the packet's own time, not the time of the call.
 
 mod admission;
 mod configure;
@@ -47,31 +47,33 @@ use sink::EventSink;
 use crate::spec::ObjectNumber;
 use crate::text::QueueCaps;
 
-/// What the engine reports to the sender of a packet.
+/// What [`Dummynet::submit`] reports to the sender of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubmitResult {
-    /// The packet was accepted, or it was lost and the loss is not reported (`noerror`).
+    /// The packet was accepted. With `noerror`, this is also reported if the packet was lost.
     Accepted,
     /// The packet was lost.
     Refused,
 }
 
-/// Settings of the engine, with their sysctl names and defaults.
+/// The engine's settings. Each is given with the name of its sysctl and its default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShaperSettings {
-    /// `net.inet.ip.fw.one_pass`: whether released packets are accepted without further rules;
-    /// true.
+    /// `net.inet.ip.fw.one_pass`: whether released packets are accepted without further rules.
+    /// Default: true.
     pub one_pass: bool,
-    /// `net.inet.ip.dummynet.hash_size`: number of buckets shown for objects without `buckets`; 64.
+    /// `net.inet.ip.dummynet.hash_size`: the number of buckets that listings show for objects
+    /// without `buckets`. Default: 64.
     pub hash_size: u32,
-    /// Idle time in ns after which a dynamic queue or pipe is removed; 10 s. ([`u64::MAX`] is
-    /// `net.inet.ip.dummynet.expire=0`.)
+    /// The idle time in ns after which a dynamic queue or pipe is removed. Default: 10 s.
+    /// [`u64::MAX`] means never, as `net.inet.ip.dummynet.expire=0` does.
     pub expire_ns: u64,
-    /// Maximum number of dynamic queues per instance, and of instances per scheduler; 262144.
+    /// Maximum number of dynamic queues per instance, and of instances per scheduler. Default:
+    /// 262144.
     pub max_dynamic: usize,
-    /// Caps on queue sizes. The command parser applies them.
+    /// The maximum sizes of queues. The command parser enforces them.
     pub caps: QueueCaps,
-    /// Packet sizes that RED uses, for objects that are configured from now on.
+    /// The packet sizes that RED assumes. A change affects objects that are configured after it.
     pub red: RedSizes,
 }
 
@@ -88,7 +90,7 @@ impl Default for ShaperSettings {
     }
 }
 
-/// The engine: dummynet's pipes, queues and schedulers, with the packets inside.
+/// The engine: the pipes, queues and schedulers of dummynet, with the packets in them.
 ///
 /// ```
 /// use slipring_dummynet::{Dummynet, ShaperEvent, ShaperTarget, ShaperPacket};
@@ -115,26 +117,27 @@ impl Default for ShaperSettings {
 pub struct Dummynet<H> {
     settings: ShaperSettings,
     seed: u64,
-    /// Secret keys of the flow hashes.
+    /// The secret keys of the flow hashes.
     keys: [u64; 2],
-    /// The latest time passed to any call, in ns.
+    /// The latest time that was passed to any call, in ns.
     now_ns: u64,
     objects: ShaperObjectTable,
     instances: Vec<SchedInstance<H>>,
     free: Vec<u32>,
-    /// Number of instances created so far; it numbers their random streams.
+    /// Number of instances that were created so far. An instance's number determines its random
+    /// stream.
     instances_created: u64,
     pool: PacketPool<H>,
-    /// Times at which instances must be served, with the index of the instance.
+    /// The times at which instances must be served. Each entry is the index of an instance.
     events: Wheel<u32>,
     delay_lines: DelayLines<DelayedPacket<H>>,
     counters: ShaperCounters,
 }
 
 impl<H: Copy> Dummynet<H> {
-    /// Creates an engine without objects. The same seed gives the same losses. `keys` are the
-    /// secret keys of the flow hashes: a sender that does not know them cannot choose flows that
-    /// share a hash bucket.
+    /// Creates an engine without objects. Engines with the same `seed` lose the same packets.
+    /// `keys` are the secret keys of the flow hashes. A sender that does not know them cannot
+    /// choose flows that share a hash bucket.
     #[must_use]
     pub fn new(seed: u64, keys: [u64; 2]) -> Self {
         Self {
@@ -153,19 +156,20 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    /// The settings, to be changed; changes apply from the next call on.
+    /// Returns the settings, which the caller may change. A change applies from the next call on.
     pub const fn settings_mut(&mut self) -> &mut ShaperSettings {
         &mut self.settings
     }
 
-    /// Returns the counters of the engine.
+    /// Returns the counters of all packets of the engine.
     #[must_use]
     pub const fn counters(&self) -> ShaperCounters {
         self.counters
     }
 
-    /// Returns the counters of the packets of `pipe N` rules, or of the queues of scheduler N,
-    /// since the object was created; `None` if it does not exist.
+    /// Returns the counters of a pipe's or scheduler's packets since the object was created; `None`
+    /// if the object does not exist. For pipe N, these are the packets of `pipe N` rules. For
+    /// scheduler N, these are the packets of its queues.
     #[must_use]
     pub fn counters_of(&self, kind: ObjectKind, number: ObjectNumber) -> Option<ShaperCounters> {
         let number = match kind {
@@ -177,8 +181,8 @@ impl<H: Copy> Dummynet<H> {
         Some(self.objects.sched(index).counters)
     }
 
-    /// The time of the next call of [`Self::release`], in ns: no packet is due earlier, but
-    /// possibly none is due at this time. `None` if no packet is inside.
+    /// Returns the time at which [`Self::release`] must be called next, in ns. No packet is due
+    /// earlier, but possibly none is due at this time. `None` if the engine has no packets.
     #[inline]
     #[must_use]
     pub fn next_release(&self) -> Option<u64> {
@@ -188,7 +192,8 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    /// Reports the packets that are due by `now_ns` to `tell`, in order of time.
+    /// Releases the packets that are due by `now_ns`, and reports them to `tell` in the order of
+    /// their times.
     pub fn release(&mut self, now_ns: u64, tell: &mut impl FnMut(ShaperEvent<H>)) {
         let now_ns = self.tick(now_ns);
         self.serve_all(now_ns, tell);
@@ -215,7 +220,7 @@ impl<H: Copy> Dummynet<H> {
         while let Some(at) = self.events.pop_due(now_ns) {
             let instance = &mut self.instances[at as usize];
             if instance.event_ns > now_ns {
-                // The event is stale, because the instance has a newer one.
+                // The event is outdated, because the instance has a newer one.
                 continue;
             }
             instance.event_ns = NEVER_NS;
@@ -250,7 +255,8 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    /// Advances the time to `now_ns`, or keeps it if `now_ns` is earlier; returns the time.
+    /// Advances the engine's time to `now_ns`, unless it is already later. Returns the engine's
+    /// time.
     #[inline]
     fn tick(&mut self, now_ns: u64) -> u64 {
         self.now_ns = self.now_ns.max(now_ns);

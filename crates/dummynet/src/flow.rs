@@ -1,20 +1,20 @@
-//! Identifies flows by the fields of packets, and by masks that select bits of these fields.
+//! Flows: a packet's flow results from its fields and a mask, which selects bits of these fields.
 //!
-//! Not for parsing packets: the caller does that once, for its rules.
+//! Not for parsing packets: the caller has already parsed them for its rules.
 
-/// The fields of a packet that masks can select. Fields that the packet does not have are 0; in a
-/// frame without IP, all are.
+/// The fields of a packet from which masks can select bits. Fields that the packet does not have
+/// are 0. In a frame without IP, all of them are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShaperFlowKey {
-    /// Whether the packet is IPv6; otherwise it is IPv4 or has no IP.
+    /// Whether the packet is IPv6. If not, it is IPv4 or not IP at all.
     pub is_v6: bool,
-    /// Protocol above IP.
+    /// The protocol number in the IP header.
     pub proto: u8,
-    /// Source port.
+    /// Source port; 0 if the protocol has no ports.
     pub src_port: u16,
-    /// Destination port.
+    /// Destination port; 0 if the protocol has no ports.
     pub dst_port: u16,
-    /// Flow label of IPv6, 20 bits.
+    /// The 20-bit flow label of IPv6.
     pub flow_label: u32,
     /// Source address; an IPv4 address is in the low 32 bits.
     pub src: u128,
@@ -22,18 +22,19 @@ pub struct ShaperFlowKey {
     pub dst: u128,
 }
 
-/// A [`ShaperFlowKey`] to which a [`FlowMask`] was applied: packets with equal ids belong to the
+/// A [`ShaperFlowKey`] after a [`FlowMask`] was applied to it. Packets with equal ids belong to the
 /// same flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShaperFlowId {
-    /// The fields, with all bits cleared that the mask does not select.
+    /// The fields. All bits that the mask does not select are 0.
     pub key: ShaperFlowKey,
-    /// Number of the flowset by which the packet came if the mask has `queue`, otherwise 0.
+    /// Number of the flowset through which the packet came, if the mask has `queue`; otherwise 0.
     pub queue: u32,
 }
 
 impl ShaperFlowId {
-    /// Computes a well mixed hash. `keys` are secret, so senders cannot choose flows that collide.
+    /// Returns a hash of the flow. `keys` must be secret, so that senders cannot choose flows with
+    /// equal hashes.
     #[inline]
     pub(crate) fn hash(&self, keys: [u64; 2]) -> u64 {
         let ShaperFlowKey { is_v6, proto, src_port, dst_port, flow_label, src, dst } = self.key;
@@ -46,37 +47,38 @@ impl ShaperFlowId {
     }
 }
 
-/// Multiplies to 128 bits and combines both halves, so that every input bit affects every bit of
-/// the result.
+/// Multiplies `a` and `b` to 128 bits and combines both halves. So every bit of the input affects
+/// every bit of the result.
 #[inline]
 const fn fold(a: u64, b: u64) -> u64 {
     let wide = a as u128 * b as u128;
     wide as u64 ^ (wide >> 64) as u64
 }
 
-/// The bits of each field in which packets of different flows differ.
+/// A mask: the bits in which packets of different flows may differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowMask {
-    /// Bits of the protocol.
+    /// The selected bits of the protocol number.
     pub proto: u8,
-    /// Bits of the source port.
+    /// The selected bits of the source port.
     pub src_port: u16,
-    /// Bits of the destination port.
+    /// The selected bits of the destination port.
     pub dst_port: u16,
-    /// Bits of an IPv4 source.
+    /// The selected bits of an IPv4 source address.
     pub src4: u32,
-    /// Bits of an IPv4 destination.
+    /// The selected bits of an IPv4 destination address.
     pub dst4: u32,
-    /// Bits of an IPv6 source.
+    /// The selected bits of an IPv6 source address.
     pub src6: u128,
-    /// Bits of an IPv6 destination.
+    /// The selected bits of an IPv6 destination address.
     pub dst6: u128,
-    /// Bits of the flow label.
+    /// The selected bits of the flow label.
     pub flow_label: u32,
-    /// `queue`: whether packets that come by different flowsets belong to different flows.
+    /// The word `queue`: whether packets that come through different flowsets belong to different
+    /// flows.
     pub queue: bool,
-    /// Whether the address named last in the command was IPv6; listings show the mask in the form
-    /// of that family.
+    /// Whether the address that the command named last was IPv6. Listings show the mask in the form
+    /// of that address family.
     pub shown_as_v6: bool,
 }
 
@@ -95,7 +97,7 @@ impl FlowMask {
         shown_as_v6: false,
     };
 
-    /// `all`: all bits of all fields, but not `queue`.
+    /// The word `all`: all bits of all fields, but not `queue`.
     pub const ALL: Self = Self {
         proto: u8::MAX,
         src_port: u16::MAX,
@@ -109,15 +111,15 @@ impl FlowMask {
         shown_as_v6: false,
     };
 
-    /// Returns whether the mask puts all packets into one flow.
+    /// Returns whether all packets belong to one flow with this mask.
     #[inline]
     #[must_use]
     pub fn is_none(&self) -> bool {
         Self { shown_as_v6: false, ..*self } == Self::NONE
     }
 
-    /// Returns the id of the flow of a packet with the fields `key`, which came by flowset number
-    /// `queue`.
+    /// Returns the id of the flow of a packet that has the fields `key` and came through the
+    /// flowset with the number `queue`.
     #[inline]
     #[must_use]
     pub fn apply(&self, key: &ShaperFlowKey, queue: u32) -> ShaperFlowId {

@@ -1,4 +1,4 @@
-//! dummynet's pipes, queues and schedulers, as a pure engine.
+//! dummynet's pipes, queues and schedulers, as a library without clocks or input and output.
 //!
 //! ```text
 //!   rule says `pipe 1`,   plr, RED, limit          scheduler             link          delay
@@ -16,29 +16,36 @@
 //! | [`Dummynet`] | the engine |
 //!
 //! # Properties
-//! 1. Time is a `u64` of ns and is passed in. There are no ticks: a packet's release time is
-//!    exactly that of its last bit, in ns, even if the engine is called rarely. Rates have 64 bits.
+//! 1. Time is a `u64` of ns and is passed in. There are no ticks: a packet is released exactly when
+//!    its last bit would leave the link, in ns, even if the engine is called rarely. Rates have 64
+//!    bits.
 //! 2. Every packet is accounted for: packets in = released + dropped by cause + still inside.
-//! 3. A link keeps order, even when its delay changes.
-//! 4. The same calls give the same packets and times, however often the engine is polled.
+//! 3. Packets leave a link in order, even when its delay changes.
+//! 4. The same sequence of packets always has the same result, no matter how often the engine is
+//!    called in between.
 //!
 //! # Where dummynet's behaviour needed a decision
 //! - **`pipe N` and queues of pipe N** each have the full bandwidth, as on FreeBSD, where they are
 //!   two schedulers with separate links.
-//! - **`io_fast`** has no effect: it compensates for the tick, which does not exist here. A packet
-//!   that finds the link idle takes its transmission time. The sysctls `red_…` have no effect
-//!   either: RED computes without tables. Both can be set, so that scripts work.
-//! - **burst**: an idle link sends min(`burst`, bandwidth × idle time) at once (the manual says
-//!   max). Idle means that all bits given to the link so far would have left at its bandwidth.
-//! - **`red … ecn`** marks every packet above `min`, and drops those that cannot be marked.
-//! - **One queue for all**: with `type fifo` the limits are those of `sched N config`, not of the
-//!   queues; flow queueing has its own limits and uses only `plr` of the queues, as on FreeBSD.
-//! - **`pri`** is the priority for PRIO; without `pri`, `weight` is the priority.
-//! - **`expire`**: dynamic queues and pipes are removed when idle for
-//!   [`ShaperSettings::expire_ns`], not at the next tick; their number is bounded
-//!   ([`ShaperSettings::max_dynamic`]). Hash tables grow automatically; `buckets` is only shown.
-//! - **Deleting** a pipe or queue drops waiting packets; packets in the delay still arrive.
-//! - **Changes while running** keep flows: see [`Dummynet::configure`].
+//! - **`io_fast`** has no effect. In dummynet it compensates for the tick, which does not exist
+//!   here. A packet that finds the link idle always takes its transmission time. The sysctls
+//!   `red_…` for tables have no effect either, because RED computes without tables. All of them can
+//!   be set, so that scripts work.
+//! - **burst**: a link that was idle sends min(`burst`, bandwidth × idle time) at once (the manual
+//!   says max). A link is idle when all bits that it was given would have left at its bandwidth.
+//! - **`red … ecn`** marks every packet when the average is above `min`, and drops packets that
+//!   cannot be marked.
+//! - **One queue for all**: with `type fifo`, the limits of `sched N config` apply, not those of
+//!   the queues. Flow queueing has its own limits, and of the queues' parameters it uses only
+//!   `plr`. Both are as on FreeBSD.
+//! - **`pri`** is the priority for PRIO. For a queue without `pri`, `weight` is the priority.
+//! - **`expire`**: dynamic queues and pipes are removed when they were idle for
+//!   [`ShaperSettings::expire_ns`], not at the next tick. Their number is bounded
+//!   ([`ShaperSettings::max_dynamic`]). Hash tables grow automatically; `buckets` only shows in
+//!   listings.
+//! - **Deleting** a pipe or queue drops the packets that wait in it. Packets in the delay are still
+//!   released.
+//! - **Changes at run time** do not interrupt flows: see [`Dummynet::configure`].
 //!
 //! Not for: clocks, threads, frames, rules.
 #![no_std]

@@ -1,8 +1,8 @@
-//! Schedulers: they decide which of many queues sends next.
+//! Schedulers, which decide which of several queues sends next.
 //!
-//! A scheduler knows the queues by index, and of each queue its share and the length of the packet
-//! at its head. Packets, times and links belong to the scheduler's owner. All schedulers are used
-//! through [`FlowScheduler`]:
+//! A scheduler knows each queue by its index. Of a queue it knows the share, and the length of the
+//! packet at the head. Packets, times and links are known only to the scheduler's owner. All
+//! schedulers are used through [`FlowScheduler`]:
 //!
 //! ```text
 //!   arrive(queue, length)         a queue that was empty has a packet at its head
@@ -34,8 +34,8 @@ use wf2q::Wf2q;
 use crate::spec::{SchedKind, ShareSpec};
 
 impl QueueShare {
-    /// Returns the share for a scheduler of kind `kind` from `spec`. As in dummynet, values out of
-    /// range are clamped.
+    /// Returns the share that `spec` gives with a scheduler of kind `kind`. As in dummynet, a value
+    /// that is out of range is replaced by the nearest valid one.
     pub(crate) fn new(kind: &SchedKind, spec: &ShareSpec) -> Self {
         let most = if matches!(kind, SchedKind::Wf2q) { 100 } else { 1 << 16 };
         let lmax = spec.lmax.unwrap_or(1500);
@@ -50,7 +50,7 @@ impl QueueShare {
     }
 }
 
-/// A scheduler that serves several queues by index.
+/// A scheduler that knows queues by index.
 #[derive(Clone, Debug)]
 pub(crate) enum FlowScheduler {
     Wf2q(Wf2q),
@@ -71,7 +71,7 @@ macro_rules! each {
 }
 
 impl FlowScheduler {
-    /// Creates a scheduler of this kind; `None` for kinds that do not serve queues by index.
+    /// Creates a scheduler of this kind; `None` if the kind does not serve queues by index.
     pub(crate) fn new(kind: &SchedKind) -> Option<Self> {
         match kind {
             SchedKind::Wf2q => Some(Self::Wf2q(Wf2q::default())),
@@ -82,13 +82,13 @@ impl FlowScheduler {
         }
     }
 
-    /// Sets the share of queue `index`; the packet at its head keeps its position. Indexes should
-    /// be dense, because data of queues is stored by index.
+    /// Sets the share of queue `index`. The packet at the head of the queue keeps its position.
+    /// Indexes should be small, because the data of queues is in arrays that are indexed by them.
     pub(crate) fn set(&mut self, index: u32, share: QueueShare) {
         each!(self, one => one.set(index, share));
     }
 
-    /// Removes queue `index`, with or without packets.
+    /// Removes queue `index`, whether or not it has packets.
     pub(crate) fn remove(&mut self, index: u32) {
         each!(self, one => one.remove(index));
     }

@@ -1,4 +1,4 @@
-//! `pipe show`, `queue show` and `sched show`, identical to ipfw's output.
+//! Formats `pipe show`, `queue show` and `sched show`, identically to ipfw.
 //!
 //! ```text
 //! 00001:  10.000 Mbit/s   20 ms burst 0
@@ -8,8 +8,8 @@
 //!   0 ip           0.0.0.0/0             0.0.0.0/0        4      384  0    0   0
 //! ```
 //!
-//! Irregularities of ipfw's output are kept: the blank after the burst, no blank between size and
-//! `plr`, one heading for all rows of a listing.
+//! The irregularities of ipfw's output are kept: a blank after the burst, no blank between size and
+//! `plr`, and a single heading for all rows of a listing.
 
 mod aqm;
 mod number;
@@ -21,78 +21,78 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 use crate::flow::{FlowMask, ShaperFlowId, ShaperFlowKey};
 use crate::spec::{AqmSpec, PolicySpec, QueueLimit, SchedKind, ShaperLoss, ShaperRedSpec};
 
-/// A link.
+/// The link of a pipe or scheduler, as a listing shows it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkView {
-    /// The number of the link.
+    /// The number of the pipe or scheduler.
     pub number: u32,
-    /// Bandwidth in bit/s; 0 is unlimited.
+    /// Bandwidth in bit/s; 0 means unlimited.
     pub bits_per_sec: u64,
     /// Delay in ns.
     pub delay_ns: u64,
-    /// Burst in bytes.
+    /// How many bytes the link sends at once after it was idle.
     pub burst_bytes: u64,
-    /// Profile: its name, the index of the first entry that loses its packet, and the number of
-    /// entries.
+    /// The profile: its name, the index of its first entry that loses the packet, and its number of
+    /// entries. `None` if the link has no profile.
     pub profile: Option<(String, u32, u32)>,
 }
 
-/// A flowset: a `queue N`, or the FIFO of a pipe.
+/// A flowset as a listing shows it. It is a `queue N`, or the FIFO of a pipe.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowsetView {
     /// Number of the flowset; above 131072 for the FIFO of a pipe or scheduler.
     pub number: u32,
     /// Limits, losses and AQM.
     pub policy: PolicySpec,
-    /// Number of queues in use.
+    /// Number of queues that are in use.
     pub flows: u32,
     /// The configured number of hash buckets.
     pub buckets: u32,
     /// Number of the scheduler that the flowset belongs to.
     pub sched: u32,
-    /// `weight`, `lmax` and `pri`, in this order.
+    /// The values of `weight`, `lmax` and `pri`.
     pub share: [u32; 3],
     /// The mask that distinguishes the flows of the flowset.
     pub mask: FlowMask,
 }
 
-/// A scheduler.
+/// A scheduler, as a listing shows it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SchedView {
     /// Number of the scheduler; above 65536 for the FIFO scheduler of a pipe.
     pub number: u32,
-    /// The kind of scheduler.
+    /// The scheduling algorithm.
     pub kind: SchedKind,
-    /// The configured flags.
+    /// The flags as dummynet has them: 1 means that there is a mask.
     pub flags: u32,
     /// The configured number of hash buckets.
     pub buckets: u32,
-    /// Number of instances in use.
+    /// Number of instances that are in use.
     pub active: u32,
     /// The mask that distinguishes the instances of the scheduler.
     pub mask: FlowMask,
 }
 
-/// A row of a listing, for a queue or for an instance of a scheduler.
+/// A row of a listing. It stands for a queue, or for an instance of a scheduler.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowRow {
     /// The low byte of the flow's hash.
     pub bucket: u8,
-    /// The flow's fields after the mask was applied.
+    /// The fields of the flow, after the mask was applied.
     pub id: ShaperFlowId,
-    /// Packets received.
+    /// Number of packets that have arrived so far.
     pub packets: u64,
-    /// Bytes received.
+    /// Number of bytes that have arrived so far.
     pub bytes: u64,
-    /// Number of waiting packets.
+    /// Number of packets that wait now.
     pub waiting: u32,
-    /// Bytes of waiting packets.
+    /// Number of bytes that wait now.
     pub waiting_bytes: u64,
-    /// Packets lost.
+    /// Number of packets lost so far.
     pub drops: u64,
 }
 
-/// A pipe in `pipe show`.
+/// A pipe, as `pipe show` lists it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PipeView {
     /// The link of the pipe.
@@ -101,11 +101,11 @@ pub struct PipeView {
     pub flowset: FlowsetView,
     /// The scheduler of the pipe's FIFO.
     pub sched: SchedView,
-    /// One row for each instance of this scheduler.
+    /// One row for each instance of the pipe's FIFO scheduler.
     pub flows: alloc::vec::Vec<FlowRow>,
 }
 
-/// A queue in `queue show`.
+/// A queue, as `queue show` lists it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShaperQueueView {
     /// The flowset of the queue.
@@ -114,22 +114,22 @@ pub struct ShaperQueueView {
     pub flows: alloc::vec::Vec<FlowRow>,
 }
 
-/// A scheduler in `sched show`.
+/// A scheduler, as `sched show` lists it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SchedListing {
     /// The link of the scheduler.
     pub link: LinkView,
     /// The scheduler itself.
     pub sched: SchedView,
-    /// Numbers of the flowsets that use the scheduler.
+    /// The numbers of the flowsets that use the scheduler.
     pub children: alloc::vec::Vec<u32>,
     /// One row for each instance of the scheduler.
     pub flows: alloc::vec::Vec<FlowRow>,
 }
 
-/// The counter by which the rows of each object are sorted: the argument of ipfw's `-s`. 1 means
-/// waiting packets, 2 waiting bytes, 3 received packets, 4 received bytes. Positive numbers sort in
-/// descending order, negative numbers in ascending order; 0 keeps the order.
+/// The counter by which the rows of each object are sorted. It is the argument of ipfw's `-s`: 1
+/// means waiting packets, 2 waiting bytes, 3 received packets, 4 received bytes. A positive number
+/// sorts in descending order, a negative one in ascending order. 0 keeps the order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RowOrder(pub i32);
 
@@ -150,22 +150,22 @@ impl RowOrder {
     }
 }
 
-/// Returns the name of a protocol number, such as `tcp` for 6.
+/// A function that returns the name of a protocol, such as `tcp` for 6; `None` if it has no name.
 pub type ProtocolName = fn(u8) -> Option<&'static str>;
 
 /// The contents of a listing.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ShaperListing {
-    /// `pipe show`.
+    /// The listing of `pipe show`.
     Pipes(alloc::vec::Vec<PipeView>),
-    /// `queue show`.
+    /// The listing of `queue show`.
     Queues(alloc::vec::Vec<ShaperQueueView>),
-    /// `sched show`.
+    /// The listing of `sched show`.
     Scheds(alloc::vec::Vec<SchedListing>),
 }
 
 impl ShaperListing {
-    /// Formats the listing as ipfw prints it.
+    /// Formats the listing as ipfw prints it. `protocol` is called for the names of protocols.
     #[must_use]
     pub fn text(&self, protocol: ProtocolName) -> String {
         match self {
@@ -176,7 +176,7 @@ impl ShaperListing {
     }
 }
 
-/// Formats `pipe show`.
+/// Formats the listing of `pipe show`.
 #[must_use]
 pub fn pipes(pipes: &[PipeView], protocol: ProtocolName) -> String {
     let mut page = ListingPrinter::new(protocol);
@@ -189,7 +189,7 @@ pub fn pipes(pipes: &[PipeView], protocol: ProtocolName) -> String {
     page.text
 }
 
-/// Formats `queue show`.
+/// Formats the listing of `queue show`.
 #[must_use]
 pub fn queues(queues: &[ShaperQueueView], protocol: ProtocolName) -> String {
     let mut page = ListingPrinter::new(protocol);
@@ -200,7 +200,7 @@ pub fn queues(queues: &[ShaperQueueView], protocol: ProtocolName) -> String {
     page.text
 }
 
-/// Formats `sched show`.
+/// Formats the listing of `sched show`.
 #[must_use]
 pub fn scheds(scheds: &[SchedListing], protocol: ProtocolName) -> String {
     let mut page = ListingPrinter::new(protocol);

@@ -1,7 +1,7 @@
-//! Specifications of pipes, queues and schedulers.
+//! The parameters of pipes, queues and schedulers.
 //!
-//! Numbers are stored with dummynet's precision (losses in 31 bits, RED in 16, gains of PIE in 13),
-//! so that listings show the same digits and the same parameters have the same effect.
+//! Numbers are stored with dummynet's precision (losses in 31 bits, RED in 16, gains of PIE in 13).
+//! So listings show the same digits, and the same parameters have the same effect.
 //!
 //! Not for the text of commands (see [`crate::text`]).
 
@@ -13,49 +13,49 @@ use slipring_model::format::DummynetProfile;
 
 use crate::flow::FlowMask;
 
-/// Number of a pipe, queue or scheduler: 1 to 65535.
+/// The number of a pipe, queue or scheduler: 1 to 65535.
 pub type ObjectNumber = u16;
 
-/// `pipe N config`: a link with a FIFO queue. As in dummynet, it consists of two schedulers: the
-/// FIFO for `pipe N` rules, and scheduler N for queues. Each has the full link.
+/// The parameters of `pipe N config`: a link with a FIFO queue. As in dummynet, a pipe consists of
+/// two schedulers: the FIFO for `pipe N` rules, and scheduler N for queues. Each of them has the
+/// full link.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PipeSpec {
-    /// The link.
+    /// The parameters of the pipe's link.
     pub link: PipeLinkSpec,
-    /// Policy of the pipe's FIFO queue.
+    /// How the pipe's FIFO queue treats arriving packets.
     pub policy: PolicySpec,
-    /// The mask of the pipe: each flow that it distinguishes has a separate link.
+    /// The mask of the pipe. Each flow that it distinguishes has its own link.
     pub mask: FlowMask,
-    /// `buckets`: only shown in listings. Hash tables grow automatically.
+    /// `buckets`, which only shows in listings. Hash tables grow automatically.
     pub buckets: Option<u32>,
-    /// `type`: the kind of the scheduler for queues; `None` keeps the current kind. As in dummynet,
-    /// packets of `pipe N` rules always pass the FIFO.
+    /// `type`: the scheduling algorithm for queues; `None` keeps the current one. As in dummynet,
+    /// packets of `pipe N` rules always go through the FIFO.
     pub kind: Option<SchedKind>,
 }
 
-/// Parameters of a link.
+/// The parameters of a link.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PipeLinkSpec {
-    /// Bandwidth in bit/s; 0 is unlimited.
+    /// Bandwidth in bit/s; 0 means unlimited.
     pub bits_per_sec: u64,
     /// Additional delay of every packet, in ns.
     pub delay_ns: u64,
-    /// Bytes that a link sends at once after it was idle.
+    /// How many bytes the link sends at once after it was idle.
     pub burst_bytes: u64,
-    /// Random extra time of each packet on the link.
+    /// Random extra time that each packet takes on the link; `None` if there is none.
     pub profile: Option<PipeProfile>,
 }
 
-/// A parsed profile of extra transmission time.
+/// A profile: the extra times that packets take on the link, and which packets it loses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PipeProfile {
-    /// Name of the profile, truncated to 31 bytes.
+    /// Name of the profile, shortened to 31 bytes.
     pub name: String,
-    /// Extra transmission times in ms, one of which is drawn for each packet; all are equally
-    /// likely.
+    /// Extra times in ms. For each packet, one of them is drawn; all are equally likely.
     pub extra_ms: Vec<u32>,
-    /// Index in `extra_ms` of the first entry that loses its packet; all later entries lose theirs
-    /// too.
+    /// Index of the first entry in `extra_ms` whose packets are lost. The packets of all later
+    /// entries are lost too.
     pub first_lost: u32,
 }
 
@@ -65,8 +65,8 @@ impl PipeProfile {
     /// Maximum number of entries in a profile, as in dummynet.
     pub(crate) const MAX_ENTRIES: usize = 1024;
 
-    /// Converts the contents of a profile file. The bandwidth in it is not part of the result;
-    /// [`PipeSpec::load`] applies it.
+    /// Converts the contents of a profile file. The result does not include the bandwidth in the
+    /// file, which [`PipeSpec::load`] applies.
     #[must_use]
     pub fn new(file: &DummynetProfile) -> Self {
         let mut name = file.name.clone().unwrap_or_default();
@@ -74,7 +74,7 @@ impl PipeProfile {
             .rev()
             .find(|&end| name.is_char_boundary(end));
         name.truncate(end.unwrap_or(0));
-        // The product is rounded down to a whole entry, as in dummynet: 0.86 of 10 entries are 8
+        // The product is rounded down to whole entries, as in dummynet: 0.86 × 10 entries are 8
         // entries.
         let first_lost = (file.loss_level * file.extra_ms.len() as f64) as u32;
         Self { name, extra_ms: file.extra_ms.clone(), first_lost }
@@ -82,7 +82,8 @@ impl PipeProfile {
 }
 
 impl PipeSpec {
-    /// Loads a profile file into the pipe; a bandwidth in the file replaces the pipe's bandwidth.
+    /// Applies a profile file to the pipe. If the file has a bandwidth, it replaces the pipe's
+    /// bandwidth.
     pub fn load(&mut self, file: &DummynetProfile) {
         if let Some(bits_per_sec) = file.bits_per_sec {
             self.link.bits_per_sec = bits_per_sec;
@@ -91,67 +92,68 @@ impl PipeSpec {
     }
 }
 
-/// `queue N config`: a set of flows that share a scheduler with the flows of other queues, by
-/// weight.
+/// The parameters of `queue N config`: a set of flows. They share a scheduler with the flows of
+/// other queues, by weight.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ShaperQueueSpec {
-    /// Number of the scheduler, by `sched N` or its synonym `pipe N`. `None` keeps the current
-    /// scheduler.
+    /// Number of the scheduler, which the command gives as `sched N` or as its synonym `pipe N`.
+    /// `None` keeps the current scheduler.
     pub parent: Option<ObjectNumber>,
-    /// `weight`, `lmax`, `pri`.
+    /// The parameters `weight`, `lmax` and `pri`.
     pub share: ShareSpec,
-    /// Limits, losses and active queue management.
+    /// How the queue treats arriving packets: limits, losses and active queue management.
     pub policy: PolicySpec,
-    /// The mask of the queue: each flow that it distinguishes has a separate queue.
+    /// The mask of the queue. Each flow that it distinguishes has its own queue.
     pub mask: FlowMask,
-    /// `buckets`: only shown in listings.
+    /// `buckets`, which only shows in listings.
     pub buckets: Option<u32>,
 }
 
-/// The scheduling parameters of a queue. A parameter that is `None` keeps its value; in a new queue
-/// it gets the scheduler's default.
+/// The scheduling parameters of a queue. A parameter that is `None` keeps its value. In a new
+/// queue, it gets the scheduler's default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShareSpec {
-    /// `weight`: the share that each flow of the queue gets of the scheduler's link, relative to
-    /// the other flows.
+    /// `weight`: the share of the scheduler's link that each flow of the queue gets, relative to
+    /// other flows.
     pub weight: Option<u32>,
-    /// `lmax`: the maximum packet length in bytes.
+    /// `lmax`: the maximum length of a packet in bytes.
     pub lmax: Option<u32>,
-    /// `pri`: the priority; the lowest number is served first.
+    /// `pri`: the priority. The lowest number is served first.
     pub priority: Option<u32>,
 }
 
-/// `sched N config`: how the queues of a link take turns.
+/// The parameters of `sched N config`: how the queues of a link take turns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SchedSpec {
-    /// The kind of scheduler; `None` keeps the current kind.
+    /// The scheduling algorithm; `None` keeps the current one.
     pub kind: Option<SchedKind>,
-    /// The mask of the scheduler: each flow that it distinguishes has a separate link.
+    /// The mask of the scheduler. Each flow that it distinguishes has its own link.
     pub mask: FlowMask,
-    /// `buckets`: only shown in listings.
+    /// `buckets`, which only shows in listings.
     pub buckets: Option<u32>,
-    /// Policy of the single queue of a FIFO scheduler.
+    /// How the single queue of a FIFO scheduler treats arriving packets.
     pub policy: PolicySpec,
 }
 
 /// The scheduling algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum SchedKind {
-    /// A single FIFO queue.
+    /// FIFO: a single queue.
     Fifo,
-    /// Worst-case fair weighted fair queueing: shares by `weight`, 1 to 100.
+    /// Worst-case fair weighted fair queueing (WF2Q+). Shares are by `weight`, which is 1 to 100.
     #[default]
     Wf2q,
     /// Deficit round robin: `weight` times `lmax` bytes per turn.
     Rr,
-    /// Quick fair queueing: shares by `weight`, 1 to 65536, at constant cost.
+    /// Quick fair queueing, whose cost per packet is constant. Shares are by `weight`, which is 1
+    /// to 65536.
     Qfq,
-    /// Strict priority by `pri`, or by `weight` in a queue without `pri`; priority 0 is served
+    /// Strict priority by `pri`, or by `weight` if the queue has no `pri`. Priority 0 is served
     /// first.
     Prio,
-    /// Flow queueing with CoDel.
+    /// FQ-CoDel: flow queueing with CoDel in each queue.
     FqCodel(FairSpec, CoDelSpec),
-    /// Flow queueing with PIE.
+    /// FQ-PIE: flow queueing with PIE in each queue.
     FqPie(FairSpec, PieSpec),
 }
 
@@ -180,22 +182,22 @@ impl SchedKind {
 /// How a queue treats arriving packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PolicySpec {
-    /// Limit of the queue.
+    /// The maximum size of the queue.
     pub limit: QueueLimit,
-    /// Random losses.
+    /// Which packets are lost at random.
     pub loss: ShaperLoss,
-    /// Active queue management.
+    /// The active queue management algorithm.
     pub aqm: AqmSpec,
-    /// `noerror`: whether drops are reported to the sender as success.
+    /// `noerror`: whether the sender of a dropped packet is told that it was accepted.
     pub noerror: bool,
 }
 
-/// The size of a queue.
+/// The maximum size of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueLimit {
-    /// Maximum number of packets.
+    /// In packets: a queue with this many packets is full.
     Slots(u32),
-    /// Number of bytes; a queue is full when it holds more, so the last packet may exceed
+    /// In bytes. A queue is full when it has more bytes than this, so the last packet may exceed
     /// the limit.
     Bytes(u32),
 }
@@ -206,25 +208,25 @@ impl Default for QueueLimit {
     }
 }
 
-/// Random losses; probabilities are in units of 1 / (2^31 - 1).
+/// Random losses. Probabilities are in units of 1 / (2^31 - 1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ShaperLoss {
-    /// No losses.
+    /// No packets are lost at random.
     #[default]
     None,
     /// Each packet is lost with this probability.
     Uniform(u32),
-    /// The Gilbert–Elliott model, `K,p,H,r`. In the good state packets are lost with probability K,
-    /// and the state turns bad with probability p. In the bad state packets are lost with
-    /// probability H, and the state turns good with probability r.
+    /// The Gilbert–Elliott model, written as `K,p,H,r`. In the good state, packets are lost with
+    /// probability K, and the state becomes bad with probability p. In the bad state, packets are
+    /// lost with probability H, and the state becomes good with probability r.
     GilbertElliott {
-        /// Loss probability in the good state.
+        /// K: loss probability in the good state.
         good: u32,
-        /// Probability of the change from good to bad.
+        /// p: probability of the change from good to bad.
         to_bad: u32,
-        /// Loss probability in the bad state.
+        /// H: loss probability in the bad state.
         bad: u32,
-        /// Probability of the change from bad to good.
+        /// r: probability of the change from bad to good.
         to_good: u32,
     },
 }
@@ -237,39 +239,40 @@ impl ShaperLoss {
 /// Active queue management of one queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum AqmSpec {
-    /// No AQM.
+    /// None: packets are dropped only when the queue is full.
     #[default]
     DropTail,
-    /// `red` and `gred`.
+    /// RED, by the options `red` and `gred`.
     Red(ShaperRedSpec),
-    /// CoDel, by the `codel` option.
+    /// CoDel, by the option `codel`.
     CoDel(CoDelSpec),
-    /// `pie`; with `onoff`, `wake_bytes` is not 0.
+    /// PIE, by the option `pie`. With `onoff`, `wake_bytes` is not 0.
     Pie(PieSpec),
 }
 
-/// `red` and `gred` w_q/min/max/max_p.
+/// The parameters of `red` and `gred`, which are written as w_q/min/max/max_p.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShaperRedSpec {
-    /// Weight of the newest length in the average, in 1/65536.
+    /// w_q: the weight of the newest queue length in the average, in units of 1/65536.
     pub weight: u32,
-    /// Average queue length from which packets may be hit: in packets, or in bytes if the queue's
-    /// limit is in bytes.
+    /// The average queue length above which packets may be dropped or marked. It is in packets, or
+    /// in bytes if the queue's limit is in bytes.
     pub min: u32,
-    /// Average queue length from which all packets are hit, in the unit of `min`; with `gentle` see
-    /// below.
+    /// The average queue length above which all packets are dropped or marked, unless `gentle` is
+    /// set. It has the same unit as `min`.
     pub max: u32,
-    /// Probability at `max`, in 1/65536.
+    /// The probability at `max`, in units of 1/65536.
     pub max_p: u32,
-    /// `gred`: above `max` the probability rises to 1 at twice `max`.
+    /// `gred`: above `max`, the probability rises to 1 at twice `max`.
     pub gentle: bool,
-    /// `ecn`: as in dummynet, every packet above `min` is marked, or dropped if it cannot be
-    /// marked.
+    /// `ecn`: when the average is above `min`, every packet is marked, as in dummynet. Packets that
+    /// cannot be marked are dropped.
     pub ecn: bool,
 }
 
 impl AqmSpec {
-    /// Returns whether this is CoDel or PIE, whose parameters extend to the end of a command.
+    /// Returns whether this is CoDel or PIE. In a command, all words after their parameters belong
+    /// to them.
     pub(crate) const fn takes_trailing_parameters(&self) -> bool {
         matches!(self, Self::CoDel(_) | Self::Pie(_))
     }

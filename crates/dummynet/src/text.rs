@@ -1,4 +1,5 @@
-//! `pipe`, `queue` and `sched` commands as text: parsed, checked, printed canonically.
+//! The text of `pipe`, `queue` and `sched` commands: parses it, checks it, and prints it in a
+//! canonical form.
 //!
 //! ```text
 //! pipe N config [bw R] [delay T] [burst S] [profile FILE] [profile-values …]
@@ -8,10 +9,10 @@
 //! pipe|queue|sched delete N|N-M … · show [N|N-M …] · list · flush
 //! ```
 //!
-//! The words are dummynet's. Unlike in dummynet, rates and times may have a fraction and any of the
-//! units (`2.5Gbit/s`, `50us`), and have 64 bits, so that no value overflows.
+//! The words are dummynet's. In contrast to dummynet, rates and times may have a fraction and any
+//! unit (`2.5Gbit/s`, `50us`). They have 64 bits, so that no value overflows.
 //!
-//! The text printed by [`core::fmt::Display`] parses to the same configuration.
+//! The text that [`core::fmt::Display`] prints is parsed to the same configuration.
 //!
 //! Not for files: the caller loads the file that [`DummynetCommand::ConfigWithProfile`] names.
 
@@ -42,34 +43,34 @@ use crate::{ObjectKind, ShaperConfig};
 pub enum DummynetCommand {
     /// Creates or changes an object.
     Config(ShaperConfig),
-    /// Like [`Self::Config`] of a pipe, but the caller must first load the profile file with this
-    /// name into the pipe ([`crate::spec::PipeSpec::load`]).
+    /// Like [`Self::Config`], but the caller must first load the profile file with this name into
+    /// the pipe ([`crate::spec::PipeSpec::load`]). Only for pipes.
     ConfigWithProfile(ShaperConfig, String),
     /// Deletes the objects of a kind with numbers in these ranges.
     Delete(ObjectKind, Vec<RangeInclusive<ObjectNumber>>),
-    /// Lists the objects of a kind with numbers in these ranges; all objects if there are no
-    /// ranges.
+    /// Lists the objects of a kind whose numbers are in these ranges. If there are no ranges, lists
+    /// all objects of the kind.
     Show(ObjectKind, Vec<RangeInclusive<ObjectNumber>>),
-    /// Deletes all objects.
+    /// Deletes all objects of all kinds.
     Flush,
-    /// Reads, or sets to a value, the sysctl with this name after [`crate::SYSCTL_PREFIX`]; reads
-    /// all sysctls if the name is empty. [`Self::parse`] never returns this.
+    /// Reads a sysctl, or sets it to a value. Its name is given without [`crate::SYSCTL_PREFIX`];
+    /// if the name is empty, all sysctls are read. [`Self::parse`] never returns this.
     Sysctl(String, Option<u32>),
 }
 
 impl DummynetCommand {
-    /// Parses a command: the arguments of `ipfw` or `dnctl`, joined by blanks.
+    /// Parses a command. It consists of the arguments of `ipfw` or `dnctl`, joined by blanks.
     ///
     /// # Errors
-    /// [`ShaperTextError`] with the column of the invalid word.
+    /// [`ShaperTextError`] with the column of the invalid word, if the command is invalid.
     pub fn parse(text: &str) -> Result<Self, ShaperTextError> {
         Self::parse_within(text, &QueueCaps::default())
     }
 
-    /// Parses a command with `caps` instead of the default limits on queue sizes.
+    /// Like [`Self::parse`], but the maximum queue sizes are `caps` instead of the defaults.
     ///
     /// # Errors
-    /// Same as [`Self::parse`].
+    /// The errors of [`Self::parse`].
     pub fn parse_within(text: &str, caps: &QueueCaps) -> Result<Self, ShaperTextError> {
         let mut cursor = ShaperCursor::new(text);
         let kind = kind(&mut cursor)?;
@@ -89,7 +90,7 @@ fn kind(cursor: &mut ShaperCursor<'_>) -> Result<ObjectKind, ShaperTextError> {
     })
 }
 
-/// Parses a verb and the number before or after it: `N config …` or `config N …`.
+/// Parses the verb of a command, and the number before or after it: `N config …` or `config N …`.
 fn verb(
     cursor: &mut ShaperCursor<'_>,
     kind: ObjectKind,

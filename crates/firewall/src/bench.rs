@@ -1,8 +1,9 @@
-//! `slipring firewall --bench`: an infinite frame source and the rules, with no output.
+//! `slipring firewall --bench` measures the cost of rules: an endless source of frames is checked
+//! by the rules, and the frames are discarded.
 //!
-//! One thread passes frames to the rules in bursts, as a port would. The report divides the number
-//! of packets by the CPU time of this thread, so it shows the cost of the rules. Commands reach the
-//! rules in the same way as in a run between ports.
+//! One thread passes frames to the rules in bursts, as a port would. The report divides the CPU
+//! time of this thread by the number of packets, so it shows the cost of the rules. Commands can
+//! change the rules as in a run between ports.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -27,37 +28,38 @@ use crate::events::LogEvents;
 use crate::shared_stats::SharedDataplaneStats;
 use crate::task_queue::TaskQueue;
 
-/// Number of frames between two reads of the clock.
+/// Number of frames that are processed between two reads of the clock.
 const FRAMES_PER_BATCH: usize = 256;
-/// Run time if the user gives none.
+/// The run time if the user does not give one.
 const DEFAULT_BENCH_NS: DataplaneNanos = 2_000_000_000;
 /// Interval between two checks for signals before the run begins.
 const SIGNAL_POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-/// Maximum number of flows of a pattern.
+/// Maximum number of flows of generated frames.
 const MAX_FLOWS: u32 = 1 << 22;
 
-/// Allowed frame lengths of a pattern, in bytes.
+/// Allowed lengths of generated frames, in bytes.
 const FRAME_LENGTHS: std::ops::RangeInclusive<usize> = 60..=9216;
 
-/// The source of the frames.
+/// Where the frames come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RuleBenchSource {
     /// Generated UDP frames.
     Pattern {
         /// Number of source addresses, used in turn.
         flows: u32,
-        /// Bytes per frame.
+        /// Length of a frame in bytes.
         len: usize,
     },
-    /// The frames of a capture, repeated.
+    /// The frames of a capture file, repeated.
     Capture(String),
 }
 
 impl RuleBenchSource {
-    /// Parses `1000`, `1000x64`, or the path of a capture.
+    /// Parses a number of flows (`1000`), flows and a frame length (`1000x64`), or the path of a
+    /// capture file.
     pub(crate) fn read(text: &str) -> Result<Self, Failure> {
         let (flows, len) = text.split_once('x').unwrap_or((text, "60"));
-        // A number is never taken for a file name, however large it is.
+        // A number is never taken for a file name, even if it is out of range.
         if flows.is_empty() || !flows.bytes().all(|byte| byte.is_ascii_digit()) {
             return Ok(Self::Capture(text.to_owned()));
         }
@@ -112,7 +114,7 @@ fn captured(path: &str) -> Result<Vec<Vec<u8>>, Failure> {
     Ok(frames)
 }
 
-/// Accepts and discards every frame; passes log lines to the log.
+/// Discards every frame, and passes log lines to the log.
 struct NullOutput(Arc<LogEvents>);
 
 impl DataplaneOutput for NullOutput {
@@ -133,16 +135,16 @@ impl DataplaneOutput for NullOutput {
     }
 }
 
-/// Frames to run through the rules, and for how long.
+/// The frames to run through the rules, and the duration of the run.
 pub(crate) struct RuleBench {
     frames: Vec<Vec<u8>>,
-    /// `None`: run until a signal arrives.
+    /// The duration of the run; `None`: until a signal arrives.
     time: Option<DataplaneNanos>,
 }
 
 impl RuleBench {
-    /// Reads or generates the frames. Without a time, the measurement takes two seconds; 0 is
-    /// endless.
+    /// Reads or generates the frames. If `time` is `None`, the measurement takes two seconds; if it
+    /// is 0, it does not end by itself.
     pub(crate) fn new(source: &RuleBenchSource, time: Option<Duration>) -> Result<Self, Failure> {
         let mut frames = source.frames()?;
         // Each frame of a burst has its own buffer, as in the ring of a port.
@@ -156,8 +158,8 @@ impl RuleBench {
         Ok(Self { frames, time })
     }
 
-    /// Runs frames through the rules and executes queued tasks between two bursts. The measurement
-    /// starts when frames are admitted, and stops early when `is_over` returns true.
+    /// Runs frames through the rules, and executes queued tasks between two bursts. The measurement
+    /// starts when frames are admitted. It ends early when `is_over` returns true.
     pub(crate) fn run(
         mut self,
         mut dataplane: Dataplane,
@@ -166,7 +168,8 @@ impl RuleBench {
     ) -> RuleBenchReport {
         let (mut deferred, mut void) = (DeferredOutput::new(events.clone()), NullOutput(events));
         while !task_queue.has_admitted_frames() && !is_over() {
-            // A new task ends the wait; the timeout limits how long a signal remains unnoticed.
+            // A new task ends the wait. The timeout is the longest time for which a signal can
+            // remain unnoticed.
             let _ = poll(
                 &mut [PollFd::from_borrowed_fd(task_queue.wake_fd(), PollFlags::IN)],
                 Some(&SIGNAL_POLL_INTERVAL),
@@ -200,7 +203,7 @@ impl RuleBench {
     }
 }
 
-/// Executes queued tasks. Frames that they send are discarded, like all others.
+/// Executes the queued tasks. If they send frames, these are discarded.
 fn run_tasks(
     task_queue: &TaskQueue,
     dataplane: &mut Dataplane,
@@ -257,7 +260,7 @@ impl RuleBenchReport {
     }
 }
 
-/// CPU time of this thread.
+/// Returns the CPU time that this thread has used.
 fn cpu_ns() -> DataplaneNanos {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as DataplaneNanos * 1_000_000_000 + time.tv_nsec as DataplaneNanos

@@ -1,7 +1,7 @@
-//! Captures as ports: which captures are read and which are written.
+//! Captures as ports: decides which capture files are read and which are written.
 //!
 //! An existing capture is read if it is the first port, or if the map sends no frames to it. Any
-//! other capture is written; an existing file is overwritten only if the user allows it.
+//! other capture is written. An existing file is overwritten only if the user allows it.
 
 use slipring_abi::name::PortName;
 use slipring_datapath::opening::{PortOpening, PortRole};

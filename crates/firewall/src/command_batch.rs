@@ -1,4 +1,4 @@
-//! A list of commands that a user submits to the engine.
+//! A list of commands that a user submits to a firewall.
 
 use serde::{Deserialize, Serialize};
 use slipring_dummynet::show::RowOrder;
@@ -18,13 +18,13 @@ use crate::save;
 
 /// Exit codes of sysexits(3).
 pub(crate) mod sysexits {
-    /// Wrong usage.
+    /// The command line or the command is used wrongly.
     pub(crate) const USAGE: u8 = 64;
-    /// Wrong data.
+    /// The input has mistakes.
     pub(crate) const DATA: u8 = 65;
     /// An input file cannot be read.
     pub(crate) const NO_INPUT: u8 = 66;
-    /// The rule, pipe or engine does not exist.
+    /// The rule, the pipe or the firewall does not exist.
     pub(crate) const UNAVAILABLE: u8 = 69;
     /// The operating system refused an operation.
     pub(crate) const SYSTEM: u8 = 71;
@@ -38,21 +38,22 @@ pub(crate) const MAX_FAULTS: usize = MAX_LINE_ERRORS;
 /// Commands to carry out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CommandBatch {
-    /// One command per line; with `is_file`, also comments and empty lines.
+    /// The commands, one per line. If `is_file` is set, there may also be comments and empty lines.
     pub(crate) text: String,
-    /// Whether the commands are a file: all or none are executed, and errors name the line.
+    /// Whether the commands come from a file. Then either all or none are executed, and errors name
+    /// the line.
     #[serde(default)]
     pub(crate) is_file: bool,
     /// Letters of the command-line flags, such as `q` for `-q`.
     #[serde(default)]
     pub(crate) flags: String,
-    /// `-s`: the counter by which pipe listings are sorted.
+    /// The argument of the flag `-s`: the counter by which listings of pipes are sorted.
     #[serde(default)]
     pub(crate) sort: i32,
-    /// Contents of the delay profile files that the pipes of the batch name, by file name.
+    /// The contents of the delay profile files that the batch's pipes name, by file name.
     #[serde(default)]
     pub(crate) profiles: BTreeMap<String, String>,
-    /// Whether replies are requested as JSON values, too.
+    /// Whether replies are also requested as JSON values.
     #[serde(default)]
     pub(crate) json: bool,
 }
@@ -60,15 +61,15 @@ pub(crate) struct CommandBatch {
 /// The result of a batch.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CommandOutcome {
-    /// Text to print.
+    /// The text that the commands printed.
     pub(crate) text: String,
-    /// The result as JSON, if requested and available.
+    /// The result as JSON; `None` if it was not requested or the command has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) value: Option<serde_json::Value>,
     /// Why the batch failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) fault: Option<CommandFault>,
-    /// Hints about the executed commands.
+    /// Hints about executed commands that are probably not what the user intended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) warnings: Vec<String>,
 }
@@ -76,24 +77,24 @@ pub(crate) struct CommandOutcome {
 /// Why a command failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CommandFault {
-    /// The mistake, and its position.
+    /// What is wrong, and where.
     pub(crate) message: String,
-    /// What would be valid instead.
+    /// What would be valid in this place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) expected: Option<String>,
-    /// Advice to the user, for mistakes that no other word would correct.
+    /// Advice to the user, for a mistake that a different word would not correct.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) help: Option<String>,
     /// The exit code of sysexits(3).
     pub(crate) exit: u8,
 }
 
-/// A fault with the number of its line.
+/// A fault, with the number of the line that caused it.
 pub(crate) type LineFault = (u32, CommandFault);
 
 impl CommandFault {
-    /// Adds the line of a file to the fault. The exit code becomes that of a file with mistakes,
-    /// whatever the code of the single command is.
+    /// Adds the line of a file to the fault. The exit code becomes [`sysexits::DATA`], whatever the
+    /// command's own code is.
     pub(crate) fn at_line(mut self, line: u32) -> Self {
         self.message = format!("line {line}: {}", self.message);
         self.exit = sysexits::DATA;
@@ -101,14 +102,15 @@ impl CommandFault {
     }
 
     pub(crate) fn new(message: impl Into<String>, exit: u8) -> Self {
-        // Escapes control characters, so that no terminal interprets them; keeps line breaks.
+        // Control characters are escaped, so that no terminal interprets them. Line breaks are
+        // kept.
         let message = message.into();
         let lines = message.split('\n').map(printable).collect::<Vec<_>>().join("\n");
         Self { message: lines, expected: None, help: None, exit }
     }
 }
 
-/// A parsed command: for the rules, or for the shaper if `shaper` is set.
+/// A parsed command. It is for the shaper if `shaper` is set, otherwise for the rules.
 #[derive(Debug, Clone)]
 pub(crate) struct CommandStep {
     pub(crate) line: u32,
@@ -126,30 +128,32 @@ impl CommandStep {
     }
 }
 
-/// Returns a placeholder for the rules' part of a command that only concerns the shaper.
+/// Returns a command without an effect, for the field `command` of a step that only concerns the
+/// shaper.
 fn nothing() -> IpfwCommand {
     IpfwCommand::Shaper(ShaperText { text: String::new(), column: 1 })
 }
 
 impl CommandBatch {
-    /// Whether a flag was given.
+    /// Returns whether a flag was given.
     pub(crate) fn has_flag(&self, flag: char) -> bool {
         self.flags.contains(flag)
     }
 
-    /// Parses all commands. `caps` are the queue limits until a command changes the limits.
+    /// Parses all commands. `caps` are the maximum lengths of queues at first; a command may change
+    /// them for the commands after it.
     ///
     /// # Errors
-    /// All mistakes of a file, up to [`MAX_FAULTS`].
+    /// A [`CommandFault`] with all mistakes of a file, but at most [`MAX_FAULTS`].
     pub(crate) fn steps(&self, caps: QueueCaps) -> Result<Vec<CommandStep>, CommandFault> {
         let (steps, faults) = self.read(caps)?;
         merge_line_faults(faults).map_or(Ok(steps), Err)
     }
 
-    /// Parses all commands; returns the valid commands, and each mistake with its line.
+    /// Parses all commands. Returns the valid commands, and each mistake with its line.
     ///
     /// # Errors
-    /// If the file was written by `ipfw save` and is truncated.
+    /// [`CommandFault`] if the file was written by `ipfw save` and is truncated.
     pub(crate) fn read(
         &self,
         mut caps: QueueCaps,
@@ -198,8 +202,8 @@ impl CommandBatch {
         CommandFault { message, expected: Some(error.expected), help: None, exit }
     }
 
-    /// Checks keys and values of tables that the same batch creates, before the batch is sent to an
-    /// engine.
+    /// Checks the keys and values of tables that the same batch creates. So such mistakes are found
+    /// before the batch is sent to a firewall.
     fn check_entries(&self, commands: &[(u32, IpfwCommand)]) -> Vec<LineFault> {
         let (mut made, mut faults) = (BTreeMap::new(), Vec::new());
         for (line, command) in commands {
@@ -209,7 +213,7 @@ impl CommandBatch {
                 continue;
             };
             match verb {
-                // An existing table keeps its options.
+                // If the table already exists, it keeps its options, which are unknown here.
                 TableVerb::Create(options) if options.missing || options.or_flush => {
                     made.remove(&(*set, name));
                 }
@@ -277,7 +281,8 @@ impl CommandBatch {
                 return Ok(match is_all || name.starts_with(SYSCTL_PREFIX) {
                     false => CommandStep { line, command, shaper: None },
                     true if is_all => CommandStep { line, command, shaper: Some(shaper) },
-                    // Only the shaper has this sysctl.
+                    // The rules have no sysctl with this prefix, so the step is only for the
+                    // shaper.
                     true => CommandStep { line, command: nothing(), shaper: Some(shaper) },
                 });
             }
@@ -297,7 +302,7 @@ impl CommandBatch {
         Ok(CommandStep { line, command, shaper: Some(parsed) })
     }
 
-    /// If a pipe names a delay profile, loads the profile into the pipe's configuration.
+    /// If a pipe names a delay profile, adds the profile's contents to the pipe's configuration.
     fn with_profile(
         &self,
         command: ShaperCommand,
@@ -371,7 +376,7 @@ impl CommandBatch {
     }
 }
 
-/// Merges several faults into one fault that lists them all; `None` if there are none.
+/// Merges faults into one fault that lists them all; `None` if `faults` is empty.
 pub(crate) fn merge_faults(mut faults: Vec<CommandFault>) -> Option<CommandFault> {
     if faults.len() < 2 {
         return faults.pop();
@@ -388,15 +393,16 @@ pub(crate) fn merge_faults(mut faults: Vec<CommandFault>) -> Option<CommandFault
     Some(CommandFault::new(format!("{count}:{all}"), faults[0].exit))
 }
 
-/// Merges faults into one fault, in the order of their lines; keeps the first [`MAX_FAULTS`].
+/// Merges faults into one fault that lists them in the order of their lines, but only the first
+/// [`MAX_FAULTS`]; `None` if `faults` is empty.
 pub(crate) fn merge_line_faults(mut faults: Vec<LineFault>) -> Option<CommandFault> {
     faults.sort_by_key(|(line, _)| *line);
     faults.truncate(MAX_FAULTS);
     merge_faults(faults.into_iter().map(|(_, fault)| fault).collect())
 }
 
-/// Lines of a file may begin with flags of the command line, as in `-f flush`. Such flags have no
-/// effect here and are replaced by blanks, so that columns stay the same.
+/// Replaces command-line flags at the start of a line, as in `-f flush`, by blanks. They have no
+/// effect in a file. Blanks keep the columns in error messages right.
 fn without_flags(text: &str) -> String {
     text.split_inclusive('\n').map(line_without_flags).collect()
 }

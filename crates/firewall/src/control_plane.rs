@@ -1,5 +1,5 @@
-//! Executes commands outside the packet threads: parses and tries commands here, then passes the
-//! result to every engine at once. An engine is the dataplane (rules, states and pipes) of one
+//! Executes commands outside the packet threads. It parses and tries them first, and then passes
+//! the result to all engines at once. An *engine* is the dataplane (rules, states and pipes) of one
 //! packet thread.
 //!
 //! ```text
@@ -9,10 +9,10 @@
 //! ```
 //!
 //! # Invariants
-//! 1. The control plane has its own copy of the rules, the master. Whenever the lock on the master
-//!    is free, the master and every engine have the same rules.
-//! 2. A batch from a file is applied completely or not at all, including pipes; no packet sees a
-//!    part of the batch.
+//! 1. The control plane has its own copy of the rules, the *master*. Whenever the lock on the
+//!    master is free, the master and every engine have the same rules.
+//! 2. A batch from a file is applied completely or not at all, including its pipes. No packet is
+//!    checked while only a part of the batch is in force.
 
 mod changes;
 mod engine_replies;
@@ -52,10 +52,10 @@ use changes::{
 };
 use engine_replies::ChangeClaim;
 
-/// Maximum number of bytes of a transport header that are read for its ports.
+/// Maximum number of bytes that are read of a transport header to find its ports.
 const MAX_TRANSPORT_HEADER_BYTES: usize = 20;
 
-/// Maximum time that the packet threads may take to execute a task.
+/// Maximum time to wait until all packet threads have executed a task.
 const ENGINE_REPLY_TIMEOUT: Duration =
     REPLY_TIMEOUT.checked_sub(Duration::from_secs(2)).expect("it is longer");
 
@@ -63,25 +63,26 @@ const ENGINE_REPLY_TIMEOUT: Duration =
 pub(crate) struct ControlPlane {
     master: Mutex<Firewall>,
     engines: Vec<Arc<TaskQueue>>,
-    /// Maximum lengths of pipe queues, which sysctl commands set.
+    /// The maximum lengths of pipe queues; sysctl commands change them.
     caps: Mutex<QueueCaps>,
-    /// Maps flows to engines, if there are several.
+    /// Which engine handles a flow; `None` if there is only one engine.
     distribution: Option<FlowDistribution>,
-    /// File to which the rules are written after each change.
+    /// The file to which the rules are written after each change.
     state_file: Option<StateFile>,
-    /// Whether dynamic states are saved to the state file, too.
+    /// Whether the state file also contains the dynamic states.
     persists_states: bool,
-    /// The effective [`ENGINE_REPLY_TIMEOUT`].
+    /// Maximum time to wait for the engines: [`ENGINE_REPLY_TIMEOUT`], except in tests.
     reply_timeout: Duration,
 }
 
-/// The changes that a batch makes in each engine.
+/// What a batch changes in each engine.
 #[derive(Default)]
 struct DataplaneChange {
     ruleset: Option<Ruleset>,
-    /// Commands for the shaper, each with the index of its step in the batch.
+    /// Commands for the shaper. Each has the index of its step in the batch.
     shaper: Vec<(usize, ShaperCommand)>,
-    /// Commands that read or change counters; the engines have the counters, not the master.
+    /// Commands that read or change counters. The engines execute them, because the master has no
+    /// counters.
     counters: Vec<IpfwCommand>,
     /// Dynamic states to restore.
     states: Vec<SavedState>,
@@ -89,19 +90,20 @@ struct DataplaneChange {
     rows: RowOrder,
 }
 
-/// The result of a change in all engines.
+/// What the engines reported about a change.
 #[derive(Default)]
 struct ChangeReport {
     replies: Vec<ShaperReply>,
-    /// Number of restored states that did not fit into the state tables.
+    /// Number of states that could not be restored because the state tables had no space for them.
     states_without_room: usize,
 }
 
-/// Why a change failed. Each fault has the index of its step, if it belongs to a step.
+/// Why a change failed. A fault that was caused by a step has the index of this step.
 type ChangeFaults = Vec<(CommandFault, Option<usize>)>;
 
 impl ControlPlane {
-    /// Creates a control plane for engines whose rules are those of `master`.
+    /// Creates a control plane. The engines that execute the tasks in `engines` must have the rules
+    /// of `master`.
     pub(crate) fn new(mut master: Firewall, engines: Vec<Arc<TaskQueue>>) -> Self {
         master.set_plain(true);
         let master = Mutex::new(master);
@@ -133,7 +135,7 @@ impl ControlPlane {
         CommandOutcome { fault, ..CommandOutcome::default() }
     }
 
-    /// Admits frames, once the initial rules are in force.
+    /// Lets the engines process frames. Must be called once the initial rules are in force.
     pub(crate) fn admit_frames(&self) {
         self.engines.iter().for_each(|task_queue| task_queue.admit_frames());
     }
@@ -143,13 +145,13 @@ impl ControlPlane {
         self.execute_all(order, |_, _| Vec::new(), now)
     }
 
-    /// Executes a file of commands that replaces all existing rules, and the tables and `nptv6`
-    /// instances that the file creates.
+    /// Executes the commands of a file after removing all existing rules, and those tables and
+    /// `nptv6` instances that the file creates.
     pub(crate) fn replace(&self, order: &CommandBatch, now: DataplaneNanos) -> CommandOutcome {
         self.execute_all(order, cleared_for, now)
     }
 
-    /// Executes the steps that `cleared` returns for the batch, followed by the batch.
+    /// Executes first the steps that `cleared` returns for the batch, and then the batch.
     fn execute_all(
         &self,
         order: &CommandBatch,
@@ -175,7 +177,8 @@ impl ControlPlane {
         })
     }
 
-    /// Adds warnings about the new rules, and writes the state file.
+    /// After a change of the rules, adds warnings about them to the outcome and writes the state
+    /// file.
     fn finish_change(
         &self,
         master: &mut Firewall,
@@ -194,12 +197,12 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Writes the state file again with the current states, if states are persisted; returns a
-    /// warning if that fails.
+    /// If states are persisted, writes the state file with the current states. Returns a warning if
+    /// that fails.
     pub(crate) fn persist_states(&self, now: DataplaneNanos) -> Option<String> {
         let file = self.state_file.as_ref().filter(|_| self.persists_states)?;
-        // The lock is held until the file is written, because a concurrent change of rules writes
-        // the file, too.
+        // The lock is held until the file is written, because a thread that changes the rules also
+        // writes the file.
         let mut master = self.lock();
         let text = self.saved(&mut master, true, now).map_err(|fault| fault.message);
         let kept = text
@@ -207,7 +210,7 @@ impl ControlPlane {
         kept.err()
     }
 
-    /// Returns the commands that restore the current states, or none if states are not wanted.
+    /// Returns the commands that restore the current states; none if `with_states` is false.
     fn state_commands(
         &self,
         master: &Firewall,
@@ -223,7 +226,7 @@ impl ControlPlane {
         Ok(master.state_commands(&states, now))
     }
 
-    /// Returns the state of the shaper. The first engine has all pipes.
+    /// Returns the shaper's configuration, from the first engine, which has all pipes.
     fn shaper_state(&self) -> Result<ShaperState, CommandFault> {
         let all = self.run_on_engines(|| {
             |dataplane: &mut Dataplane, _: &mut _, _| ShaperState::of(dataplane)
@@ -231,14 +234,14 @@ impl ControlPlane {
         Ok(all.into_iter().next().unwrap_or_default())
     }
 
-    /// Returns the commands that recreate the rules, tables and pipes, and on request the states.
+    /// Returns the commands that recreate the rules, tables and pipes, and if `with_states` is set,
+    /// also the states.
     pub(crate) fn save(
         &self,
         with_states: bool,
         now: DataplaneNanos,
     ) -> Result<String, CommandFault> {
-        // The lock delays other changes, so rules, pipes and states are captured at the same
-        // moment.
+        // The lock delays all changes, so that rules, pipes and states are read at the same moment.
         self.saved(&mut self.lock(), with_states, now)
     }
 
@@ -253,8 +256,8 @@ impl ControlPlane {
         Ok(save::text(master, &shaper, &states))
     }
 
-    /// Returns this control plane, changed so that it writes the rules to `file` after each change;
-    /// with `keeps_states`, dynamic states as well.
+    /// Makes this control plane write the rules to `file` after each change. If `keeps_states` is
+    /// set, the dynamic states are also written.
     pub(crate) fn persist_to(mut self, file: Option<StateFile>, keeps_states: bool) -> Self {
         (self.state_file, self.persists_states) = (file, keeps_states);
         self
@@ -326,8 +329,9 @@ impl ControlPlane {
         Ok(CommandOutcome { text: texts.concat(), value, fault, warnings })
     }
 
-    /// Merges the mistakes of a file in commands for rules (`mistakes`) with those in commands for
-    /// pipes, which the first engine's shaper finds on a copy of itself.
+    /// Merges the mistakes of a file in commands for rules, which are `mistakes`, with its mistakes
+    /// in commands for pipes. The first engine's shaper finds the latter by executing the commands
+    /// on a copy of itself.
     fn all_mistakes(&self, mistakes: Vec<LineError>, steps: &[CommandStep]) -> CommandFault {
         let of_rules = mistakes.into_iter().map(|LineError { line, error }| {
             (line, CommandFault::new(error.message, error.exit_code).at_line(line))
@@ -339,7 +343,7 @@ impl ControlPlane {
                 let mut trial = dataplane.shaper_mut().clone();
                 shape(&mut trial, &commands, RowOrder::default(), now).0.err()
             });
-            // An engine that is shutting down reports no mistakes in commands for pipes.
+            // If the engine is shutting down, mistakes in commands for pipes are not reported.
             let failed = tried.recv_timeout(self.reply_timeout).ok().flatten().unwrap_or_default();
             all.extend(failed.into_iter().map(|(at, message, exit)| {
                 let line = steps[at].line;
@@ -349,7 +353,7 @@ impl ControlPlane {
         merge_line_faults(all).expect("there is a mistake")
     }
 
-    /// Updates the master with the engines' counters, states and translations, if these steps need
+    /// Copies counters, states and translations from the engines to the master, if these steps need
     /// them.
     fn fetch(
         &self,
@@ -381,8 +385,8 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Makes every engine apply a change. If an engine refuses a shaper command, the change has no
-    /// effect in any engine.
+    /// Makes every engine apply a change. If one engine refuses a shaper command, no engine is
+    /// changed.
     fn apply_to_engines(&self, change: DataplaneChange) -> Result<ChangeReport, ChangeFaults> {
         let DataplaneChange { ruleset, shaper, counters, states, options: flags, rows } = change;
         let is_nothing = ruleset.is_none() && shaper.is_empty() && counters.is_empty();
@@ -404,12 +408,13 @@ impl ControlPlane {
                     ruleset.iter_mut().for_each(|ruleset| dataplane.adopt(ruleset));
                     without_room = dataplane.firewall_mut().restore(states, now);
                     for command in &counters {
-                        // The result is ignored: the master has already executed the command
-                        // successfully.
+                        // An error is ignored, because the master has already executed the same
+                        // command successfully.
                         let _ = dataplane.firewall_mut().execute(command, now, flags);
                     }
                 }
-                // The old ruleset returns to the caller's thread, which drops it.
+                // The old ruleset is passed back to the caller's thread. Dropping it there takes no
+                // time from the packet thread.
                 (changed, without_room, ruleset)
             }
         });
@@ -419,9 +424,9 @@ impl ControlPlane {
         Ok(ChangeReport { replies, states_without_room: without_room })
     }
 
-    /// If there are several engines, tries the shaper's commands on a copy in each, because a
-    /// command that one engine refuses must not change any engine. A single engine restores its own
-    /// shaper.
+    /// If there are several engines, tries the shaper's commands on a copy of each engine's shaper.
+    /// A command that one engine refuses must not change any engine. With a single engine this is
+    /// not needed, because its shaper undoes the commands itself.
     fn try_shaper(
         &self,
         commands: &[(usize, ShaperCommand)],
@@ -440,7 +445,7 @@ impl ControlPlane {
         replies_of(tried.map_err(|fault| vec![(fault, None)])?).map(drop)
     }
 
-    /// Partitions states by the engine that handles their flow.
+    /// Groups states by the engine that handles their flow. Returns one list per engine.
     fn partition_states(&self, states: Vec<SavedState>) -> Vec<Vec<SavedState>> {
         let Some(dealing) = &self.distribution else { return vec![states] };
         let mut all = vec![Vec::new(); self.engines.len()];
@@ -469,7 +474,7 @@ impl ControlPlane {
         engine_replies::wait_for_all(posted, self.reply_timeout)
     }
 
-    /// Like [`Self::run_on_engines`], for a closure that changes state: either every engine runs it
+    /// Like [`Self::run_on_engines`], but the closure changes state, so either every engine runs it
     /// or none does, even if some engines do not answer in time.
     fn change_on_engines<T, F>(&self, mut act: impl FnMut() -> F) -> Result<Vec<T>, CommandFault>
     where
@@ -489,7 +494,7 @@ impl ControlPlane {
         engine_replies::wait_for_change(posted, &claim, self.reply_timeout)
     }
 
-    /// Calls `look` with the master, whose counters are first updated from the engines.
+    /// Calls `look` with the master, after updating the master's counters from the engines.
     pub(crate) fn with_master<T>(
         &self,
         read: impl FnOnce(&Firewall) -> T,
@@ -502,14 +507,15 @@ impl ControlPlane {
         Ok(read(&master))
     }
 
-    /// Locks the master. A poisoned lock is usable: commands are tried before they change state.
+    /// Locks the master. The lock can be used even if it is poisoned, because commands are tried
+    /// before they change state.
     fn lock(&self) -> MutexGuard<'_, Firewall> {
         self.master.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Returns the replies of the first engine, which has all pipes. If another engine refused a
-/// command, returns that engine's errors.
+/// command, returns the errors of that engine.
 fn replies_of(
     results: impl IntoIterator<Item = CommandsResult>,
 ) -> Result<Vec<ShaperReply>, ChangeFaults> {

@@ -1,5 +1,5 @@
-//! Communication between the packet threads of one firewall: frames for the thread that has the
-//! pipes, learned neighbours, and shutdown.
+//! What the packet threads of one firewall exchange: frames for the thread that has the pipes,
+//! learned neighbours, and the shutdown.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -9,20 +9,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::dataplane::{Dataplane, DataplaneId, Handoff};
 use crate::task_queue::TaskQueue;
 
-/// Maximum number of frames in tasks queued for the thread with the pipes.
+/// Maximum number of frames that are queued for the thread with the pipes.
 const MAX_POSTED_FRAMES: u64 = 16_384;
 
-/// State shared by all threads.
+/// The state that all packet threads share.
 pub(crate) struct CrossThreadState {
-    /// Number of frames away from the thread of their flow: in queued tasks and in pipes.
+    /// Number of frames that are not in the thread of their flow, because they are in a queued task
+    /// or in a pipe of another thread.
     remote_packets: AtomicU64,
-    /// Number of these frames that are queued for the thread with the pipes.
+    /// How many frames of `remote_packets` are queued for the thread with the pipes.
     posted: AtomicU64,
-    /// Whether the distributor delivers no more frames.
+    /// Whether the distributor will deliver no more frames.
     input_ended: AtomicBool,
     /// Number of threads that have sent all their frames.
     finished_workers: AtomicU64,
-    /// Signals that a thread has finished, or that frames are available.
+    /// Wakes the distributor when a thread has finished or has frames to send.
     task_queue: TaskQueue,
 }
 
@@ -37,17 +38,17 @@ impl CrossThreadState {
         })
     }
 
-    /// Becomes readable when a thread has finished, and when frames are available.
+    /// Returns a descriptor that becomes readable when a thread has finished or has frames to send.
     pub(crate) fn wake_fd(&self) -> BorrowedFd<'_> {
         self.task_queue.wake_fd()
     }
 
-    /// Clears the signal of [`Self::wake_fd`]. If it is not set, this costs one load.
+    /// Makes [`Self::wake_fd`] unreadable again. If it was not readable, this costs only one load.
     pub(crate) fn acknowledge(&self) {
         drop(self.task_queue.drain());
     }
 
-    /// Admits frames: the initial rules are in force.
+    /// Lets the threads process frames, because the initial rules are in force.
     pub(crate) fn begin(&self) {
         self.task_queue.admit_frames();
     }
@@ -56,9 +57,10 @@ impl CrossThreadState {
         self.task_queue.has_admitted_frames()
     }
 
-    /// Declares that no more frames will arrive.
+    /// Must be called when no more frames will arrive.
     pub(crate) fn end_input(&self) {
-        // Release: a thread that reads true also sees all frames that were distributed before.
+        // Release: a thread that reads true also sees all frames that were distributed before this
+        // store.
         self.input_ended.store(true, Ordering::Release);
     }
 
@@ -73,7 +75,7 @@ impl CrossThreadState {
         self.finished_workers.load(Ordering::Acquire)
     }
 
-    /// Declares that this thread has sent all its frames.
+    /// Must be called when this thread has sent all its frames.
     pub(crate) fn mark_finished(&self) {
         // Release: a reader of the new count also sees the frames that this thread has sent.
         self.finished_workers.fetch_add(1, Ordering::Release);
@@ -81,7 +83,7 @@ impl CrossThreadState {
     }
 }
 
-/// One thread's end of the shared state.
+/// The connection of one packet thread to the shared state.
 pub(crate) struct CrossThreadLink {
     own_id: DataplaneId,
     task_queues: Vec<Arc<TaskQueue>>,
@@ -124,7 +126,7 @@ impl CrossThreadLink {
         if count == 0 {
             return;
         }
-        // Relaxed: the frames themselves go through the task queue, which orders them.
+        // Relaxed suffices: the frames go through the task queue, which does the ordering.
         self.common.remote_packets.fetch_add(count, Ordering::Relaxed);
         self.common.posted.fetch_add(count, Ordering::Relaxed);
         let common = self.common.clone();
@@ -148,14 +150,14 @@ impl CrossThreadLink {
             let common = self.common.clone();
             task_queue.push(Box::new(move |dataplane, deferred, now| {
                 dataplane.accept_handoffs(handoffs, now, deferred);
-                // The frames are back at their owner and are no longer remote, whether it sends or
-                // drops them.
+                // The frames are back in the thread of their flow and no longer count as remote, no
+                // matter whether that thread sends or drops them.
                 common.remote_packets.fetch_sub(count, Ordering::Relaxed);
             }));
         }
     }
 
-    /// Returns whether no other thread can send any more frames.
+    /// Returns whether no thread can send any more frames to this one.
     pub(crate) fn is_over(&self) -> bool {
         self.common.has_input_ended() && self.common.remote_packets.load(Ordering::Relaxed) == 0
     }

@@ -1,5 +1,5 @@
-//! Combines the engines: rules decide, pipes delay, and every frame is sent, waits, or is lost with
-//! a cause.
+//! The dataplane: combines rules, which decide about frames, with pipes, which delay them. Every
+//! frame is sent, waits, or is lost with a cause.
 //!
 //! ```text
 //!   offer --> check (in) --accept--> map --> check (out) --accept--> its port
@@ -12,18 +12,18 @@
 //! 1. Frames offered, copied and generated here = sent + lost by cause + waiting
 //!    ([`Dataplane::is_balanced`]).
 //! 2. No call blocks. A frame that no rule logs or answers costs no time for logging or replying.
-//! 3. If several dataplanes share the flows, the first dataplane has all pipes, because a pipe
-//!    limits the sum of all flows. Frames are passed there and back as [`Handoff`]s.
+//! 3. If several dataplanes share the flows, the first one has all pipes, because a pipe limits all
+//!    flows together. Frames for pipes are passed to it and back as [`Handoff`]s.
 //!
 //! # Design decisions
-//! - **The second check.** A frame is checked as it comes in. It is also checked as it goes out if
-//!   any rule uses `in`, `out`, `xmit` or `via`, or translates ([`RuleCheckPasses::Auto`]). Rules
-//!   for routers then have the meaning of FreeBSD's manual. With all other rulesets, each frame is
-//!   counted and shaped once, as users of a bridge expect.
-//! - **`fwd` to an address** sends the frame to the MAC address that has answered for this IP
-//!   address in ARP or neighbour discovery that passed the firewall. Until an answer has passed,
-//!   the frame is lost as `no_next_hop`. The port number of `fwd` only has a meaning on a host and
-//!   is ignored.
+//! - **The second check.** A frame is checked on input. It is checked again on output if a rule
+//!   uses `in`, `out`, `xmit` or `via`, or translates ([`RuleCheckPasses::Auto`]). So rules that
+//!   were written for a router have the meaning that FreeBSD's manual gives them. With any other
+//!   rules, each frame is counted and shaped only once, as users of a bridge expect.
+//! - **`fwd` to an address** sends the frame to the neighbour with this IP address. The dataplane
+//!   learns the neighbour's MAC address from ARP and neighbour discovery packets that pass through
+//!   the firewall. Before it has seen one, the frame is lost as `no_next_hop`. The port number of
+//!   `fwd` has a meaning only on a host, so it is ignored.
 //! - **Frames generated here** (resets, ICMP errors, keepalives) are not checked by rules.
 //!
 //! Not for: ports, clocks, threads.
@@ -60,22 +60,22 @@ use frame_store::FrameStore;
 use handoff::RemotePackets;
 use neighbors::NeighborTable;
 
-/// Nanoseconds of the caller's clock.
+/// A time in nanoseconds, according to the caller's clock.
 pub type DataplaneNanos = u64;
 
-/// On which of input and output a frame is checked.
+/// Whether a frame is checked on input, or on input and output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RuleCheckPasses {
-    /// On input; on output, too, if any rule depends on the direction.
+    /// On input. If a rule depends on the direction, also on output.
     #[default]
     Auto,
-    /// On input.
+    /// Only on input.
     In,
-    /// On input and output.
+    /// On input and on output.
     Both,
 }
 
-/// Rules, pipes, and the frames that wait in them.
+/// The rules and pipes of a firewall, and the frames that wait in the pipes.
 #[derive(Debug)]
 pub struct Dataplane {
     firewall: Firewall,
@@ -85,8 +85,8 @@ pub struct Dataplane {
     passes: RuleCheckPasses,
     /// Whether the current rules and `passes` require a check on output.
     checks_out: bool,
-    /// Whether frames of a burst can be checked together, because no rule depends on earlier frames
-    /// of the burst.
+    /// Whether the frames of a burst can be checked together. This is so if no rule depends on
+    /// earlier frames of the burst.
     checks_together: bool,
     batch: CheckedBatch,
     remote: RemotePackets,
@@ -124,19 +124,19 @@ impl Dataplane {
         dataplane
     }
 
-    /// Returns the rules, states and counters.
+    /// Returns the firewall: rules, states and counters.
     #[must_use]
     pub const fn firewall(&self) -> &Firewall {
         &self.firewall
     }
 
-    /// Returns the rules for commands that change only counters; rules are changed by
+    /// Returns the firewall for commands that change only its counters. To change the rules, use
     /// [`Self::adopt`].
     pub const fn firewall_mut(&mut self) -> &mut Firewall {
         &mut self.firewall
     }
 
-    /// Returns the shaper.
+    /// Returns the shaper, which has the pipes, queues and schedulers.
     pub const fn shaper_mut(&mut self) -> &mut Dummynet<u32> {
         &mut self.shaper
     }
@@ -169,7 +169,8 @@ impl Dataplane {
         self.checks_out
     }
 
-    /// Adopts rules that were compiled elsewhere. Must be called between two frames.
+    /// Adopts rules that the control plane has compiled. Must not be called while a frame is
+    /// processed.
     pub fn adopt(&mut self, ruleset: &mut Ruleset) {
         self.firewall.adopt(ruleset);
         self.shaper.settings_mut().one_pass = !self.firewall.continues_after_shaper();
@@ -184,7 +185,7 @@ impl Dataplane {
             RuleCheckPasses::Auto => asks_directions(config),
         };
         let mut rules = config.list.iter().map(|(entry, _)| &entry.rule);
-        // `reass` sends a reassembled packet before the next frame is checked, so frames cannot be
+        // `reass` sends a reassembled packet before the next frame is checked. So frames cannot be
         // checked together.
         let reassembles = rules.any(|rule| rule.action == RuleAction::Reass);
         self.checks_together = !self.checks_out && !reassembles;
@@ -193,8 +194,8 @@ impl Dataplane {
     }
 
     /// Processes a frame that a port received. Returns the port to which the caller must send the
-    /// frame, which the rules may have changed; `None` if the dataplane has sent, stored or dropped
-    /// it.
+    /// frame, which the rules may have changed. Returns `None` if the dataplane has sent, stored or
+    /// dropped the frame.
     pub fn offer(
         &mut self,
         frame: &mut [u8],
@@ -213,8 +214,8 @@ impl Dataplane {
         output
     }
 
-    /// Processes `count` frames that a port received together, in order. `ways` receives the result
-    /// of [`Self::offer`] for each frame. Cheaper than one call per frame.
+    /// Processes `count` frames that a port received together, in order. Writes the result of
+    /// [`Self::offer`] for each frame to `ways`. This is cheaper than one call per frame.
     pub fn offer_all<F: FrameBatch + ?Sized>(
         &mut self,
         frames: &mut F,
@@ -244,7 +245,7 @@ impl Dataplane {
         }
     }
 
-    /// Checks frames that a port received together.
+    /// Checks frames that a port received together, with one call of the firewall.
     fn check_together<F: FrameBatch + ?Sized>(
         &mut self,
         frames: &mut F,
@@ -293,19 +294,19 @@ impl Dataplane {
         }
     }
 
-    /// Reports that the frame could not be sent to the port that [`Self::offer`] returned.
+    /// Must be called if the frame could not be sent to the port that [`Self::offer`] returned.
     pub fn count_unsent(&mut self, cause: DataplaneLoss) {
         self.counters.sent -= 1;
         self.counters.count_loss(cause);
     }
 
-    /// Returns the time at which [`Self::run`] must be called next; `None` if no work is pending.
+    /// Returns the time at which [`Self::run`] must be called next; `None` if nothing is due later.
     #[must_use]
     pub fn next_ns(&self) -> Option<DataplaneNanos> {
         self.shaper.next_release().into_iter().chain(self.firewall.next_tick_ns()).min()
     }
 
-    /// Performs due work: releases frames from pipes, expires states, sends keepalives.
+    /// Does what is due at `now`: releases frames from pipes, expires states, sends keepalives.
     pub fn run(&mut self, now: DataplaneNanos, outlet: &mut impl DataplaneOutput) {
         if self.firewall.next_tick_ns().is_some_and(|due| due <= now) {
             self.outputs.is_watched = outlet.is_watched();
@@ -322,13 +323,13 @@ impl Dataplane {
         }
     }
 
-    /// Returns whether no frame is in a pipe and no fragment waits for its packet.
+    /// Returns whether no frame is in a pipe and no fragment waits for the rest of its packet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.frames.len() == 0
     }
 
-    /// Handles the events that a change of the shaper's configuration has caused, such as dropped
+    /// Handles events that a change of the shaper's configuration has caused, for example dropped
     /// frames.
     pub fn apply_shaper_events(
         &mut self,
@@ -340,7 +341,7 @@ impl Dataplane {
         self.process_shaper_events(now, outlet);
     }
 
-    /// Checks a frame once and applies the verdict.
+    /// Checks a frame once, and does what the verdict says.
     fn process(
         &mut self,
         frame: &mut [u8],
@@ -361,8 +362,8 @@ impl Dataplane {
             return None;
         }
         if !self.outputs.released.is_empty() {
-            // Fragments that waited for their packet take the same path, before the fragment that
-            // completed the packet.
+            // Fragments that have waited for the rest of their packet take the same path. They go
+            // before the fragment that completed the packet.
             for mut part in std::mem::take(&mut self.outputs.released) {
                 let output = self.act(verdict.clone(), &mut part, crossing.clone(), now, outlet);
                 output.into_iter().for_each(|port| self.send(port, &part, outlet));
@@ -390,7 +391,7 @@ impl Dataplane {
             RuleVerdict::Queue(number) => {
                 self.shape(ShaperTarget::Queue, number, frame, crossing, now)
             }
-            // Unreachable: the check itself performs translations and continues.
+            // This is unreachable: the check performs translations itself and then continues.
             RuleVerdict::Nat(_) | RuleVerdict::Nptv6(_) => {
                 self.counters.count_loss(DataplaneLoss::Translation)
             }

@@ -1,5 +1,5 @@
-//! Collects frames and log lines while a received frame is borrowed from its ring, so that ports
-//! cannot be used.
+//! Stores frames and log lines while a received frame is processed. The frame is borrowed from a
+//! ring then, so no port can be used.
 
 use slipring_ipfw::run::{LogEvent, PortIndex};
 
@@ -7,7 +7,7 @@ use crate::dataplane::{DataplaneLoss, DataplaneOutput};
 use crate::events::LogEvents;
 use std::sync::Arc;
 
-/// Frames to be sent when the ports can be used again. There are few such frames: replies, copies,
+/// Frames to be sent when the ports can be used again. There are only few of them: replies, copies,
 /// fragments.
 pub(crate) struct DeferredOutput {
     /// Frames to send, each with its output port.

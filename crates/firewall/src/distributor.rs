@@ -6,10 +6,10 @@
 //!
 //! # Design decisions
 //! - **One thread per address pair.** All frames between two addresses, in both directions, go to
-//!   one thread. Fragments have no ports, so a distribution by ports would change the behaviour of
-//!   `reass`, the states of fragmented flows and ICMP.
-//! - **Back-pressure.** If the pipe to a thread is full, the frame stays in the ring of its port
-//!   and delays the frames after it, as with one thread.
+//!   one thread. Fragments have no ports, so if ports decided too, `reass`, the states of
+//!   fragmented flows and ICMP would work differently.
+//! - **Back-pressure.** If the pipe to a thread is full, the next frame for this thread stays in
+//!   the ring of its port. It delays the frames behind it, as it does with one thread.
 
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
@@ -31,12 +31,12 @@ use crate::worker::ForwardingOptions;
 /// The queues of one port.
 pub(crate) type PortQueues = Vec<Box<dyn Queue>>;
 
-/// What an input queue of the distributor is.
+/// What one of the distributor's queues is.
 #[derive(Debug, Clone)]
 enum DistributorInput {
-    /// A queue of a port: its frames go to the threads through the pipes with these indices.
+    /// A queue of a port. Its frames go to the threads through the pipes with these indices.
     Port { pipes: Range<usize> },
-    /// The pipe from a thread: its frames are sent on the queue with this index.
+    /// The pipe from a thread. Its frames are sent on the queue with this index.
     Pipe { output: usize },
 }
 
@@ -49,13 +49,13 @@ pub(crate) struct FlowDistribution {
 
 impl FlowDistribution {
     /// Creates a distribution over `threads` threads. A sender that does not know `secret` cannot
-    /// predict the mapping.
+    /// predict the thread of a frame.
     pub(crate) fn new(secret: [u64; 2], threads: u16) -> Self {
         let hasher = FlowHasher::new(secret).symmetric();
         Self { hasher, spread: OutputSpread::even(threads) }
     }
 
-    /// Returns the index of the thread for a frame.
+    /// Returns the index of the thread that must check a frame.
     pub(crate) fn thread_of(&self, frame: &[u8]) -> usize {
         self.thread_by(self.hasher.hash(&host_pair_key(frame)))
     }
@@ -65,11 +65,12 @@ impl FlowDistribution {
     }
 }
 
-/// Distributes received frames to the worker threads and collects frames that they pass (software
-/// RSS). The worker's queues are the pipes, followed by the queues of the ports.
+/// Distributes received frames to the packet threads, and sends the frames that come back from them
+/// (receive-side scaling in software). The queues of its worker are the pipes, followed by the
+/// queues of the ports.
 pub(crate) struct Distributor {
     inputs: Vec<DistributorInput>,
-    /// Number of pipes.
+    /// Number of pipes to threads.
     pipe_count: usize,
     distribution: FlowDistribution,
     forwarding: ForwardingOptions,
@@ -78,8 +79,8 @@ pub(crate) struct Distributor {
 }
 
 impl Distributor {
-    /// Creates the worker of a distributor. Each element of `ports` has the queues of a port and
-    /// its pipes to the threads; `task_queues` are the task queues of the threads.
+    /// Creates the worker of a distributor. Each element of `ports` has the queues of a port, and
+    /// the port's pipes to the threads. `task_queues` are the task queues of the threads.
     pub(crate) fn worker(
         ports: Vec<(PortQueues, PortQueues)>,
         secret: [u64; 2],
@@ -112,17 +113,16 @@ impl Distributor {
         Worker::new(distributor, WorkerQueues::new(queues))
     }
 
-    /// Returns whether all threads have finished and the distributor has received all frames from
-    /// their pipes.
+    /// Returns whether all threads have finished and all their frames were taken from the pipes.
     fn is_drained(&self, queues: &mut WorkerQueues) -> bool {
-        // The count is read before the last check of the pipes: all frames of finished threads are
-        // then visible.
+        // The count must be read before the pipes are checked for the last time. All frames of
+        // finished threads are visible in the pipes then.
         let all_done = self.common.finished_workers() == self.task_queues.len() as u64;
         all_done && queues[..self.pipe_count].iter_mut().all(WorkerQueue::is_read_after_sync)
     }
 }
 
-/// Returns a key that all frames between two hosts share.
+/// Returns a key that is the same for all frames between two hosts.
 fn host_pair_key(frame: &[u8]) -> FlowKey {
     let key = FlowKey::of(frame);
     let host = |end: FlowEndpoint| FlowEndpoint { port: 0, ..end };
@@ -136,7 +136,8 @@ fn host_pair_key(frame: &[u8]) -> FlowKey {
 }
 
 impl FrameProcessor for Distributor {
-    /// Distributes the frames of a port's queue, or sends frames that a thread has passed.
+    /// Distributes the frames of a port's queue to the threads, or sends the frames that a thread
+    /// has let pass.
     fn process(&mut self, queues: &mut WorkerQueues, input: usize, _: &impl Clock) -> u32 {
         let Self { distribution, forwarding, pipe_count, .. } = self;
         let (pipes, ports) = queues.split_at_mut(*pipe_count);
@@ -152,7 +153,7 @@ impl FrameProcessor for Distributor {
             let output = match outputs {
                 [only] => only,
                 _ => {
-                    // The first slot of a frame holds its headers.
+                    // A frame's headers are in its first slot.
                     let thread = rx.frame(at).map_or_else(
                         || distribution.thread_by(0),
                         |frame| distribution.thread_of(frame.bytes),
@@ -177,7 +178,7 @@ impl FrameProcessor for Distributor {
         Some(self.common.wake_fd())
     }
 
-    /// Returns whether a port has ended and all received frames have left.
+    /// Returns whether a port has ended and all received frames were distributed.
     fn is_finished(&mut self, queues: &mut WorkerQueues) -> bool {
         if !self.common.has_input_ended() {
             let mut ports = queues[self.pipe_count..].iter_mut();
@@ -190,7 +191,8 @@ impl FrameProcessor for Distributor {
         self.is_drained(queues)
     }
 
-    /// At the end, sends the frames that are still in the threads; returns whether none is left.
+    /// At the end of the run, sends the frames that are still in the threads. Returns whether none
+    /// is left.
     fn drain(&mut self, queues: &mut WorkerQueues, clock: &impl Clock) -> Result<bool, RunError> {
         for pipe in 0..self.pipe_count {
             if queues[pipe].receive()? {

@@ -1,4 +1,4 @@
-//! Dry run of a file of commands on a separate firewall: reports all mistakes and does not affect
+//! Executes a file of commands on a separate firewall. This finds all mistakes and does not affect
 //! the running firewall.
 
 use slipring_dummynet::Dummynet;
@@ -14,12 +14,12 @@ use crate::command_batch::{
 use crate::lint;
 use crate::shaper_commands::{of_shaper, shape};
 
-/// The firewall to whose ports the commands of a file refer.
+/// Which ports exist for the commands of a file that refer to ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DryRunPorts {
     /// The ports of the firewall for which the file is meant.
     Known,
-    /// The firewall's ports are unknown: every port that a command names counts as existing.
+    /// All: the ports are not known, so every port that a command names counts as existing.
     Any,
 }
 
@@ -30,11 +30,11 @@ pub(crate) struct DryRun {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Executes a file on `firewall`, which has no rules yet, and on separate pipes.
+/// Executes a file on `firewall`, which must have no rules yet, and on separate pipes.
 ///
 /// # Errors
-/// All mistakes, in the text and in commands that cannot be carried out, by their lines, up to
-/// [`MAX_FAULTS`].
+/// [`CommandFault`] with all mistakes in the text and all commands that cannot be executed, in the
+/// order of their lines, but at most [`MAX_FAULTS`].
 pub(crate) fn dry_run_file(
     order: &CommandBatch,
     mut firewall: Firewall,
@@ -47,8 +47,8 @@ pub(crate) fn dry_run_file(
     }
     let mut pipes = Dummynet::<u32>::new(0, [0; 2]);
     let failed = failed_commands(order, &steps, &mut firewall, &mut pipes);
-    // A second mistake in the same line is ignored: the words after the first were not parsed
-    // correctly.
+    // A second mistake in a line is ignored. After the first one, the words of the line were not
+    // parsed correctly.
     let is_new = |(line, _): &(u32, CommandFault)| faults.iter().all(|(other, _)| line != other);
     let failed: Vec<_> = failed.into_iter().filter(is_new).collect();
     faults.extend(failed);
@@ -61,7 +61,7 @@ pub(crate) fn dry_run_file(
     }
 }
 
-/// Returns the commands for rules and for pipes that cannot be carried out.
+/// Returns the commands for rules and for pipes that cannot be executed.
 fn failed_commands(
     order: &CommandBatch,
     steps: &[CommandStep],
@@ -86,7 +86,7 @@ fn failed_commands(
     failed
 }
 
-/// Returns the names of the ports to which rules send packets.
+/// Returns the names of the ports to which the rules in `steps` send packets.
 fn named_ports(steps: &[CommandStep]) -> Vec<String> {
     let named = steps.iter().filter_map(|step| match &step.command {
         IpfwCommand::Add(add) => match &add.rule.action {

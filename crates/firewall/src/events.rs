@@ -1,12 +1,13 @@
-//! Lines of rules with `log`: written to the log file by a separate thread, and read by monitors.
+//! Log lines of rules with `log`. A separate thread writes them to the log file, and monitors read
+//! them.
 //!
 //! # Invariants
-//! 1. Adding a line never waits for a disk, a terminal or a client. Lines that do not fit are
-//!    dropped and counted.
-//! 2. Only sleeping threads are woken. Lines are stored for monitors only while a monitor reads
-//!    them: after [`MAX_KEPT_LINES`] lines without a request, further lines are only counted. By
-//!    then the buffer would have replaced every line that the last request left, so a monitor that
-//!    returns later loses no additional line.
+//! 1. Adding a line never waits for a disk, a terminal or a client. Lines for which there is no
+//!    space are dropped and counted.
+//! 2. Threads are woken only if they sleep. Lines are stored for monitors only while a monitor
+//!    reads them: after [`MAX_KEPT_LINES`] lines without a request, further lines are only counted.
+//!    By then, every line that the monitor had not read would have been replaced by a newer one. So
+//!    a monitor that returns later misses no additional lines.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -17,26 +18,26 @@ use std::time::Duration;
 
 use slipring_ipfw::run::LogEvent;
 
-/// Maximum number of lines stored for readers.
+/// Maximum number of lines that are stored, both for the monitors and for the log file.
 const MAX_KEPT_LINES: usize = 16_384;
 
-/// A log line with its number.
+/// A log line, with its number.
 #[derive(Debug, Clone)]
 pub(crate) struct NumberedEvent {
-    /// Number of the line, counted from 1.
+    /// The number of the line, counted from 1.
     pub(crate) seq: u64,
     pub(crate) event: LogEvent,
 }
 
-/// Recent lines, for the monitors and the log file.
+/// The most recent log lines, for the monitors and for the log file.
 #[derive(Debug, Default)]
 pub(crate) struct LogEvents {
     buffers: Mutex<LogBuffers>,
-    /// Wakes threads that wait for lines for monitors.
+    /// Wakes the threads of monitors that wait for lines.
     for_monitors: Condvar,
-    /// Wakes the thread that writes the log.
+    /// Wakes the thread that writes the log file.
     for_log: Condvar,
-    /// Number of lines added so far.
+    /// Number of lines that were added so far.
     count: AtomicU64,
     /// Number of lines that were not written to the log file.
     missed: AtomicU64,
@@ -48,18 +49,19 @@ pub(crate) struct LogEvents {
 struct LogBuffers {
     /// The most recent lines, stored for monitors.
     recent: VecDeque<NumberedEvent>,
-    /// Number of further lines after which, without a request of a monitor, lines are only counted.
+    /// After this many further lines without a request of a monitor, lines are no longer stored for
+    /// monitors.
     lines_until_unwatched: usize,
-    /// Number of threads that wait for lines for monitors.
+    /// Number of threads that wait for lines on behalf of monitors.
     waiting_monitors: usize,
-    /// Lines that the log thread has not taken yet.
+    /// Lines that the thread of the log file has not taken yet.
     log: VecDeque<String>,
     log_waits: bool,
 }
 
 impl LogEvents {
-    /// Adds a line. If the buffer is full, monitors lose the oldest line, and the log file loses
-    /// this line.
+    /// Adds a line. If the buffer for monitors is full, the oldest line in it is removed. If the
+    /// buffer for the log file is full, this line is not written to the log file.
     pub(crate) fn add(&self, event: LogEvent) {
         let mut kept = self.lock();
         let seq = self.count.fetch_add(1, Ordering::Relaxed) + 1;
@@ -88,7 +90,7 @@ impl LogEvents {
         }
     }
 
-    /// Adds to the count of lines without storing them, because no monitor reads them.
+    /// Counts lines that are not stored, because no monitor reads them.
     pub(crate) fn count_unwatched(&self, lines: u64) {
         self.count.fetch_add(lines, Ordering::Relaxed);
     }
@@ -98,7 +100,7 @@ impl LogEvents {
         self.is_watched.load(Ordering::Relaxed)
     }
 
-    /// Stores lines for a monitor from now on. Returns the number of the latest line.
+    /// Starts to store lines for a monitor. Returns the number of the latest line.
     pub(crate) fn watch(&self) -> u64 {
         self.keep(&mut self.lock());
         self.count()
@@ -109,7 +111,8 @@ impl LogEvents {
         self.is_watched.store(true, Ordering::Relaxed);
     }
 
-    /// Returns the lines after number `seq`; waits up to `patience` if there is none yet.
+    /// Returns the lines after the line with number `seq`. If there are none yet, waits for one, at
+    /// most for `patience`.
     pub(crate) fn events_after(&self, seq: u64, patience: Duration) -> Vec<NumberedEvent> {
         let is_old = |kept: &mut LogBuffers| {
             kept.recent.back().is_none_or(|event| event.seq <= seq) && !self.is_over()
@@ -124,7 +127,8 @@ impl LogEvents {
         kept.recent.range(first..).cloned().collect()
     }
 
-    /// Waits for lines for the log file and removes them. Returns none once the firewall has ended.
+    /// Waits for lines for the log file, and removes and returns them. Returns no lines once the
+    /// firewall has ended.
     fn for_log(&self) -> VecDeque<String> {
         let mut kept = self.lock();
         kept.log_waits = true;
@@ -156,13 +160,14 @@ impl LogEvents {
         self.for_log.notify_one();
     }
 
-    /// A poisoned lock can be ignored: a line is added completely or not at all.
+    /// Locks the buffers. A poisoned lock can be ignored, because each line is added completely or
+    /// not at all.
     fn lock(&self) -> MutexGuard<'_, LogBuffers> {
         self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Writes the log in a thread of its own, until this is dropped.
+/// A thread that writes the log file. Dropping this value ends it.
 pub(crate) struct LogFileWriter {
     events: Arc<LogEvents>,
     thread: Option<JoinHandle<()>>,
@@ -186,13 +191,14 @@ impl LogFileWriter {
     }
 }
 
-/// Writes lines to the log file. Returns the number of lines that could not be written.
+/// Writes lines to the log file. Returns how many lines could not be written.
 fn write_all(file: &mut impl Write, lines: &VecDeque<String>) -> u64 {
-    // Each line is one write, so that other writers of the file do not interleave.
+    // Each line is written with one call, so that lines of other programs that write to the file do
+    // not get into it.
     let missed =
         lines.iter().filter(|line| file.write_all(format!("{line}\n").as_bytes()).is_err());
     let missed = missed.count() as u64;
-    // An error such as a full disk is reported by the count of missed lines.
+    // An error, for example of a full disk, shows in the count of missed lines.
     let _ = file.flush();
     missed
 }

@@ -1,5 +1,5 @@
-//! Explains what rules do to a packet, with a copy of rules and states that counts nothing in the
-//! firewall.
+//! Explains what the rules do to a packet. Uses a copy of the rules and states, so that the
+//! firewall does not count the packet.
 
 use serde_json::{Map, Value, json};
 use slipring_ipfw::packet::MalformedReason;
@@ -14,7 +14,8 @@ use crate::control_plane::ControlPlane;
 use crate::dataplane::{BypassVerdict, Dataplane, DataplaneNanos, bypass};
 use crate::deferred_output::DeferredOutput;
 
-/// Answers `explain`: `frames` in hexadecimal, each as if `port` had received it.
+/// Answers the request `explain`. `frames` are in hexadecimal; each is treated as if `port` had
+/// received it.
 pub(crate) fn answer(
     control_plane: &ControlPlane,
     args: &Map<String, Value>,
@@ -26,8 +27,7 @@ pub(crate) fn answer(
     let frames: Option<Vec<_>> = frames.iter().map(|frame| bytes(frame.as_str()?)).collect();
     let frames = frames.ok_or_else(|| wrong("a frame is no even number of hexadecimal digits"))?;
     let mut firewall = control_plane.with_master(Firewall::before)?.into_firewall();
-    // Each engine knows only the states of its own flows, so the copy takes the flows of all
-    // engines.
+    // Each engine knows only the states of its own flows. So the states of all engines are copied.
     let known = control_plane.run_on_engines(|| {
         |dataplane: &mut Dataplane, _: &mut DeferredOutput, _| dataplane.firewall().flow_snapshot()
     })?;
@@ -52,16 +52,17 @@ pub(crate) fn answer(
     Ok(frames.into_iter().map(|frame| walk.explained(frame, is_out)).collect())
 }
 
-/// Returns the default output ports for frames from `port` if rules are checked again on output.
+/// Returns the default output ports of frames from `port`; `None` if frames are not checked on
+/// output.
 fn egress_ports(dataplane: &Dataplane, port: PortIndex) -> Option<Vec<PortIndex>> {
     dataplane.checks_out().then(|| dataplane.map().targets(port).to_vec())
 }
 
-/// The path of a packet through a copy of the firewall, as it is explained step by step.
+/// A packet on its way through a copy of the firewall, which is explained step by step.
 struct PacketWalk<'f> {
     firewall: &'f mut Firewall,
     port: PortIndex,
-    /// Default output ports; `None` if frames are checked on input only.
+    /// The default output ports; `None` if frames are checked only on input.
     targets: Option<Vec<PortIndex>>,
     now: DataplaneNanos,
 }
@@ -85,14 +86,14 @@ impl PacketWalk<'_> {
         explanation
     }
 
-    /// Returns the output ports for a verdict, as far as they are known here. The neighbour for the
-    /// address of a `fwd` is not known.
+    /// Returns the output ports for a verdict, as far as they are known. The port for a `fwd` to an
+    /// address is not known, because it depends on the neighbour.
     fn egress_of(&self, verdict: &RuleVerdict, targets: &[PortIndex]) -> Vec<PortIndex> {
         let ports = &self.firewall.config().ports;
         let one_pass = self.firewall.config().settings.one_pass;
         match verdict {
             RuleVerdict::Accept => targets.to_vec(),
-            // The packet continues after the pipe or queue.
+            // After the pipe or queue, the packet goes to its output ports.
             RuleVerdict::Pipe(_) | RuleVerdict::Queue(_) if one_pass => targets.to_vec(),
             RuleVerdict::Forward(NextHop::Port(name)) => {
                 (0..).zip(ports).filter(|(_, port)| *port == name).map(|(at, _)| at).collect()
@@ -101,7 +102,7 @@ impl PacketWalk<'_> {
         }
     }
 
-    /// Explains the second check of the frame, on output by a port.
+    /// Explains the second check of the frame: on output by a port.
     fn explain_egress(
         &mut self,
         mut frame: Vec<u8>,

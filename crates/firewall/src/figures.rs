@@ -1,4 +1,4 @@
-//! The figures of a run: its report, its interim line and its summary.
+//! The figures of a run, for its report, its interim lines and its summary.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::dataplane::{BypassCounters, DataplaneCounters};
 use crate::events::LogEvents;
 use crate::shared_stats::{DataplaneStats, SharedDataplaneStats};
 
-/// All figures of a run.
+/// Where all figures of a run come from.
 #[derive(Clone)]
 pub(crate) struct FirewallFigures {
     pub(crate) meter: PortMeter,
@@ -19,7 +19,7 @@ pub(crate) struct FirewallFigures {
     pub(crate) events: Arc<LogEvents>,
 }
 
-/// The keys that `slipring firewall` adds to a report.
+/// The keys that only the reports of `slipring firewall` have.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct FirewallReportExtra {
     firewall: FirewallReport,
@@ -27,7 +27,8 @@ pub(crate) struct FirewallReportExtra {
 
 #[derive(Debug, Clone, Serialize)]
 struct FirewallReport {
-    /// Frames received, copied and generated here; each was sent, was lost, or waits.
+    /// Number of frames that the rules received. Together with copies and frames generated here,
+    /// each was sent, was lost, or waits.
     offered: u64,
     made: u64,
     /// Frames that bypassed the rules and passed.
@@ -55,7 +56,7 @@ impl FirewallFigures {
             ..one
         });
         let mut stats = sum.unwrap_or_default();
-        // Add the frames in transit between threads.
+        // The frames that are in transit between threads are added.
         let DataplaneCounters { handed_off: away, foreign: guests, .. } = stats.counters;
         stats.counters.waiting += away.saturating_sub(guests);
         stats
@@ -71,8 +72,8 @@ impl FirewallFigures {
         self.events.missed()
     }
 
-    /// Returns the number of frames that ports have received and the dataplanes have not processed;
-    /// `offered` were processed.
+    /// Returns the number of frames that ports have received but the dataplanes have not processed.
+    /// `offered` is the number of frames that they have processed.
     fn unread(&self, offered: u64) -> u64 {
         let received: u64 = self.meter.reports().iter().map(|port| port.rx.packets).sum();
         received.saturating_sub(offered)
@@ -105,8 +106,8 @@ impl FirewallFigures {
         }
     }
 
-    /// Formats an interim line: `12.0s  netmap:a rx 1.20 Mpps tx 0.98 Mpps drop 0  …  lost 12
-    /// states 3`
+    /// Formats an interim line, such as `12.0s  netmap:a rx 1.20 Mpps tx 0.98 Mpps drop 0  …  lost
+    /// 12 states 3`.
     pub(crate) fn line(&mut self) -> String {
         let (text, _) = self.meter.interval_line();
         let DataplaneStats { counters: tally, states, .. } = self.dataplane_stats();

@@ -1,4 +1,4 @@
-//! The flags of `slipring firewall`, and the plan that they describe.
+//! The command-line flags of `slipring firewall`, and the plan that results from them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -68,7 +68,7 @@ fn value(id: &'static str, name: &'static str, help: &'static str) -> Arg {
     Arg::new(id).long(id).value_name(name).help(help)
 }
 
-/// Returns the flags that concern the rules, or the frames that the rules check.
+/// Returns the flags that concern the rules, or which frames the rules check.
 fn about_rules() -> [Arg; 9] {
     [
         value("rules", "FILE", "Commands of ipfw to begin with, again with each HUP")
@@ -117,15 +117,15 @@ pub(crate) struct FirewallPlan {
     pub(crate) map: PortMap,
     pub(crate) passes: RuleCheckPasses,
     pub(crate) bench: Option<RuleBenchSource>,
-    /// `--default`: whether the last rule accepts. If `None`, the name under which the program was
-    /// called decides.
+    /// The value of `--default`: whether the last rule accepts. `None` if the flag was not given;
+    /// the name under which the program was called decides then.
     pub(crate) is_open: Option<bool>,
     pub(crate) arp_meets_rules: bool,
     pub(crate) non_ip: NonIpPolicy,
     pub(crate) me: Vec<(std::net::IpAddr, Option<u16>)>,
     pub(crate) rules: Option<PathBuf>,
     pub(crate) state: Option<PathBuf>,
-    /// Whether dynamic states are saved to the state file, too.
+    /// Whether the state file also contains the dynamic states.
     pub(crate) persists_states: bool,
     pub(crate) name: Option<String>,
     pub(crate) log: Option<PathBuf>,
@@ -146,7 +146,7 @@ impl FirewallPlan {
             .get_one::<String>("bench")
             .map(|text| RuleBenchSource::read(text))
             .transpose()?;
-        // For `--bench`, the rules are measured between ports that are not opened.
+        // With `--bench`, no port is opened: the ports are only names for the rules.
         let ports = match (&bench, ports.len()) {
             (Some(_), 0) => {
                 vec![PortName::parse_classic("null:")?, PortName::parse_classic("null:")?]
@@ -194,7 +194,7 @@ impl FirewallPlan {
     }
 }
 
-/// Returns the files that the firewall reads and writes in addition to its ports.
+/// Returns the files that the firewall reads and writes, apart from its ports.
 fn files(matches: &ArgMatches) -> Vec<RunFile> {
     let path = |id: &str| matches.get_one::<PathBuf>(id);
     let written = ["state", "log"].into_iter().filter_map(path).map(|path| RunFile::written(path));

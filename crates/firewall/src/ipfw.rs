@@ -1,8 +1,8 @@
-//! `slipring ipfw` and `slipring dnctl`: commands for a running firewall, with the syntax, output
-//! and exit codes of ipfw(8).
+//! The programs `slipring ipfw` and `slipring dnctl`. They send commands to a running firewall, and
+//! have the syntax, output and exit codes of ipfw(8).
 //!
-//! Commands are parsed here first, so that mistakes are reported and files are checked without an
-//! engine.
+//! The commands are also parsed here. So mistakes are reported, and files can be checked, without a
+//! running firewall.
 
 mod client;
 mod error;
@@ -26,7 +26,7 @@ use crate::shaper_commands::sysctl_exit;
 use error::IpfwCommandError;
 use input::{IpfwAction, IpfwInput};
 
-/// `slipring ipfw`.
+/// The program `slipring ipfw`, which has all commands.
 pub const IPFW: Verb = Verb {
     name: "ipfw",
     classic: &[CLASSIC],
@@ -35,7 +35,7 @@ pub const IPFW: Verb = Verb {
     no_metrics: Some("asks a firewall, which has them"),
 };
 
-/// `slipring dnctl`: pipes, queues and schedulers only.
+/// The program `slipring dnctl`, which has only the commands for pipes, queues and schedulers.
 pub const DNCTL: Verb = Verb {
     name: "dnctl",
     classic: &[DNCTL_CLASSIC],
@@ -47,8 +47,8 @@ pub const DNCTL: Verb = Verb {
 const CLASSIC: ClassicName = ClassicName { name: "ipfw", status };
 const DNCTL_CLASSIC: ClassicName = ClassicName { name: "dnctl", status };
 
-/// Returns the exit code of a failure before a command is read; all other failures have a code of
-/// sysexits(3).
+/// Returns the exit code for a failure that happens before a command is read. All other failures
+/// have a code of sysexits(3).
 const fn status(exit: Exit) -> u8 {
     match exit {
         Exit::Done => 0,
@@ -72,7 +72,7 @@ fn plan(matches: &ArgMatches, is_dnctl: bool) -> Result<Job, Failure> {
     }))
 }
 
-/// Prints a fault; returns its exit code.
+/// Prints a fault, and returns its exit code.
 fn print_fault(fault: &CommandFault, session: &mut Session<'_>) -> Result<Exit, Failure> {
     let error = Diagnostic::new(SR0018, fault.message.clone()).with_status(fault.exit);
     let error = match (&fault.help, &fault.expected) {
@@ -123,9 +123,9 @@ fn no_command() -> CommandFault {
     CommandFault { expected: Some(help.to_owned()), ..fault }
 }
 
-/// Returns the output of `-n`: the rules as they were parsed. A file is executed completely, on a
-/// separate firewall without rules. A single command depends on the rules of the firewall for which
-/// it is meant, so it is only parsed.
+/// Returns the output of `-n`, which is the rules as they were parsed. A file is executed
+/// completely, on a separate firewall without rules. A single command depends on the rules of the
+/// firewall for which it is meant, so it is only parsed.
 fn dry_run(input: &IpfwInput, order: &CommandBatch) -> Result<CommandOutcome, IpfwCommandError> {
     let (steps, warnings) = if order.is_file {
         let tried = dry_run_file(order, Firewall::new(0, [0; 2]), DryRunPorts::Any);
@@ -147,7 +147,7 @@ fn dry_run(input: &IpfwInput, order: &CommandBatch) -> Result<CommandOutcome, Ip
     Ok(CommandOutcome { text: added.collect(), warnings, ..CommandOutcome::default() })
 }
 
-/// Tries a sysctl on a separate firewall; it has the same effect in every firewall.
+/// Tries a sysctl on a separate firewall, because it has the same effect in every firewall.
 fn try_sysctl(order: &CommandBatch, step: &CommandStep) -> Result<(), CommandFault> {
     match (&step.command, &step.shaper) {
         (_, Some(ShaperCommand::Sysctl(name, value))) => {
@@ -172,7 +172,7 @@ fn show(outcome: &CommandOutcome, session: &mut Session<'_>) -> Result<(), IpfwC
     Ok(session.reporter.raw(outcome.text.as_bytes())?)
 }
 
-/// Converts the command line to a batch, with the file that it names.
+/// Converts the command line to a batch, reading the file that it names.
 impl IpfwInput {
     fn command_batch(&self, json: bool) -> Result<CommandBatch, IpfwCommandError> {
         let (text, is_file) = self.text()?;
@@ -191,8 +191,9 @@ impl IpfwInput {
         Ok(order)
     }
 
-    /// Parses the commands of a batch and checks that this program may issue them. Queue limits are
-    /// those of the firewall that executes the commands; in a dry run, the defaults.
+    /// Parses the commands of a batch and checks that this program has them. In a dry run, the
+    /// maximum lengths of queues have their default values. Otherwise they are not checked here,
+    /// but by the firewall that executes the commands.
     fn steps(&self, order: &CommandBatch) -> Result<Vec<CommandStep>, IpfwCommandError> {
         let steps =
             order.steps(if self.is_dry_run { QueueCaps::default() } else { QueueCaps::NONE });

@@ -1,5 +1,5 @@
-//! `slipring firewall`: ipfw's rules and dummynet's pipes between ports, and the commands that
-//! query and change a running firewall, `slipring ipfw` and `slipring dnctl`.
+//! `slipring firewall`: ipfw's rules and dummynet's pipes between ports. Also `slipring ipfw` and
+//! `slipring dnctl`, the programs with which users query and change a running firewall.
 //!
 //! ```text
 //!   packet thread:   ports --> FirewallProcessor --> Dataplane (rules, pipes) --> ports
@@ -11,7 +11,7 @@
 //!
 //! A packet thread never blocks.
 //!
-//! A module uses only modules of its own row and of the rows above it:
+//! A module uses only modules in its own row of this table and in the rows above it:
 //!
 //! | layer | modules |
 //! |---|---|
@@ -62,19 +62,21 @@ use slipring_cli::{ClassicName, Exit, Failure, Job, Verb};
 
 pub use ipfw::{DNCTL, IPFW};
 
-/// The command `slipring firewall`.
+/// The program `slipring firewall`.
 pub const VERB: Verb =
     Verb { name: "firewall", classic: &[CLASSIC], command: flags::command, plan, no_metrics: None };
 
-/// The program of netmap-ipfw, which accepts packets that no rule matches.
+/// The name of netmap-ipfw's program. Called by this name, the firewall accepts packets that no
+/// rule matches.
 const KIPFW: &str = "kipfw";
-/// The name `kipfw`; a program called by it exits with code 1 for any failure.
+/// The properties of the name `kipfw`: a program that is called by it exits with code 1 after any
+/// failure.
 const CLASSIC: ClassicName =
     ClassicName { name: KIPFW, status: |exit| u8::from(exit != Exit::Done) };
 
 fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     let plan = flags::FirewallPlan::of(matches)?;
-    // A mistake in the rules counts as a mistake in the command line, for --check too.
+    // A mistake in the rules counts as a mistake in the command line, also for --check.
     if let Some(path) = &plan.rules {
         let rules = rules_file::read_rules(path)?;
         if matches!(matches.try_get_one("check"), Ok(Some(true))) {

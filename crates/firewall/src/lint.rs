@@ -1,6 +1,6 @@
-//! Warns about rules that use missing objects, and about objects that no rule uses.
+//! Warns about rules that use objects which do not exist, and about objects that no rule uses.
 //!
-//! Not for mistakes: everything reported here may be intended, and is loaded.
+//! Not for mistakes: everything reported here is loaded, because the user may intend it.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,10 @@ use slipring_nat::{NatMode, OutsideAddress};
 
 const ETHERTYPE_ARP: u16 = 0x0806;
 const ETHERTYPE_RARP: u16 = 0x8035;
-/// Maximum number of warnings; a longer list would hide the important ones.
+/// Maximum number of warnings. In a longer list, the important ones would be overlooked.
 const MAX_WARNINGS: usize = 20;
 
-/// Returns the warnings as text.
+/// Returns the warnings about a configuration as text.
 pub(crate) fn warnings(firewall: &Firewall, shaper: &[ShaperConfig]) -> Vec<String> {
     let config = firewall.config();
     let mut all = Vec::new();
@@ -35,15 +35,15 @@ fn rules(config: &IpfwConfig) -> impl Iterator<Item = (u16, &Rule)> {
     config.list.iter().map(|(entry, _)| (entry.number, &*entry.rule))
 }
 
-/// Numbers of the pipes, queues and schedulers that exist.
+/// The numbers of the pipes, queues and schedulers that exist.
 #[derive(Default)]
 struct DefinedObjects {
     pipes: BTreeSet<u32>,
     queues: BTreeSet<u32>,
     scheds: BTreeSet<u32>,
-    /// Numbers of the pipes with an explicit scheduler type.
+    /// The numbers of the pipes for which a scheduler type was given.
     with_scheduler_type: BTreeSet<u32>,
-    /// Pairs of a pipe or scheduler and a queue attached to it, by number.
+    /// Pairs of numbers: a pipe or scheduler, and a queue that is attached to it.
     parents: BTreeSet<(u32, u32)>,
 }
 
@@ -172,7 +172,7 @@ fn translators(firewall: &Firewall, all: &mut Vec<String>) {
     }
 }
 
-/// Warns about disabled sets without rules, which are usually typing mistakes.
+/// Warns about sets that are disabled but have no rules, which are usually typing mistakes.
 fn sets(config: &IpfwConfig, all: &mut Vec<String>) {
     let is_empty = |set: u8| rules(config).all(|(_, rule)| rule.set != set);
     for set in (0..31).filter(|&set| !config.is_enabled(set) && is_empty(set)) {
@@ -180,7 +180,7 @@ fn sets(config: &IpfwConfig, all: &mut Vec<String>) {
     }
 }
 
-/// Warns about rules for ARP that no ARP frame reaches.
+/// Warns about rules for ARP if ARP frames are not checked by rules.
 fn arp(config: &IpfwConfig, all: &mut Vec<String>) {
     if config.settings.arp_meets_rules {
         return;
@@ -193,7 +193,8 @@ fn arp(config: &IpfwConfig, all: &mut Vec<String>) {
     }
 }
 
-/// Returns whether a rule is meant for ARP: it matches a single EtherType, not a range of many.
+/// Returns whether a rule is meant for ARP: it matches only that EtherType, not a range with many
+/// others.
 fn is_about_arp(rule: &Rule) -> bool {
     rule.body.clauses().flatten().any(|pattern| match &pattern.condition {
         Condition::Number(HeaderField::MacType, ranges) => ranges.0.iter().any(|&range| {

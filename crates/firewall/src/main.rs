@@ -1,4 +1,4 @@
-//! `slipring firewall` and its commands as a program of their own.
+//! A program that has only `slipring firewall` and its commands.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

@@ -1,4 +1,5 @@
-//! Notifies the service manager by sd_notify(3): one datagram, if there is a manager.
+//! Notifies the service manager as sd_notify(3) does: with one datagram, if there is a service
+//! manager.
 
 use std::env;
 use std::ffi::OsStr;
@@ -7,10 +8,10 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Reports that the requested rules are in force and that commands are answered.
+/// Tells the service manager that the initial rules are in force and that commands are answered.
 ///
 /// # Errors
-/// If the socket that the manager named cannot be used.
+/// The system's error if the socket of the service manager cannot be used.
 pub(crate) fn ready() -> io::Result<()> {
     match env::var_os("NOTIFY_SOCKET") {
         Some(name) => notify_manager(&name, b"READY=1"),
@@ -18,7 +19,7 @@ pub(crate) fn ready() -> io::Result<()> {
     }
 }
 
-/// Sends a datagram; a leading `@` marks an abstract socket name.
+/// Sends a datagram to the socket `name`. A leading `@` marks an abstract name.
 fn notify_manager(name: &OsStr, message: &[u8]) -> io::Result<()> {
     let to = match name.as_bytes() {
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,

@@ -1,4 +1,5 @@
-//! Rules, pipes and losses as OpenMetrics text (version 1.0.0), which Prometheus reads.
+//! The counters of rules and pipes, and the losses, as OpenMetrics text (version 1.0.0). Prometheus
+//! reads this.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use crate::dataplane::{BypassCounters, Dataplane, DataplaneNanos};
 use crate::deferred_output::DeferredOutput;
 use crate::figures::FirewallFigures;
 
-/// Returns the current metrics, including the end mark `# EOF`.
+/// Returns the current metrics, with the end mark `# EOF`.
 pub(crate) fn text(
     control_plane: &ControlPlane,
     figures: &FirewallFigures,
@@ -23,7 +24,8 @@ pub(crate) fn text(
     Ok(text.finish())
 }
 
-/// Writes the counters of rules. Rules with the same number are distinguished by their order.
+/// Writes the counters of rules. If several rules have the same number, they are distinguished by
+/// their order.
 fn rules(text: &mut MetricsText, control_plane: &ControlPlane) -> Result<(), CommandFault> {
     let rules = control_plane.with_master(|master| {
         let mut before = (0, 0);
@@ -52,7 +54,7 @@ fn rules(text: &mut MetricsText, control_plane: &ControlPlane) -> Result<(), Com
     Ok(())
 }
 
-/// One engine's counters, by kind and number of the pipe or scheduler.
+/// The counters of one engine's pipes and schedulers, each with kind and number.
 type ShaperCounterRows = Vec<((&'static str, u32), ShaperCounters)>;
 
 fn pipes_of(
@@ -115,7 +117,7 @@ fn pipes(text: &mut MetricsText, pipes: &BTreeMap<(&'static str, u32), Vec<Shape
     text.counter("slipring_firewall_pipe_lost_packets", "Packets lost, by cause", lost);
 }
 
-/// Writes the values that exist once for the whole firewall.
+/// Writes the values of which there is one for the whole firewall.
 fn totals(text: &mut MetricsText, figures: &FirewallFigures) {
     let stats = figures.dataplane_stats();
     let counters = &stats.counters;

@@ -1,5 +1,5 @@
-//! Reads files of commands, up to a maximum size, and converts them to batches with the delay
-//! profiles that they name.
+//! Reads files of commands, up to a maximum size, and makes batches of them. A batch also has the
+//! delay profiles that the commands name.
 //!
 //! Not for: the meaning of commands, or whether the control plane accepts them.
 
@@ -32,7 +32,8 @@ pub(crate) fn read_rules(path: &Path) -> Result<CommandBatch, Failure> {
         let text = read_text(Path::new(&name))?;
         order.profiles.insert(name, text);
     }
-    // Checked without queue limits, which only the control plane knows.
+    // The maximum lengths of queues are not checked here, because only the control plane knows
+    // them.
     if let Err(fault) = order.steps(QueueCaps::NONE) {
         check_accepted(
             &CommandOutcome { fault: Some(fault), ..CommandOutcome::default() },
@@ -42,7 +43,7 @@ pub(crate) fn read_rules(path: &Path) -> Result<CommandBatch, Failure> {
     Ok(order)
 }
 
-/// If the rules were refused, returns the fault as a failure.
+/// If the rules were refused, returns the fault as a failure of the program.
 pub(crate) fn check_accepted(outcome: &CommandOutcome, path: Option<&Path>) -> Result<(), Failure> {
     let Some(fault) = &outcome.fault else { return Ok(()) };
     let file = path.map_or_else(String::new, |path| path.display().to_string());
@@ -57,8 +58,8 @@ pub(crate) fn check_accepted(outcome: &CommandOutcome, path: Option<&Path>) -> R
     .into())
 }
 
-/// Maximum number of bytes of rules: five times as many as a million prefixes take. Even with the
-/// escapes that JSON adds to line ends and quotes, this is within the firewall's request limit.
+/// Maximum size of rules in bytes. A million prefixes take a fifth of it. As a JSON string, rules
+/// of this size also fit in a request to the firewall, even with escapes for line ends and quotes.
 const MAX_RULES_BYTES: usize = 128 << 20;
 
 /// Reads a file, or standard input.
@@ -66,8 +67,9 @@ pub(crate) fn read(path: &str) -> Result<String, CommandFault> {
     if path == "-" { read_from(path, Ok(io::stdin().lock())) } else { read_file(path) }
 }
 
-/// Reads a file. Comments may have any encoding: invalid UTF-8 becomes a character that no command
-/// contains, so outside comments it is reported with its position.
+/// Reads a file. Comments may have any encoding: bytes that are not UTF-8 become a character that
+/// no command contains. Outside comments, this character is reported as a mistake with its
+/// position.
 fn read_file(path: &str) -> Result<String, CommandFault> {
     read_from(path, File::open(path))
 }
@@ -90,7 +92,7 @@ fn text_of(path: &str, bytes: &[u8]) -> Result<String, CommandFault> {
     Ok(String::from_utf8_lossy(bytes).into_owned())
 }
 
-/// Returns the output of a preprocessor for a file.
+/// Returns the output of a preprocessor that was given the text of a file.
 pub(crate) fn preprocessed(
     command: &str,
     flags: &[String],
@@ -107,10 +109,11 @@ pub(crate) fn preprocessed(
         .spawn()
         .map_err(failed)?;
     let mut input = process.stdin.take().expect("it is piped");
-    // A second thread writes the text to the preprocessor: a full pipe would block both processes.
+    // A second thread writes the text to the preprocessor. With one thread, both processes would
+    // block once the pipes are full.
     let writer = std::thread::spawn(move || input.write_all(text.as_bytes()));
     let output = process.wait_with_output().map_err(failed)?;
-    // If the process stops reading early, its exit status reports that.
+    // If the preprocessor stops reading early, its exit status says so.
     let _ = writer.join();
     if !output.status.success() {
         let message = format!("{command} failed on {path}: {}", output.status);

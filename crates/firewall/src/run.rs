@@ -1,4 +1,4 @@
-//! A run of `slipring firewall`.
+//! A run of `slipring firewall`, from its start to its end.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -40,8 +40,7 @@ use crate::task_queue::TaskQueue;
 use crate::threads::{self, FirewallThreads};
 
 impl FirewallPlan {
-    /// Sets whether packets that no rule matches are accepted; a flag of the command line takes
-    /// precedence.
+    /// Sets whether packets that no rule matches are accepted, unless the command line says so.
     pub(crate) fn accepting_by_default(mut self, accepts: bool) -> Self {
         self.is_open.get_or_insert(accepts);
         self
@@ -64,8 +63,7 @@ impl FirewallPlan {
         let random = Randomness::draw(self.seed);
         let pipes = threads::worker_pipes(self.ports.len(), self.threads);
         let ports = self.opening.open_with_pipes(&self.ports, &pipes, session)?;
-        // The process opens files later, too: rules files are read again on HUP, and states are
-        // saved.
+        // The process also opens files later: it reads rules files again on HUP, and saves states.
         Confinement::for_ports(&ports).opening_files().begin(session)?;
         let log = LogFileWriter::start(events.clone(), log_file);
         let meter = PortMeter::new(&ports[..self.ports.len()]);
@@ -95,15 +93,16 @@ impl FirewallPlan {
         Ok(Exit::Done)
     }
 
-    /// Returns the file of the initial rules: the saved state if it exists, else the rules file.
+    /// Returns the file with the initial rules. It is the state file if that exists, otherwise the
+    /// rules file.
     fn initial_rules_path(&self) -> Option<&Path> {
-        // An unreadable file is reported when it is read.
+        // If the file cannot be accessed, the error is reported when it is read.
         let kept = self.state.as_deref().filter(|path| path.try_exists().unwrap_or(true));
         kept.or(self.rules.as_deref())
     }
 
-    /// Reads the initial rules. A truncated or empty state file is an error: no frame may pass
-    /// because rules are missing.
+    /// Reads the initial rules. A truncated or empty state file is an error, because missing rules
+    /// could let frames pass that must not.
     fn read_initial_rules(&self, path: &Path) -> Result<CommandBatch, Failure> {
         if self.state.as_deref() != Some(path) {
             return read_rules(path);
@@ -125,7 +124,8 @@ impl FirewallPlan {
             .into())
     }
 
-    /// Runs `--bench`: measures the rules without ports. Commands are executed meanwhile.
+    /// Runs `--bench`, which measures the rules without ports. During the measurement, commands are
+    /// executed.
     fn run_bench(
         &self,
         bench: RuleBench,
@@ -164,10 +164,10 @@ impl FirewallPlan {
             };
             let server = result.as_ref().ok().copied().map(serve);
             if let Some(Err(Failure::Error(error))) = &server {
-                // This is only a warning: the measurement works without a control socket.
+                // This is only a warning, because the measurement works without a control socket.
                 let _ = session.reporter.warn(error.to_text(false).trim_end());
             }
-            // The control socket answers commands as long as frames are offered.
+            // Commands are answered at the control socket until the measurement has ended.
             let report = engine.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             (report, result)
         });
@@ -177,7 +177,7 @@ impl FirewallPlan {
         Ok(Exit::Done)
     }
 
-    /// Executes the initial rules and admits frames.
+    /// Executes the initial rules, and then lets the threads process frames.
     fn load_initial_rules(
         &self,
         session: &mut Session<'_>,
@@ -194,12 +194,12 @@ impl FirewallPlan {
         Ok(())
     }
 
-    /// Creates the control socket, which does not answer yet.
+    /// Creates the control socket. It does not answer yet.
     fn reserve(&self, session: &Session<'_>) -> Result<Reservation, Failure> {
         Reservation::new(&session.run_dir, self.name.as_deref()).map_err(control_failure)
     }
 
-    /// Starts to answer at the control socket.
+    /// Starts to answer commands at the control socket.
     fn serve(
         &self,
         reservation: Reservation,
@@ -215,8 +215,8 @@ impl FirewallPlan {
         reservation.serve(Box::new(service)).map_err(control_failure)
     }
 
-    /// Once the initial rules are in force, answers commands and supervises the workers until the
-    /// run ends.
+    /// Answers commands and supervises the workers until the run ends. The initial rules must be in
+    /// force.
     fn serve_until_stopped(
         &self,
         session: &mut Session<'_>,
@@ -247,14 +247,14 @@ impl FirewallPlan {
             WorkersEvent::Interim => session.reporter.interim(&figures.sample(), figures.line()),
             WorkersEvent::Reload => self.reload(session, control_plane),
         });
-        // The states are saved while the threads that hold them still run.
+        // The states must be saved while the threads that have them still run.
         if let Some(warning) = control_plane.persist_states(now()) {
             session.reporter.warn(warning)?;
         }
         ended
     }
 
-    /// Loads the rules file again; if it has a mistake, the rules stay unchanged.
+    /// Loads the rules file again. If it has a mistake, the rules stay unchanged.
     fn reload(
         &self,
         session: &mut Session<'_>,
@@ -277,7 +277,8 @@ impl FirewallPlan {
         }
     }
 
-    /// Dry run: executes rules on a separate firewall, as this firewall would at its start.
+    /// Executes rules on a separate firewall, as this firewall would at its start, to find
+    /// mistakes.
     pub(crate) fn try_rules(&self, rules: &CommandBatch, path: &Path) -> Result<(), Failure> {
         let tried = dry_run_file(
             rules,
@@ -317,8 +318,8 @@ impl FirewallPlan {
     }
 }
 
-/// Returns the name by which rules refer to a port: the name of its interface if it has one,
-/// otherwise the whole name.
+/// Returns the name by which rules refer to a port: the name of its interface, or the whole port
+/// name if it has no interface.
 fn rule_name(port: &PortName) -> String {
     if port.kind.names_interface() && port.pipe.is_none() {
         port.name.clone()
@@ -327,7 +328,7 @@ fn rule_name(port: &PortName) -> String {
     }
 }
 
-/// Converts an error of the control socket.
+/// Converts an error of the control socket to a failure of the program.
 fn control_failure(error: ControlError) -> Failure {
     Diagnostic::of(&error).into()
 }

@@ -1,16 +1,18 @@
-//! Writes the running rules as a file that recreates them, for `ipfw save` and `--state`.
+//! Writes the running rules as a file of commands that recreates them, for `ipfw save` and
+//! `--state`.
 //!
 //! # Design decisions
 //! - **Loading over a running firewall.** The file first removes rules, tables and `nptv6`
-//!   instances, so it can be loaded into an empty firewall and into the firewall that wrote it.
-//!   Rules that are added again unchanged remain the same rules: they keep their counters and
-//!   states.
+//!   instances. So it can be loaded both into an empty firewall and into the firewall that wrote
+//!   it. Rules that are removed and added again unchanged remain the same rules: they keep their
+//!   counters and states.
 //! - **Pipes, `nat` instances and settings** are not removed first, because packets wait in pipes
-//!   and instances have flows. The file has a complete command for each of them.
-//! - **States** are written on request, after the rules that they depend on.
-//! - **A truncated file** is refused: its first line announces a last line.
+//!   and instances have flows. The file has a complete command for each of them, which replaces its
+//!   configuration.
+//! - **States** are written only on request. They come after the rules that they depend on.
+//! - **A truncated file** is refused. Its first line says that there must be a last line.
 //!
-//! Not for: counters of rules and flows of `nat`, which end with the program.
+//! Not for: the counters of rules and the flows of `nat`. These end with the program.
 
 use std::fmt::Write;
 
@@ -24,7 +26,7 @@ use slipring_ipfw::text::{
 
 use crate::dataplane::Dataplane;
 
-/// The shaper's configuration, which only the engines have.
+/// The shaper's configuration. Only the engines have it, not the master.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ShaperState {
     /// The commands that create pipes, queues and schedulers.
@@ -43,7 +45,8 @@ fn sysctls_of<H: Copy>(shaper: &mut Dummynet<H>) -> String {
     shaper.sysctl("", None).unwrap_or_default()
 }
 
-/// First lines of a saved file: they remove objects that would conflict with the file.
+/// The first lines of a saved file. They remove objects that would conflict with the rest of the
+/// file.
 const SAVE_HEADER: &str = "\
 # Written by `slipring ipfw save`; `slipring ipfw FILE` loads it, in place of what there is, if it is whole.
 flush
@@ -52,17 +55,18 @@ table all destroy
 nptv6 all destroy
 ";
 
-/// Last line of a saved file; a saved file without it is truncated.
+/// The last line of a saved file. If it is missing, the file is truncated.
 const SAVE_TRAILER: &str = "# The end of what `slipring ipfw save` wrote.";
 
-/// The sysctl for the default number of lines that a rule with `log` writes. A rule takes over the
-/// limit when it is created, so the sysctl is written after the rules.
+/// The sysctl for the default number of lines that a rule with `log` writes. A rule takes this
+/// number over when it is created, so a file must set the sysctl after its rules.
 const LOG_LIMIT_SYSCTL: &str = "net.inet.ip.fw.verbose_limit";
 
-/// Prefix of a comment line about an object that could not be saved.
+/// The start of a comment line about an object that could not be saved.
 pub(crate) const NOT_SAVED_PREFIX: &str = "# Not kept: ";
 
-/// If `text` was written by [`text`] and is truncated, returns the line at which it ends.
+/// If `text` was written by [`text`] and is truncated, returns the line at which it ends; otherwise
+/// `None`.
 pub(crate) fn truncated_at(text: &str) -> Option<usize> {
     let head = SAVE_HEADER.split('\n').next().unwrap_or_default();
     let is_part_of_head = !text.is_empty() && head.starts_with(text);
@@ -74,7 +78,8 @@ pub(crate) fn truncated_at(text: &str) -> Option<usize> {
     is_cut.then(|| text.lines().count())
 }
 
-/// Returns the commands that recreate the configuration, one per line; `states` restore the states.
+/// Returns the commands that recreate the configuration, one per line. `states` are the commands
+/// that restore the states.
 pub(crate) fn text(
     firewall: &mut Firewall,
     shaper: &ShaperState,
@@ -102,9 +107,10 @@ pub(crate) fn text(
     text
 }
 
-/// Writes the rules. `limit` is the value of [`LOG_LIMIT_SYSCTL`] if it differs from the default.
+/// Writes the rules. `limit` is the value of [`LOG_LIMIT_SYSCTL`], or `None` if that is the
+/// default.
 fn rules(text: &mut String, config: &IpfwConfig, limit: Option<&str>) {
-    // The last rule is the default rule, which always exists.
+    // The last rule is the default rule. It always exists, so it is not written.
     let rules: Vec<_> = config.list.iter().take(config.list.len() - 1).collect();
     if rules.iter().any(|(entry, _)| entry.rule.log.is_some_and(|log| log.amount.is_none())) {
         line(text, format_args!("sysctl {LOG_LIMIT_SYSCTL}=0"));
@@ -122,7 +128,8 @@ fn rules(text: &mut String, config: &IpfwConfig, limit: Option<&str>) {
     }
 }
 
-/// Returns a command that enables or disables each set, so that loading sets the state of all sets.
+/// Returns a command that enables or disables every set, so that after loading, no set keeps its
+/// earlier state.
 fn sets(config: &IpfwConfig) -> String {
     let of = |is_enabled: bool| {
         let sets = (0..RESERVED_SET).filter(move |&set| config.is_enabled(set) == is_enabled);
@@ -145,7 +152,7 @@ fn sysctls(firewall: &mut Firewall) -> String {
     firewall.execute(&all, 0, CommandFlags::default()).map(|reply| reply.text).unwrap_or_default()
 }
 
-/// Writes the sysctls that differ from their defaults, except counters.
+/// Writes the sysctls that differ from their defaults, but not the counters among them.
 fn changed_sysctls(text: &mut String, usual: &str, now: &str) {
     const COUNTED_SYSCTLS: [&str; 4] = ["io_pkt", "tick_", "static_count", "dyn_count"];
     for (usual, now) in usual.lines().zip(now.lines()).filter(|(usual, now)| usual != now) {
@@ -176,7 +183,7 @@ fn translators(text: &mut String, firewall: &mut Firewall) {
     }
     let nptv6 = IpfwCommand::Nptv6(Nptv6Command { name: None, verb: Nptv6Verb::List });
     for listed in texts(firewall, nptv6).lines() {
-        // A listed line has the form `nptv6 NAME OPTIONS`.
+        // The listing of an instance has the form `nptv6 NAME OPTIONS`.
         let mut words = listed.splitn(3, ' ');
         if let (Some(_), Some(name), Some(options)) = (words.next(), words.next(), words.next()) {
             line(text, format_args!("nptv6 {name} create {options}"));

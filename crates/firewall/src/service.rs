@@ -1,4 +1,4 @@
-//! Answers requests to a running firewall.
+//! Answers the requests that a running firewall receives at its control socket.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,11 +16,11 @@ use crate::explain;
 use crate::figures::FirewallFigures;
 use crate::metrics;
 
-/// Value of `program` in the answer to `hello`, by which clients recognise a firewall.
+/// The value of `program` in the answer to `hello`. By it, clients recognise a firewall.
 pub(crate) const PROGRAM_NAME: &str = "firewall";
-/// How long a monitoring client waits for new lines.
+/// How long the answer to a monitor waits for new lines.
 const MAX_MONITOR_WAIT: Duration = Duration::from_secs(1);
-/// Maximum size of a request in bytes; a request contains a whole rules file.
+/// Maximum length of a request in bytes. A request may contain a whole rules file.
 const MAX_REQUEST_BYTES: usize = 1 << 28;
 
 /// The control service of a run.
@@ -49,10 +49,12 @@ impl FirewallService {
         Ok(json!(self.control_plane.execute(&order, now())))
     }
 
-    /// Returns the log lines after the number in the request; waits for a moment if there are none.
+    /// Returns the log lines after the line whose number is in the request. If there are none,
+    /// waits for one, at most for [`MAX_MONITOR_WAIT`].
     fn events(&self, request: &ControlRequest) -> Value {
         let seq = request.args.get("behind").and_then(Value::as_u64);
-        // A monitor's first request has no number; it only determines where to start.
+        // The first request of a monitor has no number. Its answer only says at which number to
+        // start.
         let Some(seq) = seq else { return json!({ "last": self.events.watch(), "lines": [] }) };
         let late = self.events.events_after(seq, MAX_MONITOR_WAIT);
         let last = late.last().map_or(seq, |event| event.seq);
@@ -97,8 +99,8 @@ impl ControlService for FirewallService {
     }
 }
 
-/// Ends the program as the signal TERM does.
+/// Ends the program, as the signal TERM does.
 fn terminate() {
-    // A process may always signal itself.
+    // This cannot fail, because a process may always signal itself.
     let _ = kill_process(getpid(), Signal::TERM);
 }

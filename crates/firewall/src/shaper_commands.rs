@@ -1,4 +1,5 @@
-//! Commands of the shaper: of a batch, all or none are executed, and each has a reply.
+//! Executes the shaper's commands. Of a batch, either all or none are executed, and each has a
+//! reply.
 
 use slipring_dummynet::show::{RowOrder, ShaperListing};
 use slipring_dummynet::text::DummynetCommand as ShaperCommand;
@@ -8,32 +9,32 @@ use slipring_ipfw::text::proto_name;
 use crate::command_batch::{CommandStep, MAX_FAULTS, sysexits};
 use crate::dataplane::DataplaneNanos;
 
-/// The shaper's reply to a command, with the index of its step.
+/// The shaper's reply to a command, with the index of the command's step in the batch.
 #[derive(Default)]
 pub(crate) struct ShaperReply {
     pub(crate) at: usize,
     pub(crate) text: String,
-    /// The listing as data, if the command is a listing.
+    /// The listing as data; `None` if the command is not a listing.
     pub(crate) listing: Option<ShaperListing>,
 }
 
-/// A failed command: index of its step, cause, exit code.
+/// A command that failed: the index of its step in the batch, the cause, the exit code.
 type FailedCommand = (usize, String, u8);
 
-/// The replies to all commands, or the failed commands.
+/// The replies to all commands; if any command failed, the failed commands instead.
 pub(crate) type CommandsResult = Result<Vec<ShaperReply>, Vec<FailedCommand>>;
 
-/// Returns the shaper's commands among the steps, with their indices.
+/// Returns those steps that are commands of the shaper, with their indices in the batch.
 pub(crate) fn of_shaper(steps: &[CommandStep]) -> Vec<(usize, ShaperCommand)> {
     (0..).zip(steps).filter_map(|(at, step)| Some((at, step.shaper.clone()?))).collect()
 }
 
-/// Returns whether the command changes the shaper instead of showing it.
+/// Returns whether the command changes the shaper, and does not just show something.
 pub(crate) const fn changes_shaper(command: &ShaperCommand) -> bool {
     !matches!(command, ShaperCommand::Show(..) | ShaperCommand::Sysctl(_, None))
 }
 
-/// Executes commands in the shaper, all or none; reports every command that fails.
+/// Executes commands in the shaper, either all or none. If any fail, returns all of these.
 pub(crate) fn shape(
     shaper: &mut Dummynet<u32>,
     commands: &[(usize, ShaperCommand)],
@@ -104,7 +105,7 @@ fn shape_once(
     Ok(ShaperReply::default())
 }
 
-/// Returns the exit code for an error of a shaper `sysctl`.
+/// Returns the exit code for an error of one of the shaper's sysctls.
 pub(crate) fn sysctl_exit(error: &ShaperSysctlError) -> u8 {
     match error {
         ShaperSysctlError::Unknown(_) => sysexits::UNAVAILABLE,
@@ -112,7 +113,8 @@ pub(crate) fn sysctl_exit(error: &ShaperSysctlError) -> u8 {
     }
 }
 
-/// Returns the name of a protocol in pipe listings, as protocols(5) has it; 0 means `ip`.
+/// Returns the name of a protocol in listings of pipes. It is the name in protocols(5), or `ip` for
+/// 0.
 pub(crate) fn protocol(number: u8) -> Option<&'static str> {
     if number == 0 { Some("ip") } else { proto_name(number) }
 }

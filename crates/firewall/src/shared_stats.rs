@@ -1,22 +1,22 @@
-//! Figures that the packet threads publish for reports.
+//! The figures that each packet thread publishes for reports.
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::dataplane::{Dataplane, DataplaneCounters};
 
-/// The latest figures of one thread.
+/// The figures that one packet thread published last.
 #[derive(Debug, Default)]
 pub(crate) struct SharedDataplaneStats {
     latest: Mutex<DataplaneStats>,
 }
 
-/// A snapshot of a thread's figures.
+/// The figures of a packet thread at one moment.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct DataplaneStats {
     pub(crate) counters: DataplaneCounters,
-    /// Number of frames that wait for space in transmit rings.
+    /// Number of frames that wait for space in the transmit rings.
     pub(crate) pending_frames: u64,
-    /// Number of dynamic states.
+    /// Number of dynamic states of the thread's flows.
     pub(crate) states: u64,
     /// Number of ICMP errors that were not sent because of the limits on their rate.
     pub(crate) suppressed_errors: u64,
@@ -25,15 +25,15 @@ pub(crate) struct DataplaneStats {
 }
 
 impl SharedDataplaneStats {
-    /// Publishes the current figures, unless a reader holds the lock; `late` is the number of
-    /// pending frames.
+    /// Publishes the current figures, unless a reader holds the lock at this moment. `late` is the
+    /// number of frames that wait for space in the transmit rings.
     pub(crate) fn publish(&self, dataplane: &Dataplane, late: u64) {
         if let Ok(mut latest) = self.latest.try_lock() {
             *latest = DataplaneStats::of(dataplane, late);
         }
     }
 
-    /// Publishes the final figures, waiting for a reader that holds the lock.
+    /// Publishes the final figures. If a reader holds the lock, waits for it.
     pub(crate) fn publish_final(&self, dataplane: &Dataplane, late: u64) {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         *latest = DataplaneStats::of(dataplane, late);

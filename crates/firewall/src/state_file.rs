@@ -1,4 +1,5 @@
-//! The file in which a firewall saves its rules. It has one writer and is always complete.
+//! The state file, in which a firewall saves its rules. Only one process writes it, and it is
+//! always complete.
 
 use std::fs;
 use std::io::{self, Write};
@@ -8,7 +9,7 @@ use slipring_cli::codes::{SR0003, SR0201};
 use slipring_cli::{Diagnostic, Failure};
 use slipring_native_proto::trust::FileLock;
 
-/// The state file, locked until this is dropped.
+/// The state file, which is locked until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct StateFile {
     path: PathBuf,
@@ -16,8 +17,8 @@ pub(crate) struct StateFile {
 }
 
 impl StateFile {
-    /// Locks the file at `path`, which need not exist yet. The lock file is in the same directory,
-    /// so a missing or read-only directory fails before the first frame.
+    /// Locks the file at `path`, which need not exist yet. The lock file is created in the same
+    /// directory. So a directory that is missing or read-only is noticed before the first frame.
     pub(crate) fn lock(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
         match FileLock::try_lock(&sibling_path(path, ".lock")) {
@@ -44,7 +45,7 @@ impl StateFile {
         &self.path
     }
 
-    /// Atomically replaces the contents of the file by `text`.
+    /// Replaces the contents of the file by `text`, atomically.
     pub(crate) fn write(&self, text: &str) -> io::Result<()> {
         let new = sibling_path(&self.path, ".new");
         let mut file = fs::File::create(&new)?;

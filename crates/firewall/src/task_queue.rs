@@ -1,4 +1,4 @@
-//! Tasks from other threads, which the packet thread executes between two bursts.
+//! Tasks from other threads. A packet thread executes its tasks between two bursts.
 
 use std::io;
 use std::ops::Deref;
@@ -9,7 +9,7 @@ use slipring_datapath::control_queue::ControlQueue;
 use crate::dataplane::{Dataplane, DataplaneNanos};
 use crate::deferred_output::DeferredOutput;
 
-/// A task that uses the thread's engine.
+/// A function that a packet thread calls with its dataplane.
 pub(crate) type DataplaneTask =
     Box<dyn FnOnce(&mut Dataplane, &mut DeferredOutput, DataplaneNanos) + Send>;
 
@@ -21,14 +21,15 @@ impl TaskQueue {
         ControlQueue::new().map(Self)
     }
 
-    /// Queues `act`. The receiver gets the result of `act`, or an error if the engine has ended.
+    /// Queues `act`. The receiver gets the result of `act`, or an error if the packet thread has
+    /// ended.
     pub(crate) fn submit<T: Send + 'static>(
         &self,
         act: impl FnOnce(&mut Dataplane, &mut DeferredOutput, DataplaneNanos) -> T + Send + 'static,
     ) -> Receiver<T> {
         let (answer, answered) = mpsc::channel();
         self.push(Box::new(move |dataplane, deferred, now| {
-            // An error is ignored: the caller may have stopped waiting.
+            // An error only means that the caller has stopped waiting for the result.
             let _ = answer.send(act(dataplane, deferred, now));
         }));
         answered

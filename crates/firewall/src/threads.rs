@@ -1,5 +1,5 @@
-//! The threads of a run: one thread between the ports, or one thread at the ports and several that
-//! check frames.
+//! The threads of a run: either one thread between the ports, or one thread at the ports and
+//! several that check frames.
 
 use std::sync::Arc;
 
@@ -23,18 +23,20 @@ use crate::shared_stats::SharedDataplaneStats;
 use crate::task_queue::TaskQueue;
 use crate::worker::{FirewallProcessor, ForwardingOptions};
 
-/// Name of the parent of the pipes between the threads.
+/// The parent in the names of the pipes between the threads.
 const WORKER_PIPE_PARENT: &str = "firewall_threads";
 
-/// The tasks of all threads, with their queues and statistics.
+/// What the rest of the program needs of the packet threads: their workers, task queues and
+/// figures.
 pub(crate) struct FirewallThreads {
     pub(crate) tasks: Vec<WorkerTask>,
     pub(crate) task_queues: Vec<Arc<TaskQueue>>,
     pub(crate) stats: Vec<Arc<SharedDataplaneStats>>,
 }
 
-/// Returns the pipes between ports and threads: for each port, both ends of one pipe, which has one
-/// ring pair per thread. None for a single thread.
+/// Returns the names of the pipes between ports and threads. For each port, there are the names of
+/// the two ends of a pipe that has one ring pair per thread. For a single thread, there are no
+/// pipes.
 pub(crate) fn worker_pipes(ports: usize, threads: u16) -> Vec<PortName> {
     if threads == 1 {
         return Vec::new();
@@ -46,7 +48,7 @@ pub(crate) fn worker_pipes(ports: usize, threads: u16) -> Vec<PortName> {
     (0..ports).flat_map(|port| [end(port, '{'), end(port, '}')]).collect()
 }
 
-/// Creates the threads over `ports`, the ports of the run followed by the pipes of
+/// Creates the threads. `ports` are the ports of the run, followed by the pipes of
 /// [`worker_pipes`].
 pub(crate) fn threads(
     plan: &FirewallPlan,
@@ -60,11 +62,12 @@ pub(crate) fn threads(
     let stats: Vec<Arc<SharedDataplaneStats>> = ids.map(|_| Arc::default()).collect();
     let common = Arc::new(CrossThreadState::new()?);
     let options = ForwardingOptions { burst: plan.burst, may_swap: !plan.copy };
-    // A pipe can always send, so the workers use the capabilities of the ports at their other end.
+    // A pipe can always send. So whether a thread can send to a port depends on the port at the
+    // other end of the distributor.
     let sends: Vec<_> = ports.iter().map(|port| port.info.caps.tx).collect();
     let worker = |id: DataplaneId, queues: Vec<PortQueues>| -> Worker<FirewallProcessor> {
         let queues = queues.into_iter().zip(sends.iter().copied()).collect();
-        // The firewall denies all packets until it receives the rules of the control plane.
+        // Until it receives the rules of the control plane, the firewall denies all packets.
         let firewall = Firewall::new(random.of_thread(id).seed, random.secret);
         let shaper = Dummynet::new(random.seed, random.secret);
         let dataplane = Dataplane::new(firewall, shaper, plan.map.clone(), plan.passes);
@@ -93,8 +96,8 @@ pub(crate) fn threads(
     Ok(FirewallThreads { tasks, task_queues, stats })
 }
 
-/// Returns, for each port, its queues and the distributor's ends of its pipes; and the other ends
-/// of the pipes, by thread and port.
+/// Distributes queues. The first result has, for each port, its queues and the distributor's ends
+/// of its pipes. The second result has the other ends of the pipes, by thread and port.
 fn distribute_queues(
     mut ports: Vec<Port>,
     count: usize,
@@ -112,8 +115,8 @@ fn distribute_queues(
     (ports.into_iter().map(|port| port.queues).zip(near).collect(), by_worker)
 }
 
-/// Returns why flows cannot be distributed with these rules; `None` if they can be. Rules whose
-/// counts or translations must be known to all flows need a single thread.
+/// Returns why flows cannot be distributed over several threads with these rules; `None` if they
+/// can. A rule needs a single thread if all flows must share its counts or translations.
 pub(crate) fn distribution_obstacle(config: &IpfwConfig) -> Option<String> {
     config.list.iter().find_map(|(entry, _)| {
         let rule = &entry.rule;

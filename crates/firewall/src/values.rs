@@ -1,5 +1,6 @@
-//! Answers for `--json`: listings as values, with times in nanoseconds, rates in bits per second
-//! and lengths in bytes. Commands that change something answer with their text alone.
+//! Answers for `--json`: listings as JSON values. Times are in nanoseconds, rates in bits per
+//! second, and lengths in bytes. The answer to a command that changes something only has the
+//! command's text.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -22,7 +23,7 @@ use slipring_model::aqm::{CoDelSpec, FairSpec, PieSpec};
 
 use crate::shaper_commands::protocol;
 
-/// Returns the answer to a command that printed `text`; `listing` is the shaper's listing, if the
+/// Returns the answer to a command that printed `text`. `listing` is the shaper's listing, if the
 /// command lists pipes, queues or schedulers.
 pub(crate) fn answer(
     master: &Firewall,
@@ -54,7 +55,8 @@ pub(crate) fn answer(
     json!({ name: value, "text": text })
 }
 
-/// Returns the rules whose number satisfies `is_meant`, in `set` if given, with their counters.
+/// Returns the rules with their counters. Only rules whose number satisfies `is_meant` are
+/// returned, and if `set` is given, only rules in that set.
 fn rules(master: &Firewall, set: Option<u8>, is_meant: impl Fn(u16) -> bool) -> Value {
     let config = master.config();
     let all = config.list.iter();
@@ -126,7 +128,7 @@ fn sets(master: &Firewall) -> Value {
     json!({ "enabled": enabled, "disabled": disabled })
 }
 
-/// Parses lines like `name: 5` and `name: 5 -> 6`.
+/// Parses lines such as `name: 5` and `name: 5 -> 6`.
 fn sysctls(text: &str) -> Value {
     let line = |line: &str| {
         let (name, value) = line.split_once(": ")?;

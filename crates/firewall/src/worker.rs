@@ -16,29 +16,29 @@ use crate::deferred_output::DeferredOutput;
 use crate::shared_stats::SharedDataplaneStats;
 use crate::task_queue::TaskQueue;
 
-/// Maximum number of frames that wait for room in the transmit ring of a port.
+/// Maximum number of frames that may wait for space in the transmit ring of a port.
 const MAX_PENDING_FRAMES: usize = 1024;
 
-/// A port: the worker's queues that belong to it, and frames that did not fit into them.
+/// A port of the worker: its queues, and the frames for which the queues had no space.
 struct WorkerPort {
     first: usize,
     count: usize,
-    /// Frames that wait for room in the first queue.
+    /// Frames that wait for space in the port's first queue.
     pending: VecDeque<Vec<u8>>,
-    /// Whether the port can send; a capture that is read and a monitor cannot.
+    /// Whether the port can send. A capture that is read and a monitor cannot.
     can_send: bool,
 }
 
 impl WorkerPort {
-    /// Returns the index of the queue on which to send frames that arrived on queue `number` of
-    /// another port.
+    /// Returns the index of the queue that sends frames which arrived on queue `number` of another
+    /// port.
     #[inline]
     const fn queue_for(&self, number: usize) -> usize {
         self.first + number % self.count
     }
 
-    /// Sends a copy of `frame`, or queues it after the frames that already wait for space. Returns
-    /// an error if too many wait.
+    /// Sends a copy of `frame`, or if other frames already wait for space, queues it behind them.
+    /// Returns an error if too many frames wait.
     fn copy_out(&mut self, queues: &mut WorkerQueues, frame: &[u8]) -> Result<(), DataplaneLoss> {
         if !self.can_send {
             return Err(DataplaneLoss::NoTx);
@@ -60,13 +60,14 @@ impl WorkerPort {
         }
     }
 
-    /// Returns how many single-slot frames fit into the transmit ring, at most `most`; if none
-    /// fits, the worker will wait for space.
+    /// Returns how many frames of one slot fit into the transmit ring, but at most `most`. If none
+    /// fits, the worker will be woken when there is space.
     #[inline]
     fn room(&self, queues: &mut WorkerQueues, number: usize, most: u32) -> u32 {
         let queue = &mut queues[self.queue_for(number)];
         let room = match self.pending.is_empty() {
-            // A port that cannot send never blocks others.
+            // A port that cannot send must not delay frames. Frames for it are counted as lost when
+            // they are sent.
             _ if !self.can_send => most,
             true => queue.room(most),
             false => 0,
@@ -77,8 +78,8 @@ impl WorkerPort {
         room
     }
 
-    /// Whether a frame of `slots` slots fits into the transmit ring; if it does not, the worker
-    /// will wait for space.
+    /// Returns whether a frame of `slots` slots fits into the transmit ring. If it does not, the
+    /// worker will be woken when there is space.
     fn has_room(&self, queues: &mut WorkerQueues, number: usize, slots: u32) -> bool {
         let queue = &mut queues[self.queue_for(number)];
         let fits = !self.can_send || self.pending.is_empty() && queue.has_room(slots);
@@ -89,7 +90,7 @@ impl WorkerPort {
     }
 }
 
-/// Sends frames that are no longer in an rx ring: replies, copies, and frames that leave a pipe.
+/// Sends frames that are not in an rx ring: replies, copies, and frames that leave a pipe.
 struct PortOutput<'s> {
     ports: &'s mut [WorkerPort],
     queues: &'s mut WorkerQueues,
@@ -114,17 +115,18 @@ impl DataplaneOutput for PortOutput<'_> {
     }
 }
 
-/// Single-slot frames in an rx ring.
+/// Frames of one slot each that are in an rx ring, as a batch.
 struct SingleSlotFrames<'r> {
     rx: &'r mut RxRing,
     first: u32,
-    /// Offset of the slot whose frame [`FrameBatch`] returned last; the caller may have changed
-    /// that frame.
+    /// Offset of the slot whose frame was last returned by [`FrameBatch`]'s functions. The caller
+    /// may have changed the frame.
     shown: Option<u32>,
 }
 
 impl SingleSlotFrames<'_> {
-    /// Writes changes of the frame in slot `shown` to the buffer from which it will be sent.
+    /// If the frame in slot `shown` was changed, writes the changes to the buffer from which it
+    /// will be sent.
     #[inline]
     fn write_back(&mut self) {
         if let Some(i) = self.shown.take() {
@@ -157,7 +159,7 @@ struct BurstSource {
 /// Checks and forwards frames in one thread.
 pub(crate) struct FirewallProcessor {
     ports: Vec<WorkerPort>,
-    /// For each of the worker's queues, its port and number.
+    /// The port and number of each of the worker's queues.
     sources: Vec<BurstSource>,
     dataplane: Dataplane,
     task_queue: Arc<TaskQueue>,
@@ -168,13 +170,13 @@ pub(crate) struct FirewallProcessor {
     may_swap: bool,
     scratch: Vec<u8>,
     egress_ports: Vec<Option<PortIndex>>,
-    /// The link to other packet threads, if there are any.
+    /// The connection to the other packet threads; `None` if this is the only one.
     cross_thread: Option<CrossThreadLink>,
-    /// Whether frames are processed; false until the initial rules are in force.
+    /// Whether frames are processed. This is false until the initial rules are in force.
     admits_frames: bool,
 }
 
-/// How frames are forwarded.
+/// The options for forwarding frames.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ForwardingOptions {
     pub(crate) burst: u32,
@@ -225,7 +227,7 @@ impl FirewallProcessor {
         Worker::new(self, WorkerQueues::new(queues))
     }
 
-    /// Checks and forwards consecutive single-slot frames, as many as fit into the rings of every
+    /// Checks and forwards consecutive frames of one slot, as many as fit into the rings of every
     /// possible output port. Returns their number.
     fn process_single_slots(
         &mut self,
@@ -258,8 +260,8 @@ impl FirewallProcessor {
         count
     }
 
-    /// Checks and forwards a frame of several slots. Returns its number of slots, or 0 if it does
-    /// not fit into the output rings.
+    /// Checks and forwards a frame of several slots. Returns the number of its slots, or 0 if the
+    /// frame does not fit into the rings of the output ports.
     fn process_multi_slot(
         &mut self,
         queues: &mut WorkerQueues,
@@ -279,7 +281,8 @@ impl FirewallProcessor {
         slots
     }
 
-    /// Returns whether every output port of the source's port has space for `slots` slots.
+    /// Returns whether each output port of the source's port has space for a frame of `slots`
+    /// slots.
     fn can_forward(&self, queues: &mut WorkerQueues, source: BurstSource, slots: u32) -> bool {
         let targets = self.dataplane.map().targets(source.port as PortIndex);
         let has_room =
@@ -287,7 +290,7 @@ impl FirewallProcessor {
         targets.iter().all(has_room)
     }
 
-    /// Sends a frame of an rx ring to a port, by swapping buffers if possible.
+    /// Sends a frame that is in an rx ring to a port. Swaps buffers instead of copying if possible.
     fn forward(
         &mut self,
         queues: &mut WorkerQueues,
@@ -295,8 +298,8 @@ impl FirewallProcessor {
         (at, slots): (u32, u32),
         to: usize,
     ) {
-        // The rules may have changed a frame of several slots in the scratch buffer, so its bytes
-        // are copied from there.
+        // The rules may have changed a frame of several slots, in the scratch buffer. So its bytes
+        // are copied from that buffer.
         let target = &self.ports[to];
         let is_direct = slots == 1 && target.pending.is_empty() && target.can_send;
         let pair = [source.input, target.queue_for(source.number)];
@@ -351,7 +354,8 @@ impl FirewallProcessor {
 }
 
 impl FrameProcessor for FirewallProcessor {
-    /// Checks and forwards the frames of one queue. Returns how many slots they used.
+    /// Checks and forwards the frames of one queue. Returns the number of slots that the frames
+    /// used.
     fn process(&mut self, queues: &mut WorkerQueues, input: usize, clock: &impl Clock) -> u32 {
         let (source, time) = (self.sources[input], clock.now());
         let end = whole_frames(queues[input].rx(), self.burst);
@@ -373,8 +377,8 @@ impl FrameProcessor for FirewallProcessor {
         at
     }
 
-    /// Executes the tasks that other threads have queued. Frames are processed only once the
-    /// initial rules are in force.
+    /// Executes the tasks that other threads have queued. Returns whether frames may be processed,
+    /// which they may once the initial rules are in force.
     fn run_tasks(&mut self, queues: &mut WorkerQueues, clock: &impl Clock) -> bool {
         for task in self.task_queue.drain() {
             task(&mut self.dataplane, &mut self.deferred, clock.now());
@@ -392,7 +396,7 @@ impl FrameProcessor for FirewallProcessor {
         0
     }
 
-    /// Performs work of the dataplane that is due (pipes, timeouts), and exchanges frames with
+    /// Does work of the dataplane that is due (pipes, timeouts), and exchanges frames with the
     /// other threads.
     fn after_inputs(&mut self, queues: &mut WorkerQueues, clock: &impl Clock) {
         self.run_due(queues, clock.now());
@@ -412,10 +416,11 @@ impl FrameProcessor for FirewallProcessor {
         Some(self.task_queue.wake_fd())
     }
 
-    /// Returns whether a port has ended and all received frames have left.
+    /// Returns whether a port has ended and all received frames were processed.
     fn is_finished(&mut self, queues: &mut WorkerQueues) -> bool {
         let has_ended = match &self.cross_thread {
-            // After a sync, all frames that were distributed before the end of input are visible.
+            // After a sync, all frames are visible that were distributed before the end of the
+            // input.
             Some(link) => link.is_over() && queues.iter_mut().all(WorkerQueue::is_read_after_sync),
             None => queues.is_any_exhausted(),
         };
@@ -425,8 +430,8 @@ impl FrameProcessor for FirewallProcessor {
             && self.pending_frames() == 0
     }
 
-    /// Sends the frames that wait for space in a ring; returns whether all are sent. Frames in
-    /// pipes are not sent.
+    /// Sends the frames that wait for space in a ring. Returns whether all were sent. Frames in
+    /// pipes do not count.
     fn drain(&mut self, queues: &mut WorkerQueues, _: &impl Clock) -> Result<bool, RunError> {
         self.task_queue.close();
         self.ports.iter_mut().for_each(|port| port.send_pending(queues));

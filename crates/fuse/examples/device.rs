@@ -1,7 +1,8 @@
-//! Serves the device on the directory given as first argument until standard input ends; by
-//! io_uring if the second argument is `uring`.
+//! Serves the device on the directory that is the first argument, until standard input ends. If the
+//! second argument is `uring`, requests arrive by io_uring.
 //!
-//! This is a complete front end: `slipring daemon` adds flags, a link and signals.
+//! This example has everything that a server needs. `slipring daemon` adds flags, a link and
+//! signals.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use slipring_fuse::{FuseConfig, FuseDevice, Permissions, UringMode};
 use slipring_netmap::{Adapter, AdapterRequest, Errno, MemoryParams, Netmap, Parameters, Provider};
 
-/// Provides no NICs and no switches: pipes need neither.
+/// Provides neither NICs nor switches, because pipes need none.
 #[derive(Debug)]
 struct PipesOnly;
 

@@ -1,7 +1,8 @@
-//! Performs calls that may wait for a client, in a few threads per user, started as needed.
+//! Performs calls that may wait for a client. Each user has a few threads, which are started when
+//! needed.
 //!
 //! A client may pass an address whose page never arrives. That blocks one of its user's threads,
-//! and eventually all calls of this user; calls of other users are not affected.
+//! and possibly all of them, and so all calls of this user. Calls of other users are not affected.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,9 +1,9 @@
-//! The process that makes a call: its memory and its network namespace, found by thread id.
+//! The process that makes a call. Its memory and its network namespace are found by its thread id.
 //!
-//! A thread id is a weak reference: after the caller was killed, the id may belong to another
-//! process by the time this process looks it up. So the memory is opened first: the descriptor
-//! keeps that address space, even across an exec. Afterwards this process checks that the thread
-//! has the caller's user id and did not start after the call.
+//! A thread id is a weak reference. After the caller was killed, another process may have the id by
+//! the time this process looks it up. So the memory is opened first, because the descriptor stays
+//! connected to that address space, even across an exec. Afterwards this process checks that the
+//! thread has the caller's user id, and that it did not start after the call.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -20,8 +20,8 @@ use slipring_netmap::{CallerMemory, Cancel, Errno, Opener, SharedPages};
 use crate::namespaces::Namespaces;
 use crate::pages;
 
-/// Flag of pidfd_open that accepts any thread, not only a thread-group leader (Linux 6.9, like
-/// passthrough).
+/// Flag of pidfd_open that allows any thread, not only a thread-group leader (Linux 6.9, which also
+/// introduced passthrough).
 const PIDFD_THREAD: PidfdFlags = PidfdFlags::from_bits_retain(0o200);
 
 /// A caller whose identity has been checked.
@@ -35,7 +35,8 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// Opens the memory of thread `tid` of user `uid`, which made its call before now.
+    /// Opens the memory of thread `tid` of user `uid`. The thread must have made its call before
+    /// now.
     pub(crate) fn open(tid: u32, uid: u32) -> Result<Self, Errno> {
         let called = boot_time();
         if tid == 0 {
@@ -68,8 +69,8 @@ impl CallerMemory for Caller {
         let process =
             process.map_err(|error| errno_of(&error.into(), Errno::NOMEM, Errno::FAULT))?;
         let pages = pages::shared(&process, addr, len)?;
-        // Checked after the pages were found, as in `open`: the thread id may have been reused by
-        // another process.
+        // This is checked after the pages were found, as in `open`, because the thread id may now
+        // belong to another process.
         check(self.tid, self.uid, self.called)?;
         Ok(pages)
     }
@@ -79,8 +80,8 @@ impl CallerMemory for Caller {
         let lack = |error: Errno| errno_of(&error.into(), Errno::NOMEM, Errno::BADF);
         let thread = pidfd_open(tid, PIDFD_THREAD).map_err(lack)?;
         let own = pidfd_getfd(thread, number, PidfdGetfdFlags::empty()).map_err(lack)?;
-        // Checked after the descriptor was copied, as in `open`: the thread id may have been reused
-        // by another process.
+        // This is checked after the descriptor was copied, as in `open`, because the thread id may
+        // now belong to another process.
         check(self.tid, self.uid, self.called)?;
         let kind = fs::read_link(format!("/proc/self/fd/{}", own.as_raw_fd()));
         let is_eventfd = kind.is_ok_and(|kind| kind.as_os_str() == "anon_inode:[eventfd]");
@@ -92,7 +93,7 @@ impl CallerMemory for Caller {
     }
 }
 
-/// Access to the memory of a call's program, with the number of the call.
+/// The memory of the program that made a call, and the number of the call.
 pub(crate) struct CallMemory<M>(pub(crate) M, pub(crate) u64);
 
 impl<M: CallerMemory> CallerMemory for CallMemory<M> {
@@ -121,7 +122,7 @@ impl<M: CallerMemory> CallerMemory for CallMemory<M> {
     }
 }
 
-/// Memory access of calls that use no memory except their argument.
+/// The memory of calls that access no memory except their argument.
 pub(crate) struct NoTaskMemory;
 
 impl CallerMemory for NoTaskMemory {
@@ -134,11 +135,11 @@ impl CallerMemory for NoTaskMemory {
     }
 }
 
-/// Returns the network namespace and groups of the thread.
+/// Returns the network namespace and the groups of a thread that opens the device.
 ///
 /// # Errors
-/// [`Errno::NFILE`]: no descriptor is available. Other errors if the thread does not belong to user
-/// `uid`.
+/// [`Errno::NFILE`] if no descriptor is available; other errors if the thread does not belong to
+/// user `uid`.
 pub(crate) fn opener(namespaces: &Namespaces, tid: u32, uid: u32) -> Result<Opener, Errno> {
     let called = boot_time();
     let (netns, netns_fd) = namespaces.of(tid, uid)?;
@@ -147,8 +148,8 @@ pub(crate) fn opener(namespaces: &Namespaces, tid: u32, uid: u32) -> Result<Open
     Ok(Opener { netns, netns_fd: Some(netns_fd), gids: gids(&status) })
 }
 
-/// Maps the error of opening a file of the caller: `lack` if this process lacks memory or
-/// descriptors, else `fault`.
+/// Returns the error number for an error of opening one of the caller's files. It is `lack` if this
+/// process has too little memory or too few descriptors, otherwise `fault`.
 pub(crate) fn errno_of(error: &io::Error, lack: Errno, fault: Errno) -> Errno {
     match Errno::from_io_error(error) {
         Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => lack,
@@ -156,8 +157,8 @@ pub(crate) fn errno_of(error: &io::Error, lack: Errno, fault: Errno) -> Errno {
     }
 }
 
-/// Checks that the thread belongs to the user and existed at the time of its call; returns its
-/// status.
+/// Checks that the thread belongs to the user, and that it already existed at the time of its call.
+/// Returns its status.
 fn check(tid: u32, uid: u32, called: Duration) -> Result<String, Errno> {
     let read = |name| {
         let text = fs::read_to_string(format!("/proc/{tid}/{name}"));
@@ -168,7 +169,7 @@ fn check(tid: u32, uid: u32, called: Duration) -> Result<String, Errno> {
     if right { Ok(status) } else { Err(Errno::FAULT) }
 }
 
-/// Returns the fourth number of `Uid:`, the file system user id.
+/// Returns the file system user id, which is the fourth number of `Uid:`.
 fn fs_uid(status: &str) -> Option<u32> {
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     line.split_whitespace().nth(3)?.parse().ok()
@@ -182,8 +183,8 @@ fn gids(status: &str) -> Vec<u32> {
     own.into_iter().chain(others).filter_map(|id| id.parse().ok()).collect()
 }
 
-/// Returns the time from boot to the thread's start: field 22 of `stat`, counted from after the
-/// name.
+/// Returns the time from boot to the thread's start. This is field 22 of `stat`; the fields are
+/// counted after the name.
 fn started(stat: &str) -> Option<Duration> {
     let (_, fields) = stat.rsplit_once(')')?;
     let ticks: u64 = fields.split_whitespace().nth(19)?.parse().ok()?;

@@ -1,22 +1,22 @@
-//! Files that are being closed. A program's `close` returns before the server learns of it, so the
-//! program's next bind could find the port that it has just released still busy. A request
-//! therefore waits for earlier closes of the same user.
+//! Files that are being closed. A program's `close` returns before the server learns of it. So the
+//! next bind of the program could find that the port which it has just closed is still busy.
+//! Therefore a request waits until earlier closes of the same user are done.
 //!
-//! The time of a close depends on what it releases: a list of a hundred thousand buffers, or an
-//! interface. Closes run in a separate blocking pool, so they block no worker. A close never waits
-//! for a client, so waiting for a close always ends.
+//! How long a close takes depends on what it frees, for example a list of a hundred thousand
+//! buffers, or an interface. Closes run in a separate blocking pool, so they block no worker. A
+//! close never waits for a client, so waiting for it always ends.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Closes in progress.
+/// All closes that are in progress.
 #[derive(Debug, Default)]
 pub(crate) struct CloseTracker {
     pending: Mutex<PendingCloses>,
     changed: Condvar,
 }
 
-/// The closes in progress: the user of each, by close number.
+/// The user of each close that is in progress, by the number of the close.
 #[derive(Debug, Default)]
 struct PendingCloses {
     users: BTreeMap<u64, u32>,
@@ -24,7 +24,7 @@ struct PendingCloses {
     next_number: u64,
 }
 
-/// A close in progress; dropping this value marks its end.
+/// A close that is in progress. Dropping this value means that it is done.
 #[derive(Debug)]
 pub(crate) struct PendingClose {
     tracker: Arc<CloseTracker>,
@@ -41,12 +41,12 @@ impl CloseTracker {
         PendingClose { tracker: self.clone(), number }
     }
 
-    /// Waits for the closes of user `uid` that have already begun.
+    /// Waits until the closes of user `uid` that have already begun are done.
     pub(crate) fn wait(&self, uid: u32) {
         self.wait_while(|user| user == uid);
     }
 
-    /// Waits for all users' closes that have already begun.
+    /// Waits until the closes of all users that have already begun are done.
     pub(crate) fn wait_for_all(&self) {
         self.wait_while(|_| true);
     }
@@ -102,7 +102,8 @@ mod tests {
         let (begun, has_begun) = channel();
         let waiting = closing.clone();
         let thread = std::thread::spawn(move || {
-            // The predicate first runs when the wait has begun, so this message confirms it.
+            // The predicate is first called when the wait has begun. So this message confirms that
+            // it has.
             waiting.wait_while(|_| begun.send(()).is_ok());
         });
         has_begun.recv().unwrap();

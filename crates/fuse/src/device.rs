@@ -37,7 +37,7 @@ impl NativeThreads {
         self.native.stop();
         self.kicks.stop();
         for thread in self.threads {
-            // An error is ignored: a thread that panicked has already printed its panic.
+            // An error is ignored, because a thread that panicked has already printed its panic.
             let _ = thread.join();
         }
     }
@@ -51,9 +51,10 @@ pub struct FuseDevice {
     transport: RequestTransport,
     workers: usize,
     threads: Vec<JoinHandle<()>>,
-    /// The store of descriptors for the next daemon, if the device is persistent.
+    /// The store that keeps descriptors for the next daemon; `None` if the device is not
+    /// persistent.
     store: Option<Arc<dyn FdStore>>,
-    /// The native socket API, once it is open.
+    /// The native socket API; `None` if it is not open.
     native: Option<NativeThreads>,
 }
 
@@ -61,7 +62,7 @@ impl FuseDevice {
     /// Mounts the device and serves it.
     ///
     /// # Errors
-    /// [`FuseError`]; nothing stays mounted in that case.
+    /// [`FuseError`] if the device cannot be mounted or served. Nothing stays mounted then.
     pub fn open(config: &FuseConfig, netmap: Netmap) -> Result<Self, FuseError> {
         let guard = UringParameterGuard::apply(config.uring)?;
         let (mount, device) = Mount::new(&config.dir)?;
@@ -74,23 +75,23 @@ impl FuseDevice {
                 uring_workers::plan_workers().map_err(step_error("see the machine's processors"))?
             }
         };
-        // With io_uring, few requests arrive through the device, so one reader is enough.
+        // With io_uring, only few requests arrive through the device. So one reader is enough.
         let readers = if rings.is_empty() { config.readers() } else { 1 };
         let workers = rings.len() + readers;
         let server = FuseServer::new_agreed(connection, config, netmap, workers, 0, None);
         Self::run(server, mount, transport, rings, readers)
     }
 
-    /// Like [`Self::open`], and keeps in `store`, for the next daemon, the state of all files that
-    /// programs have open. `handed` holds the descriptors, by name, that the previous daemon left
-    /// in the store. If they are consistent, programs continue as if nothing had happened;
-    /// otherwise they are discarded and the device starts empty.
+    /// Like [`Self::open`], but keeps the state of all open files in `store` for the next daemon.
+    /// `handed` has the descriptors that the previous daemon left in the store, by name. If they
+    /// are consistent, programs continue as if nothing had happened. Otherwise they are discarded,
+    /// and the device starts empty.
     ///
-    /// With this function, requests arrive through the device, whatever `config` says: requests in
-    /// flight on an io_uring end with the process.
+    /// Requests always arrive through the device, whatever `config` says. The reason is that
+    /// requests in an io_uring are lost when the process ends.
     ///
     /// # Errors
-    /// Same as [`Self::open`].
+    /// The errors of [`Self::open`].
     pub fn open_persistent(
         config: &FuseConfig,
         netmap: Netmap,
@@ -133,7 +134,7 @@ impl FuseDevice {
         Ok(Self { server, mount, transport, workers, threads, store: None, native: None })
     }
 
-    /// Returns how requests arrive.
+    /// Returns whether requests arrive through the device or by io_uring.
     #[must_use]
     pub fn transport(&self) -> RequestTransport {
         self.transport
@@ -145,11 +146,11 @@ impl FuseDevice {
         self.workers
     }
 
-    /// Also serves programs that connect to a socket at `path`, unless there is a store: rings that
-    /// programs sync themselves do not survive a restart.
+    /// Also serves programs that connect to a socket at `path`. Does nothing if there is a store,
+    /// because rings that programs sync themselves do not survive a restart.
     ///
     /// # Errors
-    /// [`FuseError`]; the device is still served in that case.
+    /// [`FuseError`] if the socket cannot be opened or served. The device is still served then.
     pub fn open_native(&mut self, path: &Path) -> Result<(), FuseError> {
         if self.store.is_some() {
             return Ok(());
@@ -157,7 +158,8 @@ impl FuseDevice {
         let failed = |source| FuseError::Step { step: "listen for programs", source };
         let kicks = self.server.netmap().kicks().map_err(|error| failed(error.into()))?;
         let listener = NativeListener::new(path).map_err(failed)?;
-        // Each client's permission is checked when it connects; the device's mode may change.
+        // Anyone may connect, because each client's permission is checked when it connects. The
+        // mode of the device can change.
         fs::set_permissions(path, fs::Permissions::from_mode(0o666)).map_err(failed)?;
         let native = NativeServer::new(self.server.clone(), kicks.clone(), listener);
         let native = native.map_err(failed)?;
@@ -177,7 +179,8 @@ impl FuseDevice {
     }
 
     /// Returns a function that lists, at any time, the domains of all users who have the device
-    /// open or own something that outlives their files. Drop it before closing the device.
+    /// open or own something that exists without open files. The function must be dropped before
+    /// the device is closed.
     pub fn domain_lister(
         &self,
     ) -> impl Fn() -> Vec<Arc<slipring_netmap::Domain>> + Send + Sync + use<> {
@@ -185,15 +188,15 @@ impl FuseDevice {
         move || server.domains()
     }
 
-    /// Returns a function that frees the memory of users who have no files open and own nothing
-    /// that outlives their files. Call it after removing a user's objects other than through the
-    /// device. Drop the function before closing the device.
+    /// Returns a function that frees the memory of users who have no open files and own nothing
+    /// that exists without open files. It must be called after an object of a user was removed by
+    /// other means than the device. It must be dropped before the device is closed.
     pub fn memory_releaser(&self) -> impl Fn() + Send + Sync + use<> {
         let server = self.server.clone();
         move || server.release_unused()
     }
 
-    /// Whether no worker has failed, and no worker still serves the request that it served at the
+    /// Returns whether no worker has failed and no worker still serves the same request as at the
     /// previous call.
     #[must_use]
     pub fn is_healthy(&self) -> bool {
@@ -207,21 +210,23 @@ impl FuseDevice {
     }
 
     /// Removes the device from all mount namespaces that have a copy of the mount. Clients that
-    /// still have the device open get `POLLERR` and `ENOTCONN`; returns whether there are any.
+    /// still have the device open get `POLLERR` and `ENOTCONN`. Returns whether there are such
+    /// clients.
     pub fn close(self) -> bool {
         self.server.netmap().stop();
         if let Some(store) = &self.store {
-            // A deliberate stop: there is no successor.
+            // The device is stopped deliberately, so no other daemon will continue it.
             restart::remove_from_store(&**store, &self.server);
         }
         if let Some(native) = self.native {
             native.close();
         }
         let removed = self.mount.remove();
-        // If the connection has not ended, the threads block in reads until the process ends.
+        // If the connection has not ended, the threads wait in reads until the process ends.
         if removed.has_ended {
             for thread in self.threads {
-                // An error is ignored: a thread that panicked has already printed its panic.
+                // An error is ignored, because a thread that panicked has already printed its
+                // panic.
                 let _ = thread.join();
             }
         }

@@ -1,11 +1,11 @@
-//! `/dev/netmap`: a symbolic link to the device, unless a real device exists.
+//! `/dev/netmap`, a symbolic link to the device. It is not created if a real device exists.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// A symbolic link that is removed on drop if it still points to this daemon's device.
+/// A symbolic link. On drop, it is removed if it still points to this daemon's device.
 #[derive(Debug)]
 pub struct DeviceLink {
     link: PathBuf,
@@ -13,16 +13,16 @@ pub struct DeviceLink {
 }
 
 impl DeviceLink {
-    /// Creates the symbolic link `link` to `target`. A dangling link, or a link to the same target,
-    /// is replaced.
+    /// Creates the symbolic link `link` to `target`. If `link` is a symbolic link that leads
+    /// nowhere or to `target`, it is replaced.
     ///
     /// # Errors
-    /// `AlreadyExists` if anything else is there: a real device is never replaced.
+    /// `AlreadyExists` if anything else is at `link`, because a real device is never replaced.
     pub fn new(link: &Path, target: &Path) -> io::Result<Self> {
         let old = fs::symlink_metadata(link);
         let is_link = old.as_ref().is_ok_and(|old| old.file_type().is_symlink());
         let ours = is_link && fs::read_link(link).is_ok_and(|leads| leads == target);
-        // A link to `target` is not followed: it points into the mount that is served here.
+        // A link to `target` is not followed, because it leads into the mount that is served here.
         if ours || is_link && fs::metadata(link).is_err() {
             fs::remove_file(link)?;
         }
@@ -34,7 +34,7 @@ impl DeviceLink {
 impl Drop for DeviceLink {
     fn drop(&mut self) {
         if fs::read_link(&self.link).is_ok_and(|leads| leads == self.target) {
-            // An error is harmless: the link is then dangling, and the next start replaces it.
+            // An error does no harm: the link then leads nowhere, and the next start replaces it.
             let _ = fs::remove_file(&self.link);
         }
     }

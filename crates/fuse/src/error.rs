@@ -12,7 +12,7 @@ pub enum FuseError {
     /// io_uring was requested, but the kernel does not support it for FUSE.
     #[error("the kernel's FUSE has no io_uring; it came with Linux 6.14")]
     NoUring,
-    /// A step was not permitted or failed.
+    /// A step of starting was not permitted, or has failed.
     #[error("cannot {step}")]
     Step {
         /// The step that failed.

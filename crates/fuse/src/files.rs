@@ -1,4 +1,4 @@
-//! Nodes and open files, by the kernel's numbers.
+//! The nodes and the open files of the device, by the numbers that the kernel uses.
 
 use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
@@ -10,7 +10,7 @@ use slipring_netmap::{Domain, Errno, FdStore, OpenHandle, Parameters};
 use crate::parameters;
 use crate::sys;
 
-/// A node with open files: the file that one user sees under the device's name.
+/// A node with open files. A node is the file that one user sees under the device's name.
 #[derive(Debug, Clone)]
 pub(crate) struct FuseNode {
     pub(crate) uid: u32,
@@ -20,18 +20,19 @@ pub(crate) struct FuseNode {
     opens: usize,
 }
 
-/// A node that the kernel has looked up and no program has open, so that no memory backs it.
+/// A node that the kernel has looked up but no program has open. So it has no memory.
 #[derive(Debug, Clone, Copy)]
 struct IdleFuseNode {
     uid: u32,
     lookups: u64,
 }
 
-/// First of the words of a domain that persist its node across restarts, in the order in which they
-/// are written: the id of the backing file. The node exists if its number, the last word, is not 0.
+/// The words of a domain that keep its node across restarts. The first is the id of the backing
+/// file. They are written in this order; the node exists if the last word, which is its number, is
+/// not 0.
 const BACKING_WORD: usize = 0;
-/// Second word: number of the kernel's lookups of the node, less those that it has forgotten
-/// (FORGET).
+/// The second word: how often the kernel has looked up the node, minus the lookups that it has
+/// forgotten (FORGET).
 const LOOKUPS_WORD: usize = 1;
 const NUMBER_WORD: usize = 2;
 
@@ -40,40 +41,39 @@ impl FuseNode {
         self.domain.front_word(LOOKUPS_WORD)
     }
 
-    /// Unregisters the memory that backs the node.
+    /// Unregisters the memory of the node.
     fn close_backing(&self, device: BorrowedFd<'_>) {
         self.domain.front_word(NUMBER_WORD).store(0, Ordering::Relaxed);
-        // An error is harmless: the id belongs to the connection, so it ends with the connection at
-        // the latest.
+        // An error does no harm, because the id ends with the connection at the latest.
         let _ = sys::close_backing(device, self.backing);
     }
 }
 
-/// All users' nodes.
+/// The nodes of all users.
 #[derive(Debug)]
 pub(crate) struct FuseNodes {
     store: Option<Arc<dyn FdStore>>,
     table: Mutex<NodeTable>,
-    /// Domains without a node whose users still own something, such as interfaces in switches.
+    /// Domains without a node, whose users still own something, for example interfaces in switches.
     lasting: Mutex<Vec<Arc<Domain>>>,
     /// All domains in use, by FUSE or the native socket API.
     domains: Mutex<Vec<Weak<Domain>>>,
     parameters: Arc<Parameters>,
 }
 
-/// The nodes by number. Each user has at most one node, in one of the two maps.
+/// The nodes, by number. A user has at most one node, which is in one of the two maps.
 #[derive(Debug)]
 struct NodeTable {
     open: HashMap<u64, FuseNode>,
     idle: HashMap<u64, IdleFuseNode>,
-    /// The next node number. Numbers are never reused, so a late message cannot refer to a newer
-    /// node.
+    /// The number of the next node. A number is never reused, so that a late message cannot refer
+    /// to a newer node.
     next: u64,
 }
 
 impl NodeTable {
-    /// Unregisters the memory of a node whose last file was closed. The node becomes idle if the
-    /// kernel still refers to it; otherwise it is removed.
+    /// Unregisters the memory of a node after its last file was closed. If the kernel still refers
+    /// to the node, it becomes idle; otherwise it is removed.
     fn retire(&mut self, device: BorrowedFd<'_>, number: u64) {
         let Some(node) = self.open.remove(&number) else { return };
         let lookups = node.lookups().load(Ordering::Relaxed);
@@ -108,7 +108,7 @@ impl FuseNodes {
         }
     }
 
-    /// Adopts a domain of the previous daemon, with its number of open files.
+    /// Takes over a domain of the previous daemon. `opens` is the number of its open files.
     pub(crate) fn adopt(&self, domain: Arc<Domain>, opens: usize) {
         self.lock_domains().push(Arc::downgrade(&domain));
         let word = |i: usize| domain.front_word(i).load(Ordering::Acquire);
@@ -121,8 +121,8 @@ impl FuseNodes {
         }
     }
 
-    /// Returns the number of the node of `uid`, creating it if needed. A lookup takes no memory of
-    /// the domain.
+    /// Returns the number of the node of `uid`, and creates the node if needed. A lookup alone
+    /// needs no memory of the user.
     pub(crate) fn look_up(&self, uid: u32) -> u64 {
         let mut table = self.lock();
         if let Some((&number, node)) = table.open.iter().find(|(_, node)| node.uid == uid) {
@@ -139,13 +139,13 @@ impl FuseNodes {
         number
     }
 
-    /// Returns the node with this number if a program has it open.
+    /// Returns the node with this number; `None` if no program has it open.
     pub(crate) fn get(&self, number: u64) -> Option<FuseNode> {
         self.lock().open.get(&number).cloned()
     }
 
-    /// Counts a file that user `uid` opens on node `number`. Memory backs the node from now until
-    /// the last [`Self::close`].
+    /// Counts a file that user `uid` opens on node `number`. From now until the last
+    /// [`Self::close`], the node has memory.
     pub(crate) fn open(
         &self,
         device: BorrowedFd<'_>,
@@ -157,7 +157,7 @@ impl FuseNodes {
             node.opens += 1;
             return Ok(node.clone());
         }
-        // If another user looked the node up, or no user did, ESTALE makes the kernel look it up
+        // The node was looked up by another user, or by no user. ESTALE makes the kernel look it up
         // again.
         let idle = table.idle.get(&number).copied().filter(|node| node.uid == uid);
         let IdleFuseNode { lookups, .. } = idle.ok_or(Errno::STALE)?;
@@ -174,7 +174,8 @@ impl FuseNodes {
     }
 
     /// Closes a file on node `number`. The last close frees the user's memory, including memory
-    /// that the user touched outside ports, unless the user owns an object that outlives its files.
+    /// that the user has touched outside ports. If the user owns an object that exists without open
+    /// files, the memory stays.
     pub(crate) fn close(&self, device: BorrowedFd<'_>, number: u64) {
         let mut table = self.lock();
         let Some(node) = table.open.get_mut(&number) else { return };
@@ -187,7 +188,8 @@ impl FuseNodes {
         self.lock_lasting().retain(|one| one.is_lasting());
     }
 
-    /// Frees the memory of users who have no files open and own nothing that outlives them.
+    /// Frees the memory of users who have no open files and own nothing that exists without open
+    /// files.
     pub(crate) fn release_unused(&self, device: BorrowedFd<'_>) {
         let mut table = self.lock();
         let idle = |node: &FuseNode| node.opens == 0 && !node.domain.is_lasting();
@@ -268,14 +270,14 @@ impl OpenFiles {
         Self(RwLock::new(IdTable { entries: HashMap::new(), next: base + 1 }))
     }
 
-    /// Allocates a handle for a file that is being opened.
+    /// Returns a new handle for a file that is being opened.
     pub(crate) fn next_handle(&self) -> u64 {
         let mut files = self.0.write().unwrap_or_else(PoisonError::into_inner);
         files.next += 1;
         files.next - 1
     }
 
-    /// Returns the handle that the open request `call` received before a restart, if it did.
+    /// Returns the handle that the open request `call` got before a restart; `None` if it got none.
     pub(crate) fn handle_opened_by(&self, call: u64) -> Option<u64> {
         let files = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let open_ids = files.entries.values().filter_map(|open| open.open_id());
@@ -287,7 +289,8 @@ impl OpenFiles {
         files.entries.insert(handle, Arc::new(open));
     }
 
-    /// Notifies the pollers of all files: some may have been asleep when the previous daemon ended.
+    /// Notifies the pollers of all files. Some of them may have slept when the previous daemon
+    /// ended.
     pub(crate) fn wake_earlier_pollers(&self) {
         let files = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let opens: Vec<_> = files.entries.values().cloned().collect();

@@ -10,10 +10,10 @@ use crate::reply::{FuseConnection, FuseReply};
 use crate::uring::{RequestTransport, UringMode, UringParameterGuard};
 use crate::uring_workers;
 
-/// Answers INIT and decides how requests arrive.
+/// Answers INIT. Returns whether requests arrive through the device or by io_uring.
 ///
 /// # Errors
-/// The kernel lacks a feature that the server or the caller requires.
+/// [`FuseError`] if the kernel lacks a feature that the server or `wanted` requires.
 pub(crate) fn negotiate(
     connection: &Arc<FuseConnection>,
     wanted: UringMode,

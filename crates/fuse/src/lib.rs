@@ -11,13 +11,13 @@
 //! ```
 //!
 //! Requests are read from the FUSE device, or arrive through one io_uring per processor
-//! (`uring_workers`, [`UringMode`]). A reply takes the same route as its request (`reply`).
+//! (`uring_workers`, [`UringMode`]). A reply takes the same way as its request (`reply`).
 //!
-//! The file is a real file, so dup, fork, exec and descriptor passing need no code here: the kernel
-//! reports when the last reference is dropped. Each user sees a different node under the same name,
-//! backed by the memory of that user's domain.
+//! The file is a real file. So dup, fork, exec and passing descriptors need no code here, because
+//! the kernel reports when the last reference is dropped. Under the same name, each user sees a
+//! different node, with the memory of that user's domain.
 //!
-//! A module may use the modules above it in this table:
+//! A module may use the modules that are above it in this table:
 //!
 //! | layer | modules |
 //! |---|---|
@@ -28,8 +28,8 @@
 //! | start and end | `handshake`, `restart`, `device`, `device_link` |
 //!
 //! # Invariants
-//! 1. A worker thread never waits for a client. Calls that read or write a client's memory, which
-//!    may fault on a page that never arrives, run in a blocking pool with a limit per user.
+//! 1. A worker thread never waits for a client. Calls that read or write a client's memory may wait
+//!    for a page that never arrives. They run in a blocking pool, with a limit per user.
 //! 2. The serving process never opens its own mount.
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]

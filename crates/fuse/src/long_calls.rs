@@ -1,18 +1,18 @@
-//! Calls that run until they are stopped or interrupted (sync loops). Each has its own thread, so
-//! no worker or pool thread is blocked. A call ends when the kernel reports that its caller was
-//! killed or has a signal to handle.
+//! Calls that run until they are stopped or interrupted, which are sync loops. Each has its own
+//! thread, so no worker or pool thread is blocked. A call ends when the kernel reports that its
+//! caller was killed, or has a signal to handle.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use slipring_netmap::Cancel;
 
-/// Maximum number of remembered interrupts of unknown calls. An unknown call may have been read by
-/// another worker that has not started it yet. Interrupts of calls that are not long calls need no
-/// action: these calls end by themselves.
+/// Maximum number of interrupts that are remembered although their call is unknown. Another worker
+/// may have read the call, but not started it yet. If the call is not a long call, the interrupt
+/// has no effect, because such a call ends by itself.
 const MAX_EARLY_INTERRUPTS: usize = 1024;
 
-/// The running calls, by the number of their request.
+/// The running long calls, by the number of their request.
 #[derive(Debug, Default)]
 pub(crate) struct LongCalls(Mutex<LongCallTable>);
 
@@ -23,7 +23,7 @@ struct LongCallTable {
 }
 
 impl LongCalls {
-    /// Performs `call` in its own thread; drops it if no thread can be started.
+    /// Performs `call` in a separate thread. If no thread can be started, drops `call`.
     pub(crate) fn perform(
         self: &Arc<Self>,
         unique: u64,
@@ -50,7 +50,7 @@ impl LongCalls {
         cancel
     }
 
-    /// Cancels request `unique`, whose caller no longer waits.
+    /// Cancels the call with request number `unique`. Its caller no longer waits for it.
     pub(crate) fn interrupt(&self, unique: u64) {
         let mut calls = self.lock();
         if let Some(cancel) = calls.running.get(&unique) {
@@ -65,8 +65,8 @@ impl LongCalls {
     }
 }
 
-/// Makes the calling thread leave a real-time scheduling class of the daemon: a sync loop may spin
-/// for as long as its program likes.
+/// Makes the calling thread leave a real-time scheduling class, if the daemon has one. A sync loop
+/// may use a processor for as long as its program likes.
 fn drop_realtime() {
     use thread_priority::unix::{
         NormalThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy,
@@ -74,7 +74,7 @@ fn drop_realtime() {
     };
     if matches!(thread_schedule_policy(), Ok(ThreadSchedulePolicy::Realtime(_))) {
         let normal = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other);
-        // The kernel never refuses to lower the class.
+        // This cannot fail, because the kernel always allows to lower the class.
         let _ = set_thread_priority_and_policy(
             thread_native_id(),
             thread_priority::ThreadPriority::Min,
@@ -89,7 +89,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether a call with this number, if it starts now, is cancelled.
+    /// Returns whether a call with this number would be cancelled if it started now.
     fn is_cancelled(all: &Arc<LongCalls>, unique: u64) -> bool {
         let (tell, finished) = channel();
         all.perform(unique, move |cancel| tell.send(cancel.is_requested()).unwrap());

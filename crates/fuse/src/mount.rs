@@ -1,4 +1,4 @@
-//! Mounts the device, replaces a stale mount, and unmounts.
+//! Mounts and unmounts the device, and replaces a mount that a killed server has left.
 
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,7 +16,7 @@ use crate::error::FuseError;
 /// The name of the device's file in the mounted directory.
 pub(crate) const FILE_NAME: &str = "netmap";
 
-/// A mounted device; unmounted when dropped.
+/// A mounted device. It is unmounted on drop.
 #[derive(Debug)]
 pub(crate) struct Mount {
     dir: PathBuf,
@@ -24,19 +24,19 @@ pub(crate) struct Mount {
     removed: bool,
 }
 
-/// The result of removing a mount.
+/// What was found when a mount was removed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MountRemoval {
-    /// Whether a file was still open on the mount.
+    /// Whether a file on the mount was still open.
     pub(crate) in_use: bool,
-    /// Whether the connection has ended, and with it all reads of requests. The connection
-    /// continues if another process removed the mount while a copy of the mount exists.
+    /// Whether the connection has ended. All reads of requests end with it. The connection does not
+    /// end if another process has removed the mount, and a copy of the mount still exists.
     pub(crate) has_ended: bool,
 }
 
 impl Mount {
-    /// Mounts on `dir` and returns the descriptor to read requests from. First removes a mount that
-    /// a killed server left on `dir`.
+    /// Mounts the device on `dir`. Returns the descriptor from which requests are read. If a killed
+    /// server has left a mount on `dir`, it is removed first.
     pub(crate) fn new(dir: &Path) -> Result<(Self, OwnedFd), FuseError> {
         remove_stale(dir);
         fs::create_dir_all(dir)
@@ -48,15 +48,15 @@ impl Mount {
         Ok((Self { dir: dir.to_owned(), file: dir.join(FILE_NAME), removed: false }, device))
     }
 
-    /// Adopts the mount that the previous daemon made on `dir`; its descriptor keeps it alive. The
-    /// mount is not accessed, since nothing answers requests yet.
+    /// Takes over the mount that the previous daemon has made on `dir`. The mount exists as long as
+    /// its descriptor is open. It is not accessed here, because nothing answers requests yet.
     pub(crate) fn adopt(dir: &Path) -> Self {
         Self { dir: dir.to_owned(), file: dir.join(FILE_NAME), removed: false }
     }
 
-    /// Ends the mount on `dir` and its connection, which another process may hold open: programs
-    /// that have a file open there get errors at once. The mount is not accessed, since nothing
-    /// would answer.
+    /// Ends the mount on `dir` and its connection, which another process may hold open. Programs
+    /// that have a file on it open get errors at once. The mount is not accessed here, because
+    /// nothing would answer.
     pub(crate) fn abort(dir: &Path) {
         // If nothing is mounted, there is nothing to end.
         let _ = unmount(dir, UnmountFlags::FORCE | UnmountFlags::DETACH);
@@ -66,12 +66,12 @@ impl Mount {
         &self.file
     }
 
-    /// Ends the connection and unmounts. Copies of the mount in other mount namespaces would keep
-    /// the connection alive for ever, so it is aborted, and programs that have the device open get
-    /// errors at once.
+    /// Ends the connection and unmounts. Other mount namespaces may have copies of the mount, which
+    /// would keep the connection open for ever. So it is aborted, and programs that have the device
+    /// open get errors at once.
     pub(crate) fn remove(mut self) -> MountRemoval {
         self.removed = true;
-        // The first EXPIRE only marks the mount as expired, or fails if the mount is in use.
+        // The first EXPIRE only marks the mount as expired. If the mount is in use, it fails.
         let in_use = unmount(&*self.dir, UnmountFlags::EXPIRE) == Err(Errno::BUSY);
         let flags = UnmountFlags::FORCE | UnmountFlags::DETACH;
         MountRemoval { in_use, has_ended: unmount(&*self.dir, flags).is_ok() }
@@ -108,12 +108,13 @@ fn mount(device: &OwnedFd, dir: &Path) -> Result<(), Errno> {
     move_mount(mounted.as_fd(), "", rustix::fs::CWD, dir, how)
 }
 
-/// Unmounts what a killed server left behind.
+/// Unmounts what a killed server has left on `dir`.
 fn remove_stale(dir: &Path) {
-    // Bounded: each iteration removes one mount or returns.
+    // There is a limit, but usually few rounds are needed: each round removes one mount, or
+    // returns.
     for _ in 0..16 {
-        // ENOTCONN means a stale mount, and so does ECONNABORTED: the server ended while the
-        // request was pending.
+        // A mount without a server returns ENOTCONN. It returns ECONNABORTED if the server ended
+        // while the request was pending.
         let answer = rustix::fs::stat(dir);
         if !matches!(answer, Err(Errno::NOTCONN | Errno::CONNABORTED)) {
             return;

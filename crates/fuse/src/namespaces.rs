@@ -1,5 +1,5 @@
-//! Network namespaces in which the device is open: one descriptor for each namespace, however many
-//! files were opened there, and for each user at most that user's share.
+//! The network namespaces in which the device is open. For each of them there is one descriptor, no
+//! matter how many files were opened in it. The number of descriptors per user is limited.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -13,32 +13,33 @@ use slipring_netmap::{Errno, FdStore};
 use crate::caller::errno_of;
 use crate::sys;
 
-/// One user's namespaces may be at most the descriptor limit of this process divided by this
-/// number. Root has no limit.
+/// The descriptors for one user's namespaces may be at most this fraction (1 / 8) of the
+/// descriptors that this process can have. Root has no limit.
 const SHARE_DIVISOR: u64 = 8;
 
 /// The namespaces, by inode number.
 #[derive(Debug)]
 pub(crate) struct Namespaces {
     namespaces: Mutex<HashMap<u64, HeldNamespace>>,
-    /// Maximum number of namespaces held for one user.
+    /// Maximum number of namespaces for which one user may cause a descriptor to be open.
     max_per_user: usize,
-    /// Store that keeps the descriptors for the next daemon.
+    /// The store that keeps the descriptors for the next daemon; `None` if there is no store.
     store: Option<Arc<dyn FdStore>>,
 }
 
 #[derive(Debug)]
 struct HeldNamespace {
     namespace: Weak<OwnedFd>,
-    /// The user who first opened the device in this namespace.
+    /// The user who was the first to open the device in this namespace.
     uid: u32,
 }
 
-/// Prefix of a namespace's name in a store; the inode number follows.
+/// The start of a namespace's name in a store. The inode number follows.
 pub(crate) const STORE_PREFIX: &str = "netns-";
 
 impl Namespaces {
-    /// Creates an empty table with the share that this process's descriptor limit allows.
+    /// Creates an empty table. The limit per user depends on how many descriptors this process can
+    /// have.
     pub(crate) fn new(store: Option<Arc<dyn FdStore>>) -> Self {
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         Self { store, ..Self::with_share((limit / SHARE_DIVISOR) as usize) }
@@ -48,7 +49,7 @@ impl Namespaces {
         Self { namespaces: Mutex::default(), max_per_user, store: None }
     }
 
-    /// Adopts a descriptor of the previous daemon; `None` if it cannot be examined.
+    /// Takes over a descriptor of the previous daemon; `None` if it cannot be examined.
     pub(crate) fn adopt(&self, namespace: OwnedFd, uid: u32) -> Option<(u64, Arc<OwnedFd>)> {
         let inode = rustix::fs::fstat(&namespace).ok()?.st_ino;
         let namespace = Arc::new(namespace);
@@ -79,11 +80,11 @@ impl Namespaces {
         });
     }
 
-    /// Returns the inode number and descriptor of the namespace of thread `tid`, on behalf of user
+    /// Returns the inode number and the descriptor of the namespace of thread `tid`, for user
     /// `uid`. The caller must check afterwards that the thread belongs to that user.
     ///
     /// # Errors
-    /// [`Errno::NFILE`]: the user or the process has no descriptors left.
+    /// [`Errno::NFILE`] if the user or the process has no descriptors left.
     pub(crate) fn of(&self, tid: u32, uid: u32) -> Result<(u64, Arc<OwnedFd>), Errno> {
         let path = format!("/proc/{tid}/ns/net");
         let refused = |error| errno_of(&error, Errno::NFILE, Errno::ACCESS);
@@ -97,8 +98,8 @@ impl Namespaces {
             return Err(Errno::NFILE);
         }
         let file = File::open(&path).map_err(refused)?;
-        // The inode number is read from the open file: the thread may have moved to another
-        // namespace meanwhile.
+        // The inode number is read from the open file, because the thread may have moved to another
+        // namespace since.
         let inode = file.metadata().map_err(refused)?.ino();
         let namespace = Arc::new(OwnedFd::from(file));
         if let Some(store) = &self.store {
@@ -108,10 +109,11 @@ impl Namespaces {
         Ok((inode, namespace))
     }
 
-    /// Returns the namespace in which a program of `uid` made the socket that it connected with.
+    /// Returns the namespace in which a program of `uid` has made the socket with which it is
+    /// connected.
     ///
     /// # Errors
-    /// Same as [`Self::of`].
+    /// The errors of [`Self::of`].
     pub(crate) fn of_socket(
         &self,
         socket: BorrowedFd<'_>,

@@ -1,6 +1,6 @@
 //! The native socket API: the calls of `/dev/netmap` over a socket, for programs that are written
-//! for slipring. Such a program also receives a descriptor of the netmap memory of its user, and
-//! may be delegated rings, which it then syncs in its own process.
+//! for slipring. Such a program can also get a descriptor of its user's netmap memory. It can
+//! borrow rings, which it then syncs in its own process.
 //!
 //! ```text
 //!   program              this thread                                elsewhere
@@ -12,9 +12,9 @@
 //! ```
 //!
 //! # Invariants
-//! 1. The thread never waits for a program: it does not read the program's memory, and a full
-//!    socket ends the connection instead of blocking.
-//! 2. Exactly those users who may open the device may connect.
+//! 1. The thread never waits for a program. It does not read the program's memory. If the program's
+//!    socket is full, the thread ends the connection instead of waiting.
+//! 2. Exactly those users may connect who may open the device.
 
 use std::collections::HashMap;
 use std::io;
@@ -38,12 +38,12 @@ use slipring_ring::Doorbell;
 use crate::caller::opener;
 use crate::server::{FuseServer, perform};
 
-/// Each user's connections may be at most the descriptor limit of this process divided by this
-/// number: a connection takes two descriptors, and a few more while rings are delegated to its
-/// program. Root has no limit.
+/// The connections of one user may be at most this fraction (1 / 32) of the descriptors that this
+/// process can have. A connection needs two descriptors, and a few more while its program has
+/// borrowed rings. Root has no limit.
 const SHARE_DIVISOR: u64 = 32;
 
-/// The listening socket, and the means to stop the thread that serves it.
+/// The listening socket, and what is needed to stop the thread that serves it.
 #[derive(Debug)]
 pub(crate) struct NativeServer {
     server: Arc<FuseServer>,
@@ -54,23 +54,23 @@ pub(crate) struct NativeServer {
     stopped: AtomicBool,
 }
 
-/// Event number of the listening socket. Below: that of the stop event, and the first of the
-/// connections.
+/// The event number of the listening socket. The next two constants are that of the stop event, and
+/// the first one of the connections.
 const LISTENER_EVENT: u64 = 0;
 const STOP_EVENT: u64 = 1;
 const FIRST_PEER_EVENT: u64 = 2;
 
-/// A program's connection.
+/// The connection of a program.
 struct NativeConnection {
     socket: OwnedFd,
 }
 
 impl NativeConnection {
-    /// Sends a message. A program that does not read its replies is disconnected.
+    /// Sends a message. If the program does not read its replies, it is disconnected.
     fn send(&self, message: &NativeMessage, fds: &[OwnedFd]) {
         let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
         if send(&self.socket, &message.to_bytes(), &fds).is_err() {
-            // The program may already have ended.
+            // An error is ignored, because the program may already have ended.
             let _ = shutdown(&self.socket, Shutdown::Both);
         }
     }
@@ -82,7 +82,7 @@ impl NativeConnection {
     }
 }
 
-/// The obligation to reply to one request, with descriptors if there are any.
+/// The obligation to reply to one request. The reply may contain descriptors.
 struct NativeReply {
     answer: NativeAnswer,
     fds: Vec<OwnedFd>,
@@ -94,7 +94,7 @@ impl From<NativeAnswer> for NativeReply {
     }
 }
 
-/// Wakes the program while it is connected.
+/// Wakes the program, as long as it is connected.
 struct NativeNotifier(Weak<NativeConnection>);
 
 impl Notify for NativeNotifier {
@@ -108,8 +108,8 @@ impl Notify for NativeNotifier {
 /// A connected program.
 struct NativePeer {
     connection: Arc<NativeConnection>,
-    /// The program's open handle. If the program was refused, the error is reported as the reply to
-    /// its first request.
+    /// The program's open handle. If the program may not open the device, this is the error, with
+    /// which its first request is answered.
     open: Result<Arc<OpenHandle>, Errno>,
     uid: u32,
 }
@@ -118,16 +118,17 @@ struct NativePeer {
 struct NativePeers {
     peers: HashMap<u64, NativePeer>,
     next: u64,
-    /// A descriptor in reserve. It is closed for a moment when no other descriptor is available, to
-    /// accept and drop a connection.
+    /// A descriptor in reserve. If no other descriptor is available, it is closed for a moment, to
+    /// accept a connection and drop it.
     reserve_fd: Option<OwnedFd>,
 }
 
-/// The fragments of a program's memory that it sent along with its request.
+/// The fragments of a program's memory that the program has sent with its request.
 struct FragmentMemory(Vec<MemoryFragment>);
 
 impl FragmentMemory {
-    /// Returns the `len` bytes at address `addr`, if one fragment contains all of them.
+    /// Returns the `len` bytes at address `addr`; an error if no single fragment contains all of
+    /// them.
     fn bytes_at(&mut self, addr: u64, len: usize) -> Result<&mut [u8], Errno> {
         let found = self.0.iter_mut().find_map(|piece| {
             let from = usize::try_from(addr.checked_sub(piece.addr)?).ok()?;
@@ -167,7 +168,7 @@ impl NativeServer {
         self.stop.ring();
     }
 
-    /// Serves until stopped, then disconnects all programs.
+    /// Serves programs until it is stopped. Then disconnects all programs.
     pub(crate) fn run(&self) {
         let spare = self.epoll.try_clone().ok();
         let mut clients =
@@ -235,8 +236,8 @@ impl NativeServer {
         let pid = credentials.pid.as_raw_nonzero().get() as u32;
         let namespaces = self.server.namespaces();
         let mut opener = opener(namespaces, pid, uid)?;
-        // The namespace is that of the thread that made the socket, which may differ from the
-        // process's.
+        // This is the namespace of the thread that made the socket. It may differ from that of the
+        // process.
         let (netns, held) = namespaces.of_socket(connection.socket.as_fd(), uid)?;
         (opener.netns, opener.netns_fd) = (netns, Some(held));
         if !self.server.permissions().admit(uid, &opener.gids) {
@@ -247,7 +248,7 @@ impl NativeServer {
         Ok(self.server.netmap().open(domain, opener, bell))
     }
 
-    /// Receives one message; returns false if the program has ended or must be disconnected.
+    /// Receives one message. Returns false if the program has ended or must be disconnected.
     fn receive_call(&self, program: &NativePeer, buffer: &mut [u8]) -> bool {
         match receive(&program.connection.socket, buffer) {
             Ok(got) if got.len == 0 => false,
@@ -291,7 +292,8 @@ impl NativeServer {
         }
     }
 
-    /// Runs a request in the blocking pool: some requests, such as binding an interface, take long.
+    /// Runs a request in the blocking pool, because some requests take long, for example binding an
+    /// interface.
     fn submit_call(
         &self,
         connection: &Arc<NativeConnection>,
@@ -303,7 +305,7 @@ impl NativeServer {
         self.server.blocking_pool().submit(uid, move || {
             server.wait_for_closes(uid);
             let answer = ioctl(server.netmap(), &open, call);
-            // The handle is dropped before the reply, as in `server.rs`.
+            // The handle is dropped before the reply is sent, as in `server.rs`.
             drop(open);
             connection.answer(answer);
         });
@@ -323,8 +325,8 @@ fn ioctl(netmap: &Netmap, open: &OpenHandle, call: NativeCall) -> Result<NativeR
     if argument.len() != size {
         return Err(Errno::INVAL);
     }
-    // Sync loops are refused: a sync loop does not return, and accesses the caller's memory all the
-    // time.
+    // Sync loops are refused, because a sync loop does not return, and always accesses the caller's
+    // memory.
     if Netmap::runs_until_cancelled(cmd, &argument) {
         return Err(Errno::OPNOTSUPP);
     }

@@ -1,12 +1,12 @@
-//! Lets this process map pages of a caller's memory: pages of a shared file mapping, by mapping the
-//! file here, too.
+//! Maps pages of a caller's memory in this process. Only pages of a shared file mapping can be
+//! mapped, by mapping the file here as well.
 //!
-//! `/proc/TID/map_files` resolves to that file with the rights of this process, not with the
-//! caller's. So the file is first opened with `O_PATH`. *After that*, the kernel must list the file
-//! as mapped shared and writable by the caller: a caller may change its mappings at any time, but
-//! not the file that this process has open. Only files in memory are accepted: access to a page of
-//! any other file may wait for a disk, a network, or a FUSE file system that the caller serves
-//! itself.
+//! `/proc/TID/map_files` leads to that file with the rights of this process, not with those of the
+//! caller. So the file is first opened with `O_PATH`. *After that*, the kernel must list it as a
+//! file that the caller has mapped as shared and writable. The caller can change its mappings at
+//! any time, but it cannot change which file this process has open. Only files in memory are
+//! accepted. Access to a page of another file might have to wait for a disk, a network, or a FUSE
+//! file system that the caller serves itself.
 
 use std::fs;
 use std::io;
@@ -18,7 +18,8 @@ use slipring_netmap::{Errno, SharedPages};
 
 use crate::caller::errno_of;
 
-/// Magic number of tmpfs; below, of hugetlbfs: the file systems whose files are memory.
+/// The magic number of tmpfs. The next constant is that of hugetlbfs. These are the file systems
+/// whose files are in memory.
 const TMPFS: i64 = 0x0102_1994;
 const HUGETLBFS: i64 = 0x9584_58f6;
 
@@ -27,17 +28,18 @@ const HUGETLBFS: i64 = 0x9584_58f6;
 struct MapsEntry {
     start: u64,
     end: u64,
-    /// Whether the mapping is shared: other processes see writes to it.
+    /// Whether the mapping is shared, so that other processes see what is written to it.
     shared: bool,
     writable: bool,
-    /// File offset of the byte at address `start`.
+    /// Offset in the file of the byte at address `start`.
     at: u64,
     device: (u32, u32),
     inode: u64,
 }
 
 impl MapsEntry {
-    /// Parses `start-end perms offset major:minor inode path`, all but the inode in hexadecimal.
+    /// Parses `start-end perms offset major:minor inode path`. All numbers except the inode are
+    /// hexadecimal.
     fn parse(line: &str) -> Option<Self> {
         let hex = |text: &str| u64::from_str_radix(text, 16).ok();
         let mut fields = line.split_ascii_whitespace();
@@ -61,14 +63,14 @@ impl MapsEntry {
         self.start <= addr && end.is_some_and(|end| end <= self.end)
     }
 
-    /// Whether this is a shared and writable mapping of the given file.
+    /// Returns whether this is a shared and writable mapping of the given file.
     fn is_file(&self, device: (u32, u32), inode: u64) -> bool {
         self.shared && self.writable && self.device == device && self.inode == inode
     }
 }
 
-/// Returns the mapping of `process` (an open directory of `/proc`) that contains all `len` bytes at
-/// `addr`.
+/// Returns the mapping that contains all `len` bytes at `addr`. `process` is an open directory of
+/// `/proc`.
 fn find(process: &OwnedFd, addr: u64, len: u64) -> Result<MapsEntry, Errno> {
     let maps = openat(process, "maps", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
     let maps = maps.map_err(|error| errno_of(&error.into(), Errno::NOMEM, Errno::FAULT))?;
@@ -80,7 +82,7 @@ fn find(process: &OwnedFd, addr: u64, len: u64) -> Result<MapsEntry, Errno> {
 /// Returns the pages that contain `len` bytes of the process from `addr` on.
 ///
 /// # Errors
-/// Same as [`slipring_netmap::CallerMemory::shared`].
+/// The errors of [`slipring_netmap::CallerMemory::shared`].
 pub(crate) fn shared(process: &OwnedFd, addr: u64, len: u64) -> Result<SharedPages, Errno> {
     let mapped = find(process, addr, len)?;
     if !mapped.shared {
@@ -91,7 +93,7 @@ pub(crate) fn shared(process: &OwnedFd, addr: u64, len: u64) -> Result<SharedPag
     let target = target.map_err(|error| refused(&error.into()))?;
     let stat = fstat(&target).map_err(|_| Errno::FAULT)?;
     let device = (major(stat.st_dev), minor(stat.st_dev));
-    // The mapping is looked up again, now that the opened file can no longer change.
+    // The mapping is looked up again. The file that was opened can no longer change.
     let mapped = find(process, addr, len)?;
     if !mapped.is_file(device, stat.st_ino) {
         return Err(Errno::FAULT);
@@ -110,15 +112,15 @@ pub(crate) fn shared(process: &OwnedFd, addr: u64, len: u64) -> Result<SharedPag
     })
 }
 
-/// Reopens a file that was opened with `O_PATH`, for reading and writing.
+/// Opens a file again for reading and writing, after it was opened with `O_PATH`.
 fn open(target: &OwnedFd) -> io::Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", target.as_fd().as_raw_fd());
     let flags = OFlags::CLOEXEC.bits() as i32;
     Ok(fs::OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?.into())
 }
 
-/// Maps the error of opening a mapped file. If this process has no right to open it (it is not root
-/// in the initial user namespace), pages cannot be shared.
+/// Returns the error number for an error of opening a mapped file. If this process has no right to
+/// open it (it is not root in the initial user namespace), pages cannot be shared.
 fn refused(error: &io::Error) -> Errno {
     match Errno::from_io_error(error) {
         Some(Errno::PERM | Errno::ACCESS) => Errno::OPNOTSUPP,

@@ -1,7 +1,7 @@
-//! `parameters/` next to the device: one file per module parameter, with netmap's names.
+//! `parameters/` next to the device. It has one file per module parameter, with netmap's names.
 //!
-//! All users may read the files, and root may write them. Node numbers are fixed: first that of the
-//! directory, then one for each parameter.
+//! All users may read the files, and root may write them. The node numbers are fixed. The directory
+//! has the first one, followed by one for each parameter.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ pub(crate) const DIRECTORY_NODE: u64 = proto::ROOT_NODE + 1;
 /// The first node number after the node numbers of the parameters.
 pub(crate) const FIRST_FREE_NODE: u64 = DIRECTORY_NODE + 1 + PARAMETERS.len() as u64;
 
-/// Reported file size in bytes; longer than any value.
+/// The size in bytes that the files have in listings. It is more than any value needs.
 const MAX_VALUE_LEN: u64 = 32;
 
-/// Whether a node is the directory or a file in it.
+/// Returns whether a node is the directory or a file in it.
 pub(crate) fn is_parameter_node(node: u64) -> bool {
     (DIRECTORY_NODE..FIRST_FREE_NODE).contains(&node)
 }
@@ -42,7 +42,8 @@ impl ParameterTree {
         let body = message.body();
         match message.opcode() {
             opcode::GETATTR => Ok(self.attr(message.node()).answer()),
-            // Opening for writing truncates the file first; a parameter has no length of its own.
+            // Opening a file for writing first truncates it. This has no effect, because a
+            // parameter has no length of its own.
             opcode::SETATTR if body.u32(0) & !proto::SET_HARMLESS == 0 => {
                 Ok(self.attr(message.node()).answer())
             }
@@ -81,7 +82,7 @@ impl ParameterTree {
         let one = &PARAMETERS[index(node).ok_or(Errno::ISDIR)?];
         let text = bytes.get(..len as usize).ok_or(Errno::INVAL)?;
         let text = str::from_utf8(text).map_err(|_| Errno::INVAL)?.trim();
-        // Parsed as the kernel parses its own parameters: a boolean may be a letter.
+        // The value is parsed like the kernel's own parameters. So a boolean may be a letter.
         let value = match text {
             "Y" | "y" => 1,
             "N" | "n" => 0,
@@ -101,7 +102,7 @@ fn index(node: u64) -> Option<usize> {
     node.checked_sub(DIRECTORY_NODE + 1).map(|i| i as usize).filter(|&i| i < PARAMETERS.len())
 }
 
-/// Lists the directory from entry `from` on, as many entries as fit into one reply.
+/// Lists the directory from entry `from` on. Returns as many entries as fit in one reply.
 fn list(from: u64) -> Vec<u8> {
     let dots = [(DIRECTORY_NODE, DIRENT_DIR, "."), (proto::ROOT_NODE, DIRENT_DIR, "..")];
     let files = PARAMETERS.iter().enumerate().map(|(i, one)| (node(i), DIRENT_REG, one.name));

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-/// The mode, owner and group of the device; they may change at any time.
+/// The mode, the owner and the group of the device. They may change at any time.
 #[derive(Debug, Default)]
 pub struct Permissions(Mutex<PermissionBits>);
 
@@ -20,8 +20,8 @@ impl Permissions {
             PermissionBits { mode: mode & 0o777, uid, gid };
     }
 
-    /// Whether user `uid` with the groups `gids` may open the device, by the kernel's rules for
-    /// file permissions.
+    /// Returns whether user `uid` with the groups `gids` may open the device, by the kernel's rules
+    /// for file permissions.
     pub(crate) fn admit(&self, uid: u32, gids: &[u32]) -> bool {
         const READ_WRITE: u32 = 6;
         let PermissionBits { mode, uid: owner, gid } = self.bits();

@@ -1,8 +1,9 @@
-//! The FUSE messages that one file needs. Layouts are those of `linux/fuse.h`, version 7.41.
+//! The FUSE messages that a file system with one file needs. Their layouts are those of
+//! `linux/fuse.h`, version 7.41.
 
 pub(crate) mod uring;
 
-/// Request opcodes.
+/// The numbers of the requests in `fuse_in_header.opcode`.
 pub(crate) mod opcode {
     pub(crate) const LOOKUP: u32 = 1;
     pub(crate) const FORGET: u32 = 2;
@@ -27,29 +28,29 @@ pub(crate) mod opcode {
 
 /// Node number of the root directory.
 pub(crate) const ROOT_NODE: u64 = 1;
-/// Maximum size of a message from the kernel that this server accepts, in bytes. The kernel
-/// requires at least 8 KiB.
+/// Maximum size of a message from the kernel, in bytes. The kernel requires at least 8 KiB.
 pub(crate) const MAX_MESSAGE: usize = 16 << 10;
 /// `fuse_poll_in.flags`: the server must notify the kernel of the next change.
 pub(crate) const POLL_SCHEDULE_NOTIFY: u32 = 1;
 /// `fuse_setattr_in.valid`: the request sets the size.
 pub(crate) const SET_SIZE: u32 = 1 << 3;
-/// Attributes that opening for writing may set: size, times, and the opener's file and lock.
+/// The attributes that may be set when a file is opened for writing: size, times, and the file and
+/// lock of the opener.
 pub(crate) const SET_HARMLESS: u32 = SET_SIZE | 1 << 6 | 1 << 9 | 1 << 10;
 
 pub(crate) const S_IFDIR: u32 = 0o040_000;
 pub(crate) const S_IFREG: u32 = 0o100_000;
-/// Entry types in a directory.
+/// The types of entries in a directory.
 pub(crate) const DIRENT_DIR: u32 = 4;
 pub(crate) const DIRENT_REG: u32 = 8;
 
-/// Smallest buffer of a program that reads a directory, in bytes.
+/// Size in bytes of the smallest buffer with which programs read a directory.
 pub(crate) const MIN_READDIR_BYTES: usize = 3072;
 
 const IN_HEADER_LEN: usize = 40;
 const NOTIFY_POLL: i32 = 1;
 const NOTIFY_RESEND: i32 = 7;
-/// Bit that the kernel sets in the unique number of a request that it resends.
+/// The bit that the kernel sets in the unique number of a request when it sends the request again.
 const RESENT_BIT: u64 = 1 << 63;
 
 /// A request as read from the device.
@@ -76,12 +77,13 @@ impl<'m> FuseRequest<'m> {
         word64(self.bytes, 8)
     }
 
-    /// Returns the unique number that the request had when it was first sent.
+    /// Returns the unique number with which the request was first sent.
     pub(crate) fn call(&self) -> u64 {
         call_of(self.unique())
     }
 
-    /// Whether the kernel resent the request, so that a previous daemon may already have read it.
+    /// Returns whether the kernel has sent the request again. A previous daemon may then already
+    /// have read it.
     pub(crate) fn is_resent(&self) -> bool {
         self.unique() & RESENT_BIT != 0
     }
@@ -94,8 +96,8 @@ impl<'m> FuseRequest<'m> {
         self.head32(24)
     }
 
-    /// Returns the id of the calling thread, or 0 if this process's PID namespace does not contain
-    /// it.
+    /// Returns the id of the calling thread; 0 if the PID namespace of this process does not
+    /// contain the thread.
     pub(crate) fn tid(&self) -> u32 {
         self.head32(32)
     }
@@ -106,7 +108,8 @@ impl<'m> FuseRequest<'m> {
     }
 }
 
-/// A request's arguments. Bytes beyond the end read as zero; the kernel sends complete arguments.
+/// The arguments of a request. Bytes after their end are read as zero, but the kernel always sends
+/// complete arguments.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FuseArgs<'m>(pub(crate) &'m [u8]);
 
@@ -130,7 +133,7 @@ impl<'m> FuseArgs<'m> {
     }
 }
 
-/// Returns the number that the request `unique` had when it was first sent.
+/// Returns the number with which the request `unique` was first sent.
 pub(crate) fn call_of(unique: u64) -> u64 {
     unique & !RESENT_BIT
 }
@@ -145,7 +148,7 @@ fn word64(bytes: &[u8], at: usize) -> u64 {
     word.copied().map_or(0, u64::from_ne_bytes)
 }
 
-/// Builds the `fuse_out_header` of a reply.
+/// Builds the `fuse_out_header` that starts a reply.
 pub(crate) fn out_header(len: usize, error: i32, unique: u64) -> [u8; 16] {
     let mut header = [0; 16];
     header[..4].copy_from_slice(&(16 + len as u32).to_ne_bytes());
@@ -167,7 +170,7 @@ pub(crate) fn notify_resend() -> [u8; 16] {
     out_header(0, NOTIFY_RESEND, 0)
 }
 
-/// Builds a reply field by field.
+/// The bytes of a reply, which is built field by field.
 #[derive(Debug, Default)]
 pub(crate) struct ReplyWords(pub(crate) Vec<u8>);
 
@@ -193,7 +196,7 @@ impl ReplyWords {
     }
 }
 
-/// The INIT negotiation.
+/// The INIT negotiation, in which kernel and server agree on features.
 pub(crate) mod init {
     use super::{FuseArgs, ReplyWords};
 
@@ -201,26 +204,27 @@ pub(crate) mod init {
     const PARALLEL_DIROPS: u32 = 1 << 18;
     const FLAG_MAX_PAGES: u32 = 1 << 22;
     const INIT_EXT: u32 = 1 << 30;
-    /// FUSE_PASSTHROUGH: bit 37 of the 64-bit flags, in the upper word.
+    /// FUSE_PASSTHROUGH, which is bit 37 of the 64-bit flags. This is its value in the upper word.
     const PASSTHROUGH: u32 = 1 << 5;
-    /// FUSE_OVER_IO_URING: bit 41 of the 64-bit flags, in the upper word.
+    /// FUSE_OVER_IO_URING, which is bit 41 of the 64-bit flags. This is its value in the upper
+    /// word.
     const OVER_IO_URING: u32 = 1 << 9;
     const MINOR: u32 = 41;
     pub(crate) const MAX_WRITE: u32 = 4096;
     pub(crate) const MAX_PAGES: u16 = 1;
 
-    /// The kernel's INIT request: the features that it offers.
+    /// The INIT request, in which the kernel offers features.
     #[derive(Debug, Clone, Copy)]
     pub(crate) struct FuseInitOffer<'m>(pub(crate) FuseArgs<'m>);
 
     impl FuseInitOffer<'_> {
-        /// Whether requests may arrive by io_uring.
+        /// Returns whether the kernel offers that requests arrive by io_uring.
         pub(crate) fn has_uring(self) -> bool {
             self.0.u32(16) & OVER_IO_URING != 0
         }
 
-        /// Builds the reply to INIT, with io_uring if `uring` is set and the kernel offers it;
-        /// `None` if the kernel has no passthrough.
+        /// Builds the reply to INIT. It accepts io_uring if `uring` is set and the kernel offers
+        /// it. `None` if the kernel does not offer passthrough.
         pub(crate) fn answer(self, uring: bool) -> Option<Vec<u8>> {
             let (flags, more) = (self.0.u32(12), self.0.u32(16));
             if flags & INIT_EXT == 0 || more & PASSTHROUGH == 0 {
@@ -230,13 +234,14 @@ pub(crate) mod init {
             let more = PASSTHROUGH | if uring { more & OVER_IO_URING } else { 0 };
             let words = ReplyWords::default().u32(7).u32(MINOR).u32(self.0.u32(8)).u32(wanted);
             let words = words.u16(64).u16(48).u32(MAX_WRITE).u32(1).u16(MAX_PAGES).u16(0);
-            // Stack depth 1: the backing memfd is not on a stacked file system.
+            // The stack depth is 1, because the memfd with the memory is not on a stacked file
+            // system.
             Some(words.u32(more).u32(1).zeros(24).0)
         }
     }
 }
 
-/// The attributes of a node, for `fuse_attr`.
+/// The attributes of a node, as in `fuse_attr`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FuseAttr {
     pub(crate) node: u64,
@@ -252,30 +257,30 @@ impl FuseAttr {
         words.u32(self.mode).u32(1).u32(self.uid).u32(self.gid).u32(0).u32(4096).u32(0)
     }
 
-    /// Builds `fuse_attr_out`.
+    /// Builds the `fuse_attr_out` of a reply that returns the attributes.
     pub(crate) fn answer(&self) -> Vec<u8> {
         self.words(ReplyWords::default().zeros(16)).0
     }
 
-    /// Builds `fuse_entry_out`, which the kernel must not cache: the next lookup of the name may
-    /// come from another user.
+    /// Builds a `fuse_entry_out` that the kernel must not cache, because the next lookup of the
+    /// name may come from another user.
     pub(crate) fn entry(&self) -> Vec<u8> {
         self.words(ReplyWords::default().u64(self.node).zeros(32)).0
     }
 }
 
-/// Builds `fuse_open_out` of a file whose content the server supplies at each read.
+/// Builds the `fuse_open_out` of a file whose content is requested from the server at each read.
 pub(crate) fn open_direct() -> Vec<u8> {
     const DIRECT_IO: u32 = 1;
     ReplyWords::default().u64(0).u32(DIRECT_IO).u32(0).0
 }
 
-/// Builds `fuse_write_out`.
+/// Builds the `fuse_write_out` that says how many bytes were written.
 pub(crate) fn write_out(bytes: u32) -> Vec<u8> {
     ReplyWords::default().u32(bytes).u32(0).0
 }
 
-/// Builds `fuse_open_out`, with the id of a backing file, or without one for a directory.
+/// Builds a `fuse_open_out` with the id of a backing file, or without one for a directory.
 pub(crate) fn open_out(handle: u64, backing: Option<i32>) -> Vec<u8> {
     const NO_FLUSH: u32 = 1 << 5;
     const PASSTHROUGH: u32 = 1 << 7;
@@ -283,19 +288,19 @@ pub(crate) fn open_out(handle: u64, backing: Option<i32>) -> Vec<u8> {
     ReplyWords::default().u64(handle).u32(flags).u32(backing.unwrap_or(0) as u32).0
 }
 
-/// Builds `fuse_ioctl_out`; the argument follows it.
+/// Builds the `fuse_ioctl_out` with the result of an ioctl. In a reply, the argument follows it.
 pub(crate) fn ioctl_out(result: i32) -> Vec<u8> {
     ReplyWords::default().u32(result as u32).zeros(12).0
 }
 
-/// Builds `fuse_poll_out`.
+/// Builds the `fuse_poll_out` with the events that are ready.
 pub(crate) fn poll_out(events: u32) -> [u8; 8] {
     let mut out = [0; 8];
     out[..4].copy_from_slice(&events.to_ne_bytes());
     out
 }
 
-/// Builds one padded `fuse_dirent`.
+/// Builds a `fuse_dirent`, which is an entry of a directory, with its padding.
 pub(crate) fn dirent(node: u64, next: u64, kind: u32, name: &str) -> Vec<u8> {
     let words = ReplyWords::default().u64(node).u64(next).u32(name.len() as u32).u32(kind);
     let mut bytes = words.0;

@@ -10,13 +10,13 @@ use crate::proto;
 use crate::reply_queue::{QueuedReply, ReplyQueue};
 use crate::sys::UringEntryId;
 
-/// The descriptor of the connection to the kernel. Requests are read from it and replies written to
-/// it, except for requests that arrive through a ring.
+/// The descriptor of the connection to the kernel. Requests are read from it, and replies are
+/// written to it, except for requests that arrive through a ring.
 #[derive(Debug)]
 pub(crate) struct FuseConnection(pub(crate) OwnedFd);
 
 impl FuseConnection {
-    /// Writes a reply. Fails harmlessly if the caller was killed meanwhile.
+    /// Writes a reply. An error does no harm; for example, the caller may have been killed.
     fn answer(&self, header: [u8; 16], parts: [&[u8]; 2]) {
         let parts = [&header, parts[0], parts[1]].map(IoSlice::new);
         let _ = rustix::io::writev(&self.0, &parts);
@@ -31,12 +31,13 @@ impl AsFd for FuseConnection {
 
 impl Notify for FuseConnection {
     fn notify(&self, handle: u64) {
-        // An error is harmless: the file may no longer be polled.
+        // An error does no harm, because the file may no longer be polled.
         let _ = rustix::io::write(&self.0, &proto::notify_poll(handle));
     }
 }
 
-/// The obligation to answer one request. If it is dropped without an answer, the reply is EIO.
+/// The obligation to answer one request. If this is dropped without an answer, the request is
+/// answered with EIO.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct FuseReply {
@@ -51,12 +52,12 @@ enum ReplyRoute {
 }
 
 impl FuseReply {
-    /// Creates the reply to a request that was read from the connection.
+    /// Creates the obligation to answer a request that was read from the connection.
     pub(crate) fn to_device(connection: &Arc<FuseConnection>, unique: u64) -> Self {
         Self { unique, route: Some(ReplyRoute::Device(connection.clone())) }
     }
 
-    /// Creates the reply to a request that arrived through a ring.
+    /// Creates the obligation to answer a request that arrived through a ring.
     pub(crate) fn to_ring(outbox: &Arc<ReplyQueue>, slot: UringEntryId, unique: u64) -> Self {
         Self { unique, route: Some(ReplyRoute::Ring(outbox.clone(), slot)) }
     }
@@ -71,7 +72,7 @@ impl FuseReply {
         self.send(None, parts);
     }
 
-    /// Sends an error.
+    /// Sends an error as the answer.
     pub(crate) fn refuse(mut self, error: Errno) {
         self.send(Some(error), [&[], &[]]);
     }

@@ -1,4 +1,4 @@
-//! Queues replies for the thread that owns a ring, because only that thread may submit to the ring.
+//! Queues replies for the thread that owns a ring, because only this thread may submit to the ring.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,16 +21,16 @@ pub(crate) struct QueuedReply {
 #[derive(Debug)]
 pub(crate) struct ReplyQueue {
     waiting: Mutex<Vec<QueuedReply>>,
-    /// Eventfd that wakes the ring's owner, signalled when the owner may be asleep.
+    /// The eventfd that wakes the ring's owner. It is signalled when the owner may be asleep.
     event: OwnedFd,
     owner: ThreadId,
 }
 
 impl ReplyQueue {
-    /// Creates the queue of the calling thread, which must drain it before it sleeps.
+    /// Creates the queue of the calling thread. This thread must empty the queue before it sleeps.
     ///
     /// # Errors
-    /// No descriptor is available.
+    /// The error number if no descriptor is available.
     pub(crate) fn new() -> Result<Self, Errno> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self { waiting: Mutex::default(), event: bell, owner: thread::current().id() })
@@ -39,17 +39,17 @@ impl ReplyQueue {
     pub(crate) fn push(&self, answer: QueuedReply) {
         let mut waiting = self.lock();
         waiting.push(answer);
-        // If other replies were queued before, the event has been signalled for them, or the owner
-        // is awake.
+        // If other replies were already queued, the event was signalled for them, or the owner is
+        // awake.
         let first = waiting.len() == 1;
         drop(waiting);
         if first && thread::current().id() != self.owner {
-            // An eventfd that is too full to be written is already readable.
+            // If the eventfd is too full to be written, it is already readable.
             let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
         }
     }
 
-    /// Moves the queued replies into `empty`, whose allocation the queue reuses.
+    /// Moves the queued replies to `empty`. The queue takes over the allocation of `empty`.
     #[inline]
     pub(crate) fn drain_into(&self, empty: &mut Vec<QueuedReply>) {
         std::mem::swap(&mut *self.lock(), empty);
@@ -61,7 +61,7 @@ impl ReplyQueue {
 
     /// Resets the event, so that the next reply signals it again.
     pub(crate) fn clear_event(&self) {
-        // An error is harmless: another read may already have reset the event.
+        // An error does no harm, because another read may already have reset the event.
         let _ = rustix::io::read(&self.event, &mut [0; 8]);
     }
 

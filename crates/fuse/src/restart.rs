@@ -1,5 +1,5 @@
-//! Keeps the state of a device in a store of descriptors, and resumes the device from the store
-//! after its server was killed.
+//! Keeps the state of a device in a store of descriptors. After the server of the device was
+//! killed, the next one continues with the state in the store.
 //!
 //! ```text
 //!   name in the store        contents
@@ -9,9 +9,10 @@
 //!   memory-UID, ledger-UID   a user's domain (slipring-netmap)
 //! ```
 //!
-//! The kernel resends requests that the killed server had read but not answered
-//! (`FUSE_NOTIFY_RESEND`). Each may have been performed already. Syncs and polls may be performed
-//! twice; opens and ioctls are recognised by their call number; closing a closed file does nothing.
+//! When the server is killed, it may have read requests that it has not answered. The kernel sends
+//! them again (`FUSE_NOTIFY_RESEND`). Each of them may already have been performed. Syncs and polls
+//! may be performed twice. Opens and ioctls are recognised by their call number. Closing a closed
+//! file has no effect.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -36,26 +37,26 @@ const FUSE_FD_NAME: &str = "fuse";
 const PAGE_FD_NAME: &str = "device";
 const MEMORY_FD_PREFIX: &str = "memory-";
 
-/// How a device with a store started.
+/// How a device with a store has started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResumeOutcome {
-    /// The device starts empty: the store had nothing to resume.
+    /// Empty, because the store had nothing to continue with.
     New,
-    /// The device continues with the files that programs had open.
+    /// With the files that programs had open.
     Resumed {
-        /// Number of open files.
+        /// Number of these files.
         files: usize,
-        /// The number of those files whose bound port did not survive the restart.
+        /// Number of those files whose bound port is lost.
         lost: usize,
-        /// Number of slots with frames that programs had queued on interfaces; whether these frames
-        /// were sent is unknown.
+        /// Number of slots with frames that programs had queued on interfaces. It is not known
+        /// whether these frames were sent.
         unsent: u64,
     },
-    /// The device starts empty although the store had something to resume, for this reason.
+    /// Empty, although the store had something to continue with. This is the reason.
     Refused(String),
 }
 
-/// Returns a resumed or a new server, and its mount.
+/// Returns a server that continues with the store or starts empty, and its mount.
 pub(crate) fn start(
     config: &FuseConfig,
     netmap: Netmap,
@@ -76,7 +77,8 @@ pub(crate) fn start(
     names.iter().for_each(|name| store.remove(name));
     let (mount, device) = Mount::new(&config.dir)?;
     let connection = Arc::new(FuseConnection(device));
-    // No io_uring: the kernel cancels an io_uring's requests in flight when its process ends.
+    // io_uring is not used, because the kernel cancels the requests in an io_uring when its process
+    // ends.
     handshake::negotiate(
         &connection,
         UringMode::Off,
@@ -132,13 +134,14 @@ fn resume(
     let resumed = resume_domains(domains, config, store, server.parts(), &namespaces)?;
     drop(namespaces);
     parts.namespaces.remove_closed();
-    // This message is sent before any worker reads, so that resent requests come before new ones.
+    // This message is sent before any worker reads, so that the requests that are sent again come
+    // before new ones.
     rustix::io::write(&parts.connection.0, &proto::notify_resend())
         .map_err(|error| resume_error(&format!("the kernel sends no request again: {error}")))?;
     Ok((server, resumed))
 }
 
-/// Resumes the domains of all users, with their open files.
+/// Continues with the domains of all users and their open files.
 fn resume_domains(
     domains: Vec<RecoveredDomain>,
     config: &FuseConfig,
@@ -150,7 +153,7 @@ fn resume_domains(
     let (mut files, mut lost, mut unsent) = (0, 0, 0);
     for recovered in domains {
         if recovered.is_blank() {
-            // The domain was never used: no client has learned of it.
+            // This domain was never used, and no client knows it.
             store.remove(&memory_name(recovered.uid));
             store.remove(&ledger_name(recovered.uid));
             continue;
@@ -172,7 +175,7 @@ fn resume_domains(
     Ok(ResumeOutcome::Resumed { files, lost, unsent })
 }
 
-/// Returns the domains of the users whose memory and ledger were both handed over.
+/// Returns the domains of those users whose memory and ledger are both in the store.
 fn recovered_domains(mut handed: HashMap<String, OwnedFd>) -> Vec<RecoveredDomain> {
     let uids: Vec<u32> = handed
         .keys()
@@ -190,18 +193,18 @@ fn resume_error(what: &str) -> ResumeError {
     ResumeError(what.to_owned())
 }
 
-/// The page `device` of the store, which counts the servers of one device.
+/// The page `device` in the store. It counts the servers that have served the device.
 struct RestartPage(OwnedFd);
 
-/// Maximum number of servers that may start within [`RESTART_WINDOW_SECS`] before the recovered
-/// state is assumed to be the cause.
+/// Maximum number of servers that may start within [`RESTART_WINDOW_SECS`]. If there are more, the
+/// state in the store is assumed to be the cause.
 const MAX_RECENT_STARTS: usize = 10;
-/// Seconds within which [`MAX_RECENT_STARTS`] starts are too many.
+/// The period in seconds in which more than [`MAX_RECENT_STARTS`] starts are too many.
 const RESTART_WINDOW_SECS: u64 = 10;
 const MAGIC: u64 = u64::from_le_bytes(*b"device 1");
-/// Words of the page: the magic, the number of servers, and when the last ones started.
+/// The words of the page: a magic number, the number of servers, and when the last ones started.
 const PAGE_WORDS: usize = 2 + MAX_RECENT_STARTS;
-/// Binary logarithm of how many node and file numbers one server may allocate.
+/// Binary logarithm of how many node and file numbers one server can use.
 const NUMBERS_PER_SERVER_LOG2: u32 = 40;
 
 impl RestartPage {
@@ -217,7 +220,8 @@ impl RestartPage {
         Ok(page)
     }
 
-    /// Records the start of one more server; returns the base of the numbers that it allocates.
+    /// Records that one more server starts. Returns the number above which its node and file
+    /// numbers start.
     fn next(&self) -> Result<u64, ResumeError> {
         let mut words = self.read().ok_or_else(|| resume_error("the page is none"))?;
         let now = boot_seconds();
@@ -251,7 +255,7 @@ impl RestartPage {
 }
 
 fn boot_seconds() -> u64 {
-    // Adds 1, because 0 means that there was no start.
+    // 1 is added, because 0 means that there was no start.
     rustix::time::clock_gettime(ClockId::Boottime).tv_sec as u64 + 1
 }
 

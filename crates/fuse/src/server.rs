@@ -1,4 +1,4 @@
-//! Answers the kernel's requests. Any number of threads call [`FuseServer::run`].
+//! Answers the requests of the kernel. Any number of threads may call [`FuseServer::run`].
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::reply::{FuseConnection, FuseReply};
 use crate::watchdog::Watchdog;
 
 /// How long a poll waits for the program at the other end of a pipe before the caller is put to
-/// sleep: less than it would take to wake the caller.
+/// sleep. Waking the caller would take longer than this.
 const POLL_WAIT: Duration = Duration::from_micros(20);
 
 /// The state that all workers share.
@@ -37,7 +37,7 @@ pub(crate) struct FuseServer {
     blocking_pool: Arc<BlockingPool>,
     long_calls: Arc<LongCalls>,
     namespaces: Namespaces,
-    /// Threads that perform closes.
+    /// The threads that close files.
     close_pool: Arc<BlockingPool>,
     close_tracker: Arc<CloseTracker>,
     permissions: Arc<Permissions>,
@@ -46,7 +46,7 @@ pub(crate) struct FuseServer {
     size: u64,
 }
 
-/// The parts of [`FuseServer`] whose state a restarted daemon takes over.
+/// The parts of [`FuseServer`] whose state the next daemon takes over.
 pub(crate) struct PersistentParts<'s> {
     pub(crate) connection: &'s Arc<FuseConnection>,
     pub(crate) netmap: &'s Netmap,
@@ -58,8 +58,8 @@ pub(crate) struct PersistentParts<'s> {
 type FuseResult = Result<Vec<u8>, Errno>;
 
 impl FuseServer {
-    /// Creates the server of a connection on which INIT is done, to be run by `workers` threads.
-    /// The node and file numbers that it allocates start above `base`.
+    /// Creates the server of a connection for which INIT is done. `workers` threads will run it.
+    /// Its node and file numbers start above `base`.
     pub(crate) fn new_agreed(
         connection: Arc<FuseConnection>,
         config: &FuseConfig,
@@ -85,7 +85,7 @@ impl FuseServer {
         }
     }
 
-    /// Returns the parts that a restart has to restore.
+    /// Returns the parts whose state a restart must restore.
     pub(crate) fn parts(&self) -> PersistentParts<'_> {
         let Self { connection, netmap, nodes, files, namespaces, .. } = self;
         PersistentParts { connection, netmap, nodes, files, namespaces }
@@ -120,7 +120,7 @@ impl FuseServer {
         self.close_tracker.wait(uid);
     }
 
-    /// Closes a handle that the kernel does not know, such as one of the native socket API.
+    /// Closes a handle that the kernel does not know, for example one of the native socket API.
     pub(crate) fn close(self: &Arc<Self>, open: Arc<OpenHandle>) {
         let (uid, server) = (open.uid(), self.clone());
         let close = self.close_tracker.begin(uid);
@@ -132,7 +132,8 @@ impl FuseServer {
         });
     }
 
-    /// Frees the memory of users who have no files open and own nothing that outlives their files.
+    /// Frees the memory of users who have no open files and own nothing that exists without open
+    /// files.
     pub(crate) fn release_unused(&self) {
         self.nodes.release_unused(self.device());
     }
@@ -141,8 +142,8 @@ impl FuseServer {
         self.nodes.domains()
     }
 
-    /// Closes all files, including files whose close the kernel will not report, and waits until
-    /// all are closed. Memory of open files stays as it is: their programs have it mapped.
+    /// Closes all files, also those whose close the kernel will not report, and waits until this is
+    /// done. The memory of open files stays as it is, because programs have it mapped.
     pub(crate) fn close_all(&self) {
         let files = self.files.take_all();
         if !files.is_empty() {
@@ -160,14 +161,13 @@ impl FuseServer {
         self.files.count()
     }
 
-    /// Records for the watchdog that worker number `worker` begins or ends a request.
+    /// Tells the watchdog that worker number `worker` begins or ends a request.
     #[inline]
     pub(crate) fn heartbeat(&self, worker: usize) {
         self.watchdog.heartbeat(worker);
     }
 
-    /// Records for the watchdog that a worker cannot continue, so that calls which it should answer
-    /// hang.
+    /// Tells the watchdog that a worker cannot continue. Calls that it should have answered hang.
     pub(crate) fn fail(&self) {
         self.watchdog.fail();
     }
@@ -185,7 +185,7 @@ impl FuseServer {
                     }
                     None => return,
                 },
-                // A caller was killed before this thread read its request, or a signal arrived.
+                // A caller was killed before this thread had read its request, or a signal arrived.
                 Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => {}
                 Err(_) => return,
             }
@@ -197,8 +197,8 @@ impl FuseServer {
         match message.opcode() {
             opcode::FORGET => self.forget(message.node(), message.body().u64(0)),
             opcode::BATCH_FORGET => self.batch_forget(message.body()),
-            // Interruptible calls that are not long calls end by themselves within microseconds, or
-            // wait in the blocking pool for memory of the same caller.
+            // Only long calls need to be interrupted. All others end by themselves within
+            // microseconds, or wait in the blocking pool for memory of the same caller.
             opcode::INTERRUPT => self.long_calls.interrupt(message.body().u64(0)),
             _ => self.handle(message, FuseReply::to_device(&self.connection, message.unique())),
         }
@@ -213,8 +213,8 @@ impl FuseServer {
             opcode::RELEASE => self.release(message, reply),
             _ => match self.handle_immediate(message) {
                 Ok(answer) => reply.done([&answer, &[]]),
-                // EMFILE means that the server has too many files open, not the caller, so the
-                // caller gets ENFILE.
+                // EMFILE would say that the caller has too many open files. But it is the server
+                // that has too many, so the caller gets ENFILE.
                 Err(Errno::MFILE) => reply.refuse(Errno::NFILE),
                 Err(error) => reply.refuse(error),
             },
@@ -230,8 +230,8 @@ impl FuseServer {
             opcode::LOOKUP => self.look_up(message),
             opcode::OPEN => self.open(message),
             opcode::GETATTR => Ok(self.attr(message.node()).answer()),
-            // The size of the file is fixed; its other attributes are set by the operator of the
-            // device.
+            // The size of the file cannot change. Its other attributes are set by the operator of
+            // the device.
             opcode::SETATTR if body.u32(0) & proto::SET_SIZE != 0 => Err(Errno::INVAL),
             opcode::SETATTR => Err(Errno::PERM),
             opcode::FALLOCATE => Err(Errno::OPNOTSUPP),
@@ -331,8 +331,8 @@ impl FuseServer {
         let (tid, uid) = (message.tid(), message.uid());
         self.blocking_pool.submit(uid, move || {
             if let Ok(mut memory) = Caller::open(tid, uid) {
-                // Slots whose data cannot be fetched stay queued; the poll sends the slots before
-                // them.
+                // If the data of a slot cannot be fetched, the slot stays queued. The poll sends
+                // the slots before it.
                 let _ = open.fetch_indirect(&mut memory);
             }
             poll(open, wanted, arm, reply);
@@ -353,7 +353,7 @@ impl FuseServer {
         let (tid, uid) = (message.tid(), message.uid());
         let (closing, owner) = (self.close_tracker.clone(), call.open.uid());
         if Netmap::runs_until_cancelled(cmd, &call.argument) {
-            // If no thread can be started, the call is dropped, which refuses it.
+            // If no thread can be started, the call is dropped, and is thereby refused.
             let lasts = move |cancel| {
                 closing.wait(owner);
                 call.perform(Caller::open(tid, uid).map(|caller| caller.with_cancel(cancel)));
@@ -374,12 +374,12 @@ impl FuseServer {
 #[inline]
 fn poll(open: Arc<OpenHandle>, wanted: PollEvents, arm: Option<u64>, reply: FuseReply) {
     let events = open.poll(wanted, arm, POLL_WAIT);
-    // Dropped before the reply, as in `IoctlCall::perform`.
+    // The handle is dropped before the reply is sent, as in `IoctlCall::perform`.
     drop(open);
     reply.done([&proto::poll_out(events.0), &[]]);
 }
 
-/// An ioctl to be performed.
+/// An ioctl that has to be performed.
 struct IoctlCall {
     netmap: Arc<Netmap>,
     open: Arc<OpenHandle>,
@@ -396,8 +396,8 @@ impl IoctlCall {
             let memory = &mut CallMemory(memory, call);
             perform(&self.netmap, &self.open, self.cmd, &mut self.argument, memory)
         });
-        // The server's reference is dropped before the reply: a program that closes the file next
-        // must hold the last reference to it.
+        // The server's reference must be dropped before the reply is sent. If the program then
+        // closes the file, this drops the last reference.
         drop(self.open);
         // As in netmap, the argument is copied back even if the call fails.
         let result = done.unwrap_or_else(|error| -error.raw_os_error());
@@ -407,8 +407,9 @@ impl IoctlCall {
 
 /// Performs an ioctl.
 ///
-/// A port may be busy only because the worker that processes an earlier close has not run since (by
-/// io_uring, each processor's requests have a worker of their own), so EBUSY is retried for 85 ms.
+/// A port may be busy only because an earlier close was not processed yet: with io_uring, each
+/// processor has its own worker, and the worker that must process the close has not run since. So
+/// after EBUSY, the call is tried again for 85 ms.
 #[inline]
 pub(crate) fn perform(
     netmap: &Netmap,
@@ -431,9 +432,9 @@ pub(crate) fn perform(
     done
 }
 
-/// Lists the device's directory, starting at entry `from`.
+/// Lists the directory of the device, starting at entry `from`.
 fn list(from: u64) -> Vec<u8> {
-    // The file's node number depends on the user; any number but 0 is accepted here.
+    // The node number of the file depends on the user. Here, any number except 0 is accepted.
     let entries = [
         (ROOT_NODE, DIRENT_DIR, "."),
         (ROOT_NODE, DIRENT_DIR, ".."),

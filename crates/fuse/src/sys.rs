@@ -1,5 +1,5 @@
-//! System calls without a safe wrapper elsewhere: two ioctls of the FUSE device, one of sockets,
-//! and requests by io_uring.
+//! System calls for which no other crate has a safe function: two ioctls of the FUSE device, one
+//! ioctl of sockets, and requests by io_uring.
 
 mod ring;
 
@@ -13,7 +13,7 @@ pub(crate) use ring::{FuseUring, UringEntryId, UringEvent};
 
 const FUSE_MAGIC: u8 = 229;
 
-/// `struct fuse_backing_map`.
+/// The argument of FUSE_DEV_IOC_BACKING_OPEN: `struct fuse_backing_map`.
 #[repr(C)]
 struct BackingMap {
     fd: i32,
@@ -21,44 +21,44 @@ struct BackingMap {
     padding: u64,
 }
 
-/// Registers a backing file for passthrough; returns its id on this connection.
+/// Registers a file as a backing file for passthrough. Returns its id on this connection.
 pub(crate) fn open_backing(device: BorrowedFd<'_>, file: BorrowedFd<'_>) -> Result<i32, Errno> {
     let map = BackingMap { fd: file.as_raw_fd(), flags: 0, padding: 0 };
     // SAFETY:
-    // - The opcode is FUSE_DEV_IOC_BACKING_OPEN, which reads a `fuse_backing_map`; `ResultIoctl`
-    //   points to a value of that layout, which lives during the call.
+    // - The opcode is FUSE_DEV_IOC_BACKING_OPEN, which reads a `fuse_backing_map`. `ResultIoctl`
+    //   points to a value with that layout, which exists during the call.
     unsafe { rustix::ioctl::ioctl(device, ResultIoctl::<_, BACKING_OPEN>(map)) }
 }
 
 /// Unregisters a backing file.
 pub(crate) fn close_backing(device: BorrowedFd<'_>, id: i32) -> Result<i32, Errno> {
     // SAFETY:
-    // - The opcode is FUSE_DEV_IOC_BACKING_CLOSE, which reads a 32-bit number; `ResultIoctl` points
-    //   to a 32-bit number, which lives during the call.
+    // - The opcode is FUSE_DEV_IOC_BACKING_CLOSE, which reads a 32-bit number. `ResultIoctl` points
+    //   to a 32-bit number, which exists during the call.
     unsafe { rustix::ioctl::ioctl(device, ResultIoctl::<_, BACKING_CLOSE>(id)) }
 }
 
-/// Returns the network namespace that a socket belongs to.
+/// Returns the network namespace to which a socket belongs.
 pub(crate) fn namespace_of(socket: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     // SAFETY:
-    // - The opcode is SIOCGSKNS, which has no argument and returns a descriptor; what `ResultIoctl`
-    //   points at is not read.
+    // - The opcode is SIOCGSKNS, which has no argument and returns a descriptor. The value to which
+    //   `ResultIoctl` points is not read.
     let fd = unsafe { rustix::ioctl::ioctl(socket, ResultIoctl::<_, SIOCGSKNS>(0u32)) }?;
     // SAFETY: the kernel has just created the descriptor, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// `SIOCGSKNS` of `linux/sockios.h`.
+/// The number of the ioctl SIOCGSKNS, from `linux/sockios.h`.
 const SIOCGSKNS: Opcode = 0x894c;
 const BACKING_OPEN: Opcode = opcode::write::<BackingMap>(FUSE_MAGIC, 1);
 const BACKING_CLOSE: Opcode = opcode::write::<u32>(FUSE_MAGIC, 2);
 
-/// An ioctl that reads a `T` and whose only output is its result.
+/// An ioctl that reads a `T` and returns nothing but its result.
 struct ResultIoctl<T, const OPCODE: Opcode>(T);
 
 // SAFETY:
-// - `as_ptr` points at the value, whose type is what each opcode used above reads.
-// - The kernel writes nothing there, and the result is a plain number.
+// - `as_ptr` points to the value. Its type is what each opcode used above reads.
+// - The kernel writes nothing to it, and the result is a plain number.
 unsafe impl<T, const OPCODE: Opcode> Ioctl for ResultIoctl<T, OPCODE> {
     type Output = i32;
 

@@ -1,9 +1,10 @@
-//! Chooses whether requests arrive by io_uring, with a queue for each processor, or by the device.
+//! Decides whether requests arrive by io_uring, with a queue for each processor, or through the
+//! device.
 //!
-//! The kernel offers io_uring if its module parameter is set at the moment of mounting, and does
-//! not read it again once both sides have agreed. So if this process switches the parameter on, it
-//! switches it off again as soon as both sides have agreed. With a store for restarts, requests
-//! always arrive by the device
+//! The kernel offers io_uring if its module parameter is on at the moment of mounting. Once both
+//! sides have agreed, it does not read the parameter again. So if this process switches the
+//! parameter on, it switches it off again as soon as both sides have agreed. With a store for
+//! restarts, requests always arrive through the device
 //! ([`FuseDevice::open_persistent`](crate::FuseDevice::open_persistent)).
 
 use std::fs::File;
@@ -17,25 +18,26 @@ use crate::error::FuseError;
 /// Whether requests arrive by io_uring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UringMode {
-    /// Use io_uring if the kernel has it. Its module parameter is switched on for the time of
-    /// mounting, if this process may do so.
+    /// They do if the kernel can do this. If this process may do so, it switches the kernel's
+    /// module parameter on for the time of mounting.
     #[default]
     Auto,
-    /// As `Auto`, but fail if io_uring is unavailable.
+    /// They do. Otherwise the device cannot be opened.
     On,
-    /// Never: requests arrive by the device.
+    /// They never do: requests arrive through the device.
     Off,
 }
 
-/// How requests arrive.
+/// The way on which requests arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestTransport {
-    /// By reading the FUSE device.
+    /// Through the FUSE device, from which they are read.
     Device {
-        /// The error with which the kernel refused a ring to this process, if it offers io_uring.
+        /// The error with which the kernel refused a ring to this process; `None` if it offers no
+        /// io_uring.
         refused: Option<Errno>,
     },
-    /// By io_uring, except for requests that the kernel sends through the device only.
+    /// By io_uring. Requests that the kernel only sends through the device are exceptions.
     Uring {
         /// Whether this process switched the module parameter on, and off again.
         switched: bool,
@@ -44,29 +46,30 @@ pub enum RequestTransport {
 
 const PARAMETER_PATH: &str = "/sys/module/fuse/parameters/enable_uring";
 /// The file that processes lock to switch the parameter. Only root can open it, so no other user
-/// can block slipring by locking it. It exists wherever the parameter does, unlike FUSE's own
-/// uevent, which is missing if FUSE is built into the kernel.
+/// can block slipring by locking it. It exists wherever the parameter exists, in contrast to FUSE's
+/// own uevent file, which is missing if FUSE is built into the kernel.
 const LOCK_PATH: &str = "/sys/bus/platform/uevent";
 
-/// Keeps the module parameter in the requested state until dropped.
+/// Keeps the module parameter in the requested state until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct UringParameterGuard {
-    /// The parameter's file, if this process switched it on and must switch it off again.
+    /// The parameter's file, if this process has switched the parameter on and must switch it off
+    /// again.
     switched: Option<File>,
-    /// Serialises all processes that switch or read the parameter.
+    /// The lock that allows only one process at a time to switch or read the parameter.
     _lock: Option<File>,
 }
 
 impl UringParameterGuard {
-    /// Sets the parameter as mode `wanted` requires.
+    /// Switches the parameter as mode `wanted` requires.
     pub(crate) fn apply(wanted: UringMode) -> Result<Self, FuseError> {
         let switched = None;
         match wanted {
             UringMode::Off => Ok(Self { switched, _lock: None }),
             UringMode::Auto => {
                 let held = lock(FlockOperation::LockExclusive);
-                // If switching it on fails, io_uring is still offered if the parameter was already
-                // on.
+                // Even if it cannot be switched on, io_uring is offered if the parameter was
+                // already on.
                 Ok(Self { switched: switch_on().unwrap_or_default(), _lock: held })
             }
             UringMode::On => {
@@ -88,21 +91,22 @@ impl UringParameterGuard {
 impl Drop for UringParameterGuard {
     fn drop(&mut self) {
         if let Some(file) = &mut self.switched {
-            // This cannot fail: a process that could switch the parameter on can switch it off.
+            // This cannot fail, because a process that could switch the parameter on can also
+            // switch it off.
             let _ = file.write_all(b"N");
         }
     }
 }
 
 fn lock(how: FlockOperation) -> Option<File> {
-    // If this file cannot be opened, this process may not switch the parameter either.
+    // If this file cannot be opened, this process may also not switch the parameter.
     let file = File::options().write(true).open(LOCK_PATH).ok()?;
     flock(&file, how).ok().map(|()| file)
 }
 
-/// Switches the parameter on; returns its file if it was off.
+/// Switches the parameter on. Returns its file if the parameter was off.
 fn switch_on() -> io::Result<Option<File>> {
-    // If FUSE is a module, this loads it.
+    // If FUSE is a module of the kernel, this loads it.
     drop(File::open("/dev/fuse"));
     let mut file = File::options().read(true).write(true).open(PARAMETER_PATH)?;
     let mut value = String::new();
@@ -130,7 +134,7 @@ mod tests {
         let try_lock = || flock(&other, FlockOperation::NonBlockingLockShared);
         assert_eq!(try_lock(), Err(rustix::io::Errno::WOULDBLOCK));
         drop(held);
-        // Another test may hold the lock at this moment.
+        // Another test may have the lock at this moment.
         flock(&other, FlockOperation::LockShared).unwrap();
     }
 }

@@ -1,13 +1,14 @@
-//! Threads that serve the kernel's queues: one thread for each processor that this process may run
-//! on, bound to that processor, and one thread for the queues of all other processors.
+//! The threads that serve the kernel's queues. For each processor on which this process may run,
+//! there is one thread, which is bound to that processor. One more thread serves the queues of all
+//! other processors.
 //!
 //! The kernel has one queue for each possible processor, and uses no queue before all queues have
-//! entries. A request goes to the queue of the caller's processor, so the server runs on the
-//! processor of the caller.
+//! entries. A request goes to the queue of the caller's processor, so the server runs on that
+//! processor.
 //!
 //! # Invariants
 //! 1. The kernel always owns entries of each queue. When a call in a blocking pool occupies an
-//!    entry, another entry is registered, so calls that wait for a client never block those of
+//!    entry, another entry is registered. So calls that wait for a client never block the calls of
 //!    other clients.
 
 use std::fs;
@@ -26,22 +27,22 @@ use crate::reply_queue::{QueuedReply, ReplyQueue};
 use crate::server::FuseServer;
 use crate::sys::{FuseUring, UringEntryId, UringEvent};
 
-/// Number of entries of a queue whose processor this process may run on: more than the number of
+/// Number of entries of a queue whose processor this process may use. It is more than the number of
 /// calls that threads can begin on a processor before the worker runs there.
 const LOCAL_QUEUE_ENTRIES: u32 = 128;
-/// Number of entries of a queue whose processor this process may not run on.
+/// Number of entries of a queue whose processor this process may not use.
 const REMOTE_QUEUE_ENTRIES: u32 = 16;
 
 /// The queues that one thread serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UringWorker {
-    /// The processor that the thread is bound to; `None` for the thread that serves all other
+    /// The processor to which the thread is bound; `None` for the thread that serves all other
     /// processors.
     processor: Option<usize>,
     queues: Vec<u16>,
 }
 
-/// Assigns the machine's queues to threads.
+/// Distributes the machine's queues over threads.
 pub(crate) fn plan_workers() -> io::Result<Vec<UringWorker>> {
     let mine = sched_getaffinity(None)?;
     let possible = fs::read_to_string("/sys/devices/system/cpu/possible")?;
@@ -50,7 +51,7 @@ pub(crate) fn plan_workers() -> io::Result<Vec<UringWorker>> {
     }))
 }
 
-/// Counts the processors in a list such as `0-3,8`.
+/// Returns the number of processors in a list such as `0-3,8`.
 fn count_processors(list: &str) -> u16 {
     let number = |text: &str| text.trim().parse::<u16>().unwrap_or(0);
     let counts = list.split(',').map(|part| match part.split_once('-') {
@@ -78,12 +79,12 @@ pub(crate) fn is_supported(device: impl AsFd) -> io::Result<()> {
 }
 
 impl UringWorker {
-    /// Number of entries of each queue that the kernel should own.
+    /// Returns how many entries of each queue the kernel should own.
     fn target_entries(&self) -> u32 {
         if self.processor.is_some() { LOCAL_QUEUE_ENTRIES } else { REMOTE_QUEUE_ENTRIES }
     }
 
-    /// Serves the queues until the device is unmounted. Sends a result on `ready`: that the queues
+    /// Serves the queues until the device is unmounted. Sends a result to `ready`: that the queues
     /// are set up, or why they cannot be.
     pub(crate) fn serve(&self, server: &FuseServer, worker: usize, ready: Sender<io::Result<()>>) {
         let served = UringLoop::new(self, server);
@@ -91,12 +92,12 @@ impl UringWorker {
             Ok(served) => (Ok(()), Some(served)),
             Err(error) => (Err(error), None),
         };
-        // An error is ignored: the receiver may already have been dropped.
+        // An error only means that the receiver was already dropped.
         let _ = ready.send(started);
         drop(ready);
         if let Some(mut served) = served {
             match served.run(server, worker) {
-                // The device was unmounted, so no reply is awaited.
+                // The device was unmounted, so no one waits for a reply.
                 Errno::NOTCONN | Errno::CONNABORTED | Errno::CANCELED => {}
                 _ => server.fail(),
             }
@@ -108,11 +109,11 @@ impl UringWorker {
 struct UringLoop {
     ring: FuseUring,
     replies: Arc<ReplyQueue>,
-    /// Number of entries of each queue that the kernel should own.
+    /// How many entries of each queue the kernel should own.
     target_entries: u32,
     /// Events that arrived before all queues were ready.
     early_events: Vec<UringEvent>,
-    /// Scratch buffer for the current request; below, for replies to commit.
+    /// Memory for the current request. The next field is for replies to be sent.
     message: Vec<u8>,
     answers: Vec<QueuedReply>,
 }
@@ -122,7 +123,8 @@ impl UringLoop {
         if let Some(processor) = worker.processor {
             let mut set = CpuSet::new();
             set.set(processor);
-            // If this fails because the processor went offline, another processor serves the queue.
+            // This fails if the processor has gone offline. Another processor serves the queue
+            // then.
             let _ = sched_setaffinity(None, &set);
         }
         let mut ring = FuseUring::new(server.device())?;
@@ -148,7 +150,7 @@ impl UringLoop {
         })
     }
 
-    /// Serves the queues; returns why serving ended.
+    /// Serves the queues. Returns the error that ended this.
     fn run(&mut self, server: &FuseServer, worker: usize) -> Errno {
         let mut came = std::mem::take(&mut self.early_events).into_iter();
         loop {
@@ -169,7 +171,7 @@ impl UringLoop {
         }
     }
 
-    /// Commits replies that another thread has queued.
+    /// Sends the replies that other threads have queued.
     fn handle_wakeup(&mut self) -> io::Result<()> {
         self.replies.clear_event();
         self.ring.poll_wakeup(self.replies.event())?;
@@ -187,14 +189,14 @@ impl UringLoop {
         if let Some(queue) = self.ring.owned_queue(slot)
             && self.ring.kernel_entries(queue) < self.target_entries
         {
-            // If this fails for lack of memory, the kernel has fewer entries until the next
+            // If there is not enough memory for this, the kernel has fewer entries until the next
             // attempt.
             let _ = self.ring.register_entry(queue);
         }
         Ok(())
     }
 
-    /// Commits the replies in the scratch buffer to the kernel.
+    /// Sends the replies in `replies` to the kernel.
     #[inline]
     fn commit(&mut self) -> io::Result<()> {
         self.replies.drain_into(&mut self.answers);

@@ -1,9 +1,8 @@
-//! Detects workers that are stuck.
+//! Detects workers that do not make progress.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// One worker's counter of begun and ended requests; the count is odd while the worker serves a
-/// request.
+/// A worker's count of begun and ended requests. It is odd while the worker serves a request.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct WorkerHeartbeat {
@@ -26,7 +25,7 @@ impl Watchdog {
         Self { heartbeats, failed: AtomicBool::new(false) }
     }
 
-    /// Records that a worker begins or ends a request. Only the worker itself writes its count.
+    /// Records that a worker begins or ends a request. Only the worker itself writes this count.
     #[inline]
     pub(crate) fn heartbeat(&self, worker: usize) {
         let count = &self.heartbeats[worker].count;
@@ -38,10 +37,10 @@ impl Watchdog {
         self.failed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether no worker has stopped serving because of an error, and no worker still serves the
-    /// request that it served at the previous check.
+    /// Returns whether no worker has stopped because of an error, and no worker still serves the
+    /// same request as at the previous check.
     pub(crate) fn is_healthy(&self) -> bool {
-        // Every counter is visited, because each visit updates `last_seen`.
+        // This must visit every counter, because each visit updates `last_seen`.
         let stuck = self.heartbeats.iter().filter(|pulse| {
             let now = pulse.count.load(Ordering::Relaxed);
             pulse.last_seen.swap(now, Ordering::Relaxed) == now && now % 2 == 1

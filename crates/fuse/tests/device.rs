@@ -1,8 +1,9 @@
-//! Tests of unmodified clients on the real device, by a static C program that uses only system
-//! calls.
+//! Tests of unmodified clients on the real device. The client is a static C program that uses only
+//! system calls.
 //!
 //! Needs root, /dev/fuse and a C compiler. Each test starts its own servers in separate processes,
-//! since a server must not open its own mount: one for each transport of requests.
+//! because a server must not open its own mount. There is one server for each way on which requests
+//! can arrive.
 #![allow(clippy::unwrap_used)]
 
 use std::fs::{self, Permissions};
@@ -32,20 +33,20 @@ const DIR: &str = "SLIPRING_DOOR_TEST_DIR";
 const REQUESTS: &str = "SLIPRING_DOOR_TEST_REQUESTS";
 const PARAMETER: &str = "/sys/module/fuse/parameters/enable_uring";
 
-/// How requests arrive at a server.
+/// The way on which requests arrive at a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Requests {
     Device,
     Rings,
-    /// By io_uring, but the server may run on one processor only, as on a machine with more
-    /// possible than present processors.
+    /// By io_uring, but the server may only run on one processor. This is as on a machine that
+    /// could have more processors than it has.
     RingsOnOne,
 }
 
 impl Requests {
     const ALL: [Self; 3] = [Self::Device, Self::Rings, Self::RingsOnOne];
 
-    /// The transports that this machine's kernel has.
+    /// Returns the ways that this machine's kernel supports.
     fn possible() -> impl Iterator<Item = Self> {
         let has_rings = Path::new(PARAMETER).exists();
         if !has_rings {
@@ -54,14 +55,14 @@ impl Requests {
         Self::ALL.into_iter().filter(move |&one| has_rings || one == Self::Device)
     }
 
-    /// The transport that a test requests from this process, its server.
+    /// Returns the way that a test has requested from this process, which is the test's server.
     fn asked() -> Self {
         let asked = std::env::var(REQUESTS).unwrap();
         Self::ALL.into_iter().find(|one| format!("{one:?}") == asked).unwrap()
     }
 }
 
-/// Not a test: the server that this program becomes when a test starts it again.
+/// This is not a test. It is the server, which a test starts by running this program again.
 #[test]
 fn serve() {
     let Some(dir) = std::env::var_os(DIR) else { return };
@@ -91,7 +92,7 @@ fn serve() {
     std::process::exit(0);
 }
 
-/// A served device.
+/// A device that a server serves.
 struct Device {
     dir: tempfile::TempDir,
     server: Child,
@@ -99,7 +100,7 @@ struct Device {
 }
 
 impl Device {
-    /// Starts one server per transport.
+    /// Starts one server for each way on which requests can arrive.
     fn each() -> impl Iterator<Item = Self> {
         Requests::possible().map(|requests| {
             let dir = tempfile::tempdir().unwrap();
@@ -109,7 +110,7 @@ impl Device {
         })
     }
 
-    /// Runs a scenario on each.
+    /// Runs a scenario of the C program on each server.
     fn run_each(scenario: &str) {
         Self::each().for_each(|device| drop(device.run(scenario)));
     }
@@ -128,13 +129,13 @@ impl Device {
         client
     }
 
-    /// Runs a scenario to its end.
+    /// Runs a scenario of the C program until it ends.
     fn run(&self, scenario: &str) -> String {
         eprintln!("{scenario}, requests {:?}", self.requests);
         good(self.client(scenario).output().unwrap())
     }
 
-    /// Starts a client that binds `x}1` and runs until the server is gone.
+    /// Starts a client that binds `x}1` and runs until the server has ended.
     fn run_forever(&self) -> Child {
         let mut client = self.client("forever").stdout(Stdio::piped()).spawn().unwrap();
         let mut output = String::new();
@@ -169,7 +170,7 @@ fn start(dir: &Path, requests: Requests) -> Child {
     server
 }
 
-/// Compiles the C program once.
+/// Compiles the C program, only once.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -257,8 +258,8 @@ fn clients_of_a_killed_server_are_told_and_a_new_one_takes_over() {
 fn users_have_names_and_memory_of_their_own() {
     for device in Device::each() {
         let mut client = device.run_forever();
-        // `forever` has root's `x}1` bound; the `x}1` of the other user is another pipe, in another
-        // file.
+        // `forever` has bound the `x}1` of root. The `x}1` of the other user is another pipe, in
+        // another file.
         let copy = copy_into(device.dir.path(), program());
         let output = device.client_from(&copy, "fork").uid(65_534).gid(65_534).output().unwrap();
         good(output);
@@ -291,7 +292,7 @@ fn a_server_that_ends_leaves_no_client_waiting() {
 
 #[test]
 fn the_kernels_parameter_is_as_it_was_when_the_device_is_served() {
-    // The parameter is on, unless a server of a concurrent test has just switched it.
+    // The parameter is on, unless the server of another test has just switched it.
     let parameter = || {
         let held = fs::File::options().write(true).open("/sys/bus/platform/uevent").unwrap();
         rustix::fs::flock(&held, rustix::fs::FlockOperation::LockShared).unwrap();

@@ -25,15 +25,15 @@ pub enum ArpOperation {
 /// An ARP packet for IPv4 over Ethernet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArpPacket {
-    /// The operation: request or reply.
+    /// Whether the packet is a request or a reply.
     pub operation: ArpOperation,
     /// The sender's MAC address.
     pub sender_mac: MacAddr,
-    /// The sender's IP address; unspecified in a probe.
+    /// The sender's IP address. In a probe, it is unspecified (0.0.0.0).
     pub sender: Ipv4Addr,
-    /// The target's MAC address; ignored in requests.
+    /// The target's MAC address. It has no meaning in a request.
     pub target_mac: MacAddr,
-    /// The target's IP address.
+    /// The IP address that the packet asks for, or to which it replies.
     pub target: Ipv4Addr,
 }
 
@@ -115,8 +115,8 @@ impl ArpPacket {
         }
     }
 
-    /// Builds the Ethernet frame with this packet, to the MAC address `to`, padded to the minimum
-    /// length.
+    /// Builds the Ethernet frame that carries this packet to the MAC address `to`. It is padded to
+    /// the minimum length.
     #[must_use]
     pub fn frame(&self, to: MacAddr) -> Vec<u8> {
         let mut frame = field::ethernet_header(to, self.sender_mac, EtherType::ARP);

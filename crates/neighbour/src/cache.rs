@@ -1,5 +1,5 @@
-//! The neighbours of one interface, and the frames that wait for them: the state machine of
-//! RFC 4861, 7.3.2, used for ARP as well.
+//! The neighbours of one interface, and the frames that wait for them. It is the state machine of
+//! RFC 4861, 7.3.2, and is also used for ARP.
 //!
 //! ```text
 //!            hold                 solicited answer
@@ -11,8 +11,8 @@
 //!                       |          no answer              v        5 s later    |
 //!                       '------------------------------ Delay ---------------> Probe
 //! ```
-//! Reachable turns into Stale without a timer, at the next access; only Incomplete, Delay and Probe
-//! have a timer. Installed neighbours (not in the drawing) are changed only by
+//! Reachable becomes Stale without a timer, at the next access. Only Incomplete, Delay and Probe
+//! have a timer. Installed neighbours are not in the drawing. They are changed only by
 //! [`NeighbourCache::install`], [`NeighbourCache::fail`] and [`NeighbourCache::remove`].
 
 mod claim;
@@ -65,13 +65,13 @@ pub struct NeighbourCache<F> {
     limits: NeighbourLimits,
     rng: Stream,
     entries: BTreeMap<IpAddr, NeighbourEntry<F>>,
-    /// Time in ns and address of each entry with a running timer.
+    /// Time in ns and address of each entry whose timer runs.
     deadlines: BTreeSet<(u64, IpAddr)>,
-    /// Number and address of each incomplete entry, oldest first.
+    /// Number and address of each incomplete entry. The oldest one is first.
     incomplete: BTreeSet<(u64, IpAddr)>,
-    /// Number for the next entry that becomes incomplete.
+    /// The number that the next incomplete entry gets.
     next_sequence: u64,
-    /// Address after which the search for an entry to evict continues.
+    /// The address after which the search for a dispensable entry continues.
     hand: Option<IpAddr>,
     usage: HoldUsage,
     events: VecDeque<NeighbourEvent<F>>,
@@ -79,7 +79,7 @@ pub struct NeighbourCache<F> {
 }
 
 impl<F> NeighbourCache<F> {
-    /// Creates an empty cache. The random lengths of reachable times are drawn from `seed`.
+    /// Creates an empty cache. `seed` determines how long each neighbour counts as reachable.
     #[must_use]
     pub fn new(timers: NeighbourTimers, limits: NeighbourLimits, seed: u64) -> Self {
         Self {
@@ -97,8 +97,8 @@ impl<F> NeighbourCache<F> {
         }
     }
 
-    /// Returns the MAC address for frames to a neighbour, if it is known. Using a stale neighbour
-    /// starts the delay after which the neighbour is probed.
+    /// Returns the MAC address for frames to a neighbour; `None` if it is not known. If the
+    /// neighbour is stale, this starts the delay after which it is probed.
     pub fn resolve(&mut self, next_hop: IpAddr, now_ns: u64) -> Option<MacAddr> {
         let entry = self.entries.get_mut(&next_hop)?;
         entry.active_ns = entry.active_ns.max(now_ns);
@@ -111,11 +111,13 @@ impl<F> NeighbourCache<F> {
         Some(mac)
     }
 
-    /// Stores a frame of `len` bytes until its next hop is known, and solicits the next hop. The
-    /// frame is returned later by [`NeighbourEvent::Released`] or [`NeighbourEvent::Dropped`].
+    /// Stores a frame of `len` bytes until the MAC address of its next hop is known, and solicits
+    /// the next hop. The frame is returned later in [`NeighbourEvent::Released`] or
+    /// [`NeighbourEvent::Dropped`].
     ///
     /// # Errors
-    /// Returns the frame and the reason if the frame cannot be stored; this is counted.
+    /// The frame and a [`HoldRefusal`] if the frame cannot be stored. The frame is then counted as
+    /// refused.
     pub fn hold(
         &mut self,
         next_hop: IpAddr,
@@ -168,7 +170,7 @@ impl<F> NeighbourCache<F> {
         true
     }
 
-    /// Records that an upper-layer protocol has confirmed that a neighbour is reachable (RFC 4861,
+    /// Records that a protocol above IP has confirmed that a neighbour is reachable (RFC 4861,
     /// 7.3.1).
     pub fn confirm(&mut self, neighbour: IpAddr, now_ns: u64) {
         let entry = self.entries.get(&neighbour);
@@ -177,7 +179,7 @@ impl<F> NeighbourCache<F> {
         }
     }
 
-    /// Handles the timers that are due: repeats solicitations, probes neighbours, and gives up
+    /// Handles the timers that are due. This repeats solicitations, probes neighbours, and gives up
     /// after too many solicitations.
     pub fn tick(&mut self, now_ns: u64) {
         while let Some(&(due_ns, neighbour)) = self.deadlines.first() {
@@ -189,7 +191,8 @@ impl<F> NeighbourCache<F> {
         }
     }
 
-    /// The time of the next call of [`Self::tick`], in ns; `None` if no timer runs.
+    /// Returns the time at which [`Self::tick`] must be called next, in ns; `None` if no timer
+    /// runs.
     #[must_use]
     pub fn next_ns(&self) -> Option<u64> {
         self.deadlines.first().map(|&(due_ns, _)| due_ns)
@@ -206,7 +209,7 @@ impl<F> NeighbourCache<F> {
         self.events.is_empty()
     }
 
-    /// Number of frames that wait, for all neighbours together.
+    /// Number of frames that wait, summed over all neighbours.
     #[must_use]
     pub const fn waiting(&self) -> usize {
         self.usage.frames
@@ -218,7 +221,7 @@ impl<F> NeighbourCache<F> {
         &self.counters
     }
 
-    /// Returns whether the counters account for every stored frame, as waiting, released or
+    /// Returns whether the counters account for every stored frame: as waiting, released or
     /// dropped.
     #[must_use]
     pub fn is_balanced(&self) -> bool {
@@ -233,26 +236,25 @@ impl<F> NeighbourCache<F> {
         self.entries.len()
     }
 
-    /// Whether the cache has no neighbours.
+    /// Returns whether the cache has no neighbours.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Returns the neighbours as of `now_ns`, ordered by address.
+    /// Returns the neighbours with their states at `now_ns`, sorted by address.
     pub fn iter(&self, now_ns: u64) -> impl Iterator<Item = NeighbourView> {
         self.entries.iter().map(move |(address, entry)| entry.view(*address, now_ns))
     }
 
-    /// Returns a neighbour as of `now_ns`; `None` if the cache does not contain it.
+    /// Returns a neighbour with its state at `now_ns`; `None` if it is not in the cache.
     #[must_use]
     pub fn get(&self, neighbour: IpAddr, now_ns: u64) -> Option<NeighbourView> {
         self.entries.get(&neighbour).map(|entry| entry.view(neighbour, now_ns))
     }
 
-    /// Sets a neighbour's MAC address for the kernel or an administrator, who maintains the
-    /// neighbour. Messages and timers then do not change the address. Returns `false` if the table
-    /// is full.
+    /// Sets the MAC address of a neighbour that the kernel or an administrator maintains. Messages
+    /// and timers do not change it afterwards. Returns `false` if the table is full.
     pub fn install(&mut self, neighbour: IpAddr, mac: MacAddr, now_ns: u64) -> bool {
         if !self.entries.contains_key(&neighbour) {
             if !self.make_room(true, now_ns) {
@@ -264,7 +266,7 @@ impl<F> NeighbourCache<F> {
         true
     }
 
-    /// Records that a neighbour cannot be reached, as reported by the kernel or an administrator.
+    /// Records that a neighbour cannot be reached, according to the kernel or an administrator.
     /// Frames that wait for it are dropped.
     pub fn fail(&mut self, neighbour: IpAddr) {
         if self.entries.contains_key(&neighbour) {
@@ -277,15 +279,15 @@ impl<F> NeighbourCache<F> {
         self.discard(neighbour, HoldDropCause::Flushed);
     }
 
-    /// Removes all neighbours except installed ones, because the link is down. All waiting frames
-    /// are dropped.
+    /// Removes all neighbours except installed ones. Must be called when the link has gone down.
+    /// All waiting frames are dropped.
     pub fn flush(&mut self) {
         let entries = self.entries.iter().filter(|(_, entry)| !entry.is_installed());
         let neighbours: VecDeque<IpAddr> = entries.map(|(address, _)| *address).collect();
         neighbours.into_iter().for_each(|neighbour| self.remove(neighbour));
     }
 
-    /// Handles the timer of an entry, which is due.
+    /// Handles the timer of an entry. The timer must be due.
     fn expire(&mut self, neighbour: IpAddr, now_ns: u64) {
         let Some(entry) = self.entries.get_mut(&neighbour) else { return };
         entry.deadline_ns = None;
@@ -305,8 +307,8 @@ impl<F> NeighbourCache<F> {
         }
     }
 
-    /// Solicits a neighbour, and starts the timer for the next solicitation. The timer runs from
-    /// `now_ns`, so that a late call does not cause a burst.
+    /// Solicits a neighbour, and starts the timer for the next solicitation. The timer starts at
+    /// `now_ns`, so that a late call does not cause several solicitations at once.
     fn ask(&mut self, target: IpAddr, mac: Option<MacAddr>, now_ns: u64) {
         if let Some(entry) = self.entries.get_mut(&target) {
             entry.solicits = entry.solicits.saturating_add(1);
@@ -331,7 +333,8 @@ impl<F> NeighbourCache<F> {
         }
     }
 
-    /// Sets MAC address and state of an existing entry, and releases the frames that wait for it.
+    /// Sets the MAC address and the state of an existing entry. Releases the frames that wait for
+    /// it.
     fn set_mac(&mut self, neighbour: IpAddr, mac: MacAddr, state: NeighbourState, now_ns: u64) {
         self.clear_deadline(neighbour);
         let Some(entry) = self.entries.get_mut(&neighbour) else { return };
@@ -345,7 +348,7 @@ impl<F> NeighbourCache<F> {
         self.release_held(neighbour, mac);
     }
 
-    /// Marks a neighbour as reachable from `now_ns` on, for a random time.
+    /// Marks a neighbour as reachable from `now_ns` on. It stays so for a random time.
     fn set_reachable(&mut self, neighbour: IpAddr, now_ns: u64) {
         let base = self.timers.base_reachable_ns;
         let time = self.rng.between(base / 2, base.saturating_add(base / 2));

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use slipring_wire::MacAddr;
 use slipring_wire::assigned::EtherType;
 
-/// Length of an Ethernet header without tags.
+/// Length of an Ethernet header without VLAN tags.
 pub(crate) const ETHERNET_LEN: usize = 14;
 /// Minimum length in bytes of an Ethernet frame without its FCS.
 pub(crate) const MIN_FRAME_LEN: usize = 60;

@@ -8,8 +8,8 @@ use slipring_wire::MacAddr;
 /// The group of all nodes on the link.
 pub const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
-/// The MAC address of a multicast group or of the limited broadcast address; `None` for other
-/// addresses.
+/// Returns the MAC address of a multicast group or of the limited broadcast address; `None` for
+/// other addresses.
 ///
 /// ```
 /// use slipring_neighbour::group;
@@ -34,7 +34,7 @@ pub fn mac(address: IpAddr) -> Option<MacAddr> {
     }
 }
 
-/// The solicited-node group of an address; every node with this address is a member.
+/// Returns the solicited-node group of an address. Every node that has this address is a member.
 #[must_use]
 pub const fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
     let [.., a, b, c] = address.octets();

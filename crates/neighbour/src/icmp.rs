@@ -4,8 +4,8 @@
 //!   frame -> OffendingPacket::parse -> may_answer -> IcmpLimiter::allows -> error -> IP packet
 //!            None: not IP, damaged     Err: silence   Err: too many
 //! ```
-//! The resulting packet starts with its IP header; the caller adds the Ethernet header and any VLAN
-//! tags that the link requires.
+//! The resulting packets start with the IP header. The caller must add the Ethernet header, and any
+//! VLAN tags that the link requires.
 
 pub mod echo;
 mod error;

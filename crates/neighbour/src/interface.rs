@@ -1,5 +1,5 @@
-//! One interface: its addresses, its cache, and the ARP and neighbour discovery messages that it
-//! receives and sends.
+//! An interface: its addresses, its cache of neighbours, and the ARP and neighbour discovery
+//! messages that it receives and sends.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -15,64 +15,64 @@ use crate::nd::{self, NdError, NdFlags, NdKind, NdMessage};
 use crate::subnet::Subnet;
 use crate::{field, group};
 
-/// Maximum number of queued answers. While the queue is full, requests get no answer.
+/// Maximum number of answers in the queue. While the queue is full, requests are not answered.
 const MAX_PENDING_ANSWERS: usize = 256;
 
 /// Whether advertisements claim that the interface belongs to a router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NeighbourRole {
-    /// A host.
+    /// The interface belongs to a host that does not forward packets.
     Host,
-    /// A router.
+    /// The interface belongs to a router.
     Router,
 }
 
 /// How a received frame was handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NeighbourInput {
-    /// The frame is neither ARP nor a neighbour message: the caller must handle it.
+    /// The frame is neither ARP nor a neighbour message. The caller must handle it.
     Other,
-    /// The frame was an ARP or neighbour message, and has been handled.
+    /// The frame was an ARP packet or a neighbour message, and was handled.
     Handled,
-    /// An ARP packet that is ignored.
+    /// The frame was an ARP packet, and was ignored for this reason.
     InvalidArp(ArpError),
-    /// A neighbour message that is ignored.
+    /// The frame was a neighbour message, and was ignored for this reason.
     InvalidNd(NdError),
 }
 
-/// A frame to send, or an event that concerns a frame or a neighbour.
+/// What the caller must do: send a frame, or react to an event about a frame or a neighbour.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NeighbourOutput<F> {
-    /// A whole frame to send: a solicitation or request, an answer, or an announcement.
+    /// Send this whole frame. It is a solicitation or request, an answer, or an announcement.
     Message(Vec<u8>),
-    /// A frame that waited and can be sent now.
+    /// A frame that has waited can be sent now.
     Released {
         /// The neighbour for which the frame waited.
         next_hop: IpAddr,
         /// The neighbour's MAC address.
         mac: MacAddr,
-        /// The frame.
+        /// The frame as it was passed to [`NeighbourInterface::hold`].
         frame: F,
     },
-    /// A frame that waited and is lost.
+    /// A frame that has waited is lost.
     Dropped {
         /// The neighbour for which the frame waited.
         next_hop: IpAddr,
-        /// The frame.
+        /// The frame as it was passed to [`NeighbourInterface::hold`].
         frame: F,
-        /// The cause.
+        /// Why the frame is lost.
         cause: HoldDropCause,
     },
-    /// From now on, frames to this neighbour need another MAC address, or cannot be sent.
+    /// Frames to this neighbour now need another MAC address, or can no longer be sent.
     Changed {
-        /// The neighbour.
+        /// The neighbour's IP address.
         neighbour: IpAddr,
         /// The neighbour's new MAC address; `None` if it is no longer known.
         mac: Option<MacAddr>,
     },
 }
 
-/// ARP and neighbour discovery of one interface.
+/// The ARP and neighbour discovery of one interface.
 #[derive(Debug)]
 pub struct NeighbourInterface<F> {
     mac: MacAddr,
@@ -111,18 +111,18 @@ impl<F> NeighbourInterface<F> {
         &self.cache
     }
 
-    /// The cache of neighbours, for the installation or removal of neighbours by an administrator.
+    /// The cache of neighbours. Through it, an administrator can install or remove neighbours.
     pub const fn cache_mut(&mut self) -> &mut NeighbourCache<F> {
         &mut self.cache
     }
 
-    /// Number of received messages in which another host claimed an address of this interface.
+    /// Number of received messages in which another host has claimed an address of this interface.
     #[must_use]
     pub const fn conflicts(&self) -> u64 {
         self.conflicts
     }
 
-    /// Number of answers that were not sent because too many were queued.
+    /// Number of answers that were not sent, because the queue of answers was full.
     #[must_use]
     pub const fn unsent_answers(&self) -> u64 {
         self.unsent_answers
@@ -134,8 +134,8 @@ impl<F> NeighbourInterface<F> {
         self.subnets.iter().any(|subnet| subnet.address() == address)
     }
 
-    /// Returns whether a host with this address is on the link. Link-local IPv6 addresses always
-    /// are (RFC 4861, 5.1).
+    /// Returns whether a host with this address is on the link. Hosts with link-local IPv6
+    /// addresses always are (RFC 4861, 5.1).
     #[must_use]
     pub fn is_on_link(&self, address: IpAddr) -> bool {
         let is_local = matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
@@ -143,22 +143,24 @@ impl<F> NeighbourInterface<F> {
         self.subnets.iter().any(|subnet| subnet.contains(address)) || is_local && has_v6()
     }
 
-    /// Returns the MAC address for frames to `next_hop`, a neighbour or a group; `None` if unknown.
+    /// Returns the MAC address for frames to `next_hop`, which is a neighbour or a group; `None` if
+    /// it is not known.
     pub fn resolve(&mut self, next_hop: IpAddr, now_ns: u64) -> Option<MacAddr> {
         self.cache.resolve(next_hop, now_ns).or_else(|| self.group_mac(next_hop))
     }
 
-    /// Returns the MAC address of a group or of a subnet's broadcast address; otherwise `None`.
+    /// Returns the MAC address of a group or of a subnet's broadcast address; `None` for other
+    /// addresses.
     fn group_mac(&self, address: IpAddr) -> Option<MacAddr> {
         let is_broadcast = || self.subnets.iter().any(|subnet| subnet.is_broadcast(address));
         group::mac(address).or_else(|| is_broadcast().then_some(MacAddr::BROADCAST))
     }
 
-    /// Stores a frame of `len` bytes until its next hop is known. [`Self::pop`] then returns the
-    /// frame.
+    /// Stores a frame of `len` bytes until the MAC address of its next hop is known. Afterwards,
+    /// [`Self::pop`] returns the frame.
     ///
     /// # Errors
-    /// Returns the frame and the reason if the frame cannot be stored.
+    /// The frame and a [`HoldRefusal`] if the frame cannot be stored.
     pub fn hold(
         &mut self,
         next_hop: IpAddr,
@@ -169,7 +171,7 @@ impl<F> NeighbourInterface<F> {
         self.cache.hold(next_hop, frame, len, now_ns)
     }
 
-    /// Handles a received frame if it is ARP or a neighbour message, without VLAN tags.
+    /// Handles a received frame, if it is ARP or a neighbour message and has no VLAN tags.
     pub fn receive(&mut self, frame: &[u8], now_ns: u64) -> NeighbourInput {
         let ethertype = Headers::link(frame).map(|headers| headers.ethertype);
         let Some(payload) = frame.get(field::ETHERNET_LEN..) else { return NeighbourInput::Other };
@@ -191,8 +193,8 @@ impl<F> NeighbourInterface<F> {
         NeighbourInput::Handled
     }
 
-    /// Queues an announcement of each address of the interface, to be called after the interface
-    /// came up or took over the addresses of another host.
+    /// Queues an announcement of each address of the interface. Must be called when the interface
+    /// has come up, or has taken over the addresses of another host.
     pub fn announce(&mut self) {
         for at in 0..self.subnets.len() {
             let flags = self.flags(false);
@@ -204,24 +206,27 @@ impl<F> NeighbourInterface<F> {
         }
     }
 
-    /// Repeats solicitations without an answer, probes stale neighbours, and gives up.
+    /// Repeats solicitations that were not answered, probes stale neighbours, and gives up after
+    /// too many solicitations.
     pub fn tick(&mut self, now_ns: u64) {
         self.cache.tick(now_ns);
     }
 
-    /// The time of the next call of [`Self::tick`], in ns; `None` if no timer runs.
+    /// Returns the time at which [`Self::tick`] must be called next, in ns; `None` if no timer
+    /// runs.
     #[must_use]
     pub fn next_ns(&self) -> Option<u64> {
         self.cache.next_ns()
     }
 
-    /// Returns whether [`Self::pop`] may return an output.
+    /// Returns whether [`Self::pop`] may have something to return.
     #[must_use]
     pub fn has_output(&self) -> bool {
         !(self.answers.is_empty() && self.cache.has_no_events())
     }
 
-    /// Removes and returns the next output; `None` if there is none.
+    /// Removes and returns the next thing that the caller must do; `None` if there is nothing to
+    /// do.
     pub fn pop(&mut self) -> Option<NeighbourOutput<F>> {
         if let Some(frame) = self.answers.pop_front() {
             return Some(NeighbourOutput::Message(frame));
@@ -245,8 +250,8 @@ impl<F> NeighbourInterface<F> {
         }
     }
 
-    /// Builds the frame that solicits `target`, to all hosts or only to `known`; `None` if the
-    /// interface has no address of the target's family.
+    /// Builds the frame that solicits `target`. It goes to all hosts, or only to the MAC address
+    /// `known`. `None` if the interface has no address of the target's family.
     fn question(&self, target: IpAddr, known: Option<MacAddr>) -> Option<Vec<u8>> {
         let same_family = |subnet: &&Subnet| subnet.address().is_ipv4() == target.is_ipv4();
         let around = self.subnets.iter().find(|subnet| subnet.contains(target));
@@ -337,8 +342,8 @@ impl<F> NeighbourInterface<F> {
         }
     }
 
-    /// Returns whether an address can belong to a neighbour: it is the address of a single host on
-    /// the link, and not of this interface.
+    /// Returns whether an address can belong to a neighbour. It must be the address of a single
+    /// host on the link, and must not belong to this interface.
     fn is_neighbour(&self, address: IpAddr) -> bool {
         self.is_on_link(address) && !self.is_own(address) && self.group_mac(address).is_none()
     }

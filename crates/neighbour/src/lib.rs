@@ -1,5 +1,5 @@
-//! The neighbours of an interface: the MAC address of each IP address, the frames that wait until
-//! this address is known, and ICMP errors to hosts whose packets cannot be forwarded.
+//! The neighbours of an interface: their IP and MAC addresses, the frames that wait until a MAC
+//! address is known, and ICMP errors to hosts whose packets cannot be forwarded.
 //!
 //! ```text
 //!                 NeighbourInterface                        NeighbourCache
@@ -19,20 +19,21 @@
 //! | [`icmp`] | errors, when not to send them, limits, answers to pings |
 //! | [`group`] | MAC addresses of multicast groups |
 //!
-//! The caller passes in time, seed and slices, and gets frames and events. The cache never reads a
-//! waiting frame: `F` is a handle of the caller, stored with the frame's length.
+//! The caller passes in the time, a seed and slices, and gets frames and events. The cache never
+//! reads a waiting frame. `F` is a handle that the caller chooses; it is stored with the length of
+//! the frame.
 //!
 //! # Invariants
-//! 1. Every frame that [`NeighbourCache::hold`] stores is either waiting, or was returned exactly
-//!    once, as released or as dropped with a cause ([`NeighbourCache::is_balanced`]).
+//! 1. Every frame that [`NeighbourCache::hold`] stores either waits, or was returned exactly once:
+//!    as released, or as dropped with a cause ([`NeighbourCache::is_balanced`]).
 //! 2. Frames for one neighbour are released in the order in which they were stored.
-//! 3. Memory is bounded by [`NeighbourLimits`], whatever addresses are solicited or claimed.
-//! 4. A confirmed neighbour in use is never removed for a neighbour that was only claimed or
-//!    solicited.
+//! 3. Memory is bounded by [`NeighbourLimits`], no matter which addresses are solicited or claimed.
+//! 4. A confirmed neighbour that is in use is never removed in favour of a neighbour that was only
+//!    claimed or solicited.
 //!
 //! # Not for
-//! Routes, router and prefix discovery, redirects, duplicate address detection, proxies, VLAN tags
-//! (the owner of a subinterface adds and removes them).
+//! Routes, router and prefix discovery, redirects, duplicate address detection, proxies. VLAN tags,
+//! which the owner of a subinterface must add and remove.
 
 #![no_std]
 #![forbid(unsafe_code)]

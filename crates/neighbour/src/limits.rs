@@ -1,12 +1,12 @@
-//! Timers and limits of a cache.
+//! The timers and the limits of a cache.
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Timers of a cache: the defaults are those of RFC 4861, section 10.
+/// The timers of a cache. Their defaults are those of RFC 4861, section 10.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NeighbourTimers {
-    /// Mean time in ns for which a confirmed neighbour counts as reachable. For each confirmation,
-    /// the time is drawn between half and one and a half times this mean.
+    /// How long a confirmed neighbour counts as reachable, on average, in ns. For each
+    /// confirmation, the time is drawn at random between half and one and a half times this value.
     pub base_reachable_ns: u64,
     /// Time between two solicitations of the same address, in ns.
     pub retransmit_ns: u64,
@@ -34,21 +34,22 @@ impl Default for NeighbourTimers {
     }
 }
 
-/// Bounds on the memory of a cache.
+/// The limits on the memory of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NeighbourLimits {
     /// Maximum number of neighbours, in any state.
     pub entries: usize,
-    /// Maximum number of unknown addresses that are solicited at the same time. One more address
-    /// replaces the oldest of them, so that a scan cannot block other addresses.
+    /// Maximum number of addresses that are solicited at the same time while their MAC address is
+    /// unknown. If there is one more, it replaces the oldest. So a scan cannot block other
+    /// addresses.
     pub incomplete: usize,
     /// Maximum number of frames that wait for one neighbour.
     pub frames_per_neighbour: usize,
-    /// Maximum number of bytes that wait for one neighbour.
+    /// Maximum number of bytes in the frames that wait for one neighbour.
     pub bytes_per_neighbour: u64,
-    /// Maximum number of frames that wait for all neighbours together.
+    /// Maximum number of waiting frames, summed over all neighbours.
     pub frames: usize,
-    /// Maximum number of bytes that wait for all neighbours together.
+    /// Maximum number of bytes in waiting frames, summed over all neighbours.
     pub bytes: u64,
 }
 

@@ -18,7 +18,7 @@ const IPV6_LEN: usize = 40;
 const OPTIONS_OFFSET: usize = 24;
 const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
-/// The hop limit of valid messages. A packet that a router forwarded cannot have it.
+/// The hop limit that valid messages have. A packet that a router has forwarded cannot have it.
 const ND_HOP_LIMIT: u8 = 255;
 const SOURCE_MAC_OPTION: u8 = 1;
 const TARGET_MAC_OPTION: u8 = 2;
@@ -34,7 +34,7 @@ pub struct NdFlags {
     pub override_cache: bool,
 }
 
-/// The type of a message, and the flags of an advertisement.
+/// The type of a message. For an advertisement, it contains the flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NdKind {
     /// A neighbour solicitation: a request for the MAC address of the target.
@@ -46,14 +46,15 @@ pub enum NdKind {
 /// A valid neighbour solicitation or advertisement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NdMessage {
-    /// Solicitation or advertisement.
+    /// Whether the message is a solicitation or an advertisement.
     pub kind: NdKind,
-    /// The IPv6 source; unspecified while a host checks that its own address is unique.
+    /// The IPv6 source address. It is unspecified (`::`) while a host checks that its own address
+    /// is unique.
     pub source: Ipv6Addr,
     /// The address whose MAC address is requested or advertised.
     pub target: Ipv6Addr,
-    /// The MAC address in the message: of the source in a solicitation, of the target in
-    /// an advertisement.
+    /// The MAC address in the message, if it has one. In a solicitation it is that of the source,
+    /// in an advertisement that of the target.
     pub mac: Option<MacAddr>,
 }
 
@@ -63,7 +64,7 @@ pub enum NdError {
     /// The message, or one of its options, ends too early.
     #[error("the neighbour message is truncated")]
     Truncated,
-    /// The message was forwarded by a router, so it comes from off-link.
+    /// A router has forwarded the message, so it comes from another link. This is its hop limit.
     #[error("the hop limit is {0}, not 255")]
     HopLimit(u8),
     /// The checksum is wrong.
@@ -78,7 +79,7 @@ pub enum NdError {
     /// An option has the length 0.
     #[error("an option of the neighbour message has no length")]
     OptionLength,
-    /// A sender without an address sent its MAC address, or did not send to the target's group.
+    /// A sender without an address has sent its MAC address, or has not sent to the target's group.
     #[error("the sender has no address, but says more than it may")]
     Unspecified,
     /// An advertisement to a group has the solicited flag.
@@ -93,9 +94,9 @@ pub enum NdError {
 }
 
 impl NdMessage {
-    /// Parses an IPv6 packet; `None` if it is not a neighbour solicitation or advertisement. A
-    /// message with extension headers counts as neither: hosts do not send such messages, and
-    /// fragments are forbidden (RFC 6980).
+    /// Parses an IPv6 packet; `None` if it is neither a neighbour solicitation nor an
+    /// advertisement. A message with extension headers counts as neither, because hosts send no
+    /// such messages, and fragments are forbidden (RFC 6980).
     #[must_use]
     pub fn parse(packet: &[u8]) -> Option<Result<Self, NdError>> {
         let [next, hop_limit] = array(packet, 6)?;
@@ -136,7 +137,8 @@ impl NdMessage {
         Self { kind, source, target, mac }.check(to, code)
     }
 
-    /// Checks combinations of fields that the RFC forbids. `to` is the IPv6 destination.
+    /// Checks combinations of fields that the RFC forbids. `to` is the destination in the IPv6
+    /// header.
     fn check(self, to: Ipv6Addr, code: u8) -> Result<Self, NdError> {
         if code != 0 {
             return Err(NdError::Code(code));
@@ -163,8 +165,8 @@ impl NdMessage {
     }
 }
 
-/// Returns the MAC address in an option of kind `wanted`. All options are checked; options of other
-/// kinds are skipped.
+/// Returns the MAC address in the option of kind `wanted`; `None` if there is no such option. All
+/// options are checked, also those of other kinds.
 fn mac_option(mut options: &[u8], wanted: u8) -> Result<Option<MacAddr>, NdError> {
     let mut found = None;
     while let [kind, eights, ..] = *options {
@@ -179,8 +181,8 @@ fn mac_option(mut options: &[u8], wanted: u8) -> Result<Option<MacAddr>, NdError
     if options.is_empty() { Ok(found) } else { Err(NdError::Truncated) }
 }
 
-/// Builds the frame that solicits `target`: to the target's solicited-node group, or only to the
-/// MAC address `known`.
+/// Builds the frame that solicits `target`. It goes to the solicited-node group of `target`, or
+/// only to the MAC address `known`.
 #[must_use]
 pub fn solicitation(
     mac: MacAddr,
@@ -195,8 +197,8 @@ pub fn solicitation(
     message(to, (mac, source), [SOLICITATION, 0], target, (SOURCE_MAC_OPTION, mac))
 }
 
-/// Builds the frame that advertises `mac` for `target`: to the host `to`, or, if `to` is `None`, to
-/// all nodes.
+/// Builds the frame that advertises `mac` for `target`. It goes to the host `to`, or to all nodes
+/// if `to` is `None`.
 #[must_use]
 pub fn advertisement(
     mac: MacAddr,

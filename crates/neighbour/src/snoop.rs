@@ -1,5 +1,5 @@
-//! Neighbours as a bridge sees them. The bridge has no addresses and sends no solicitations: it
-//! only reads the messages that it forwards.
+//! Neighbours as a bridge sees them. A bridge has no addresses and sends no solicitations. It only
+//! reads the messages that it forwards.
 
 use alloc::collections::BTreeMap;
 use core::net::IpAddr;
@@ -11,21 +11,21 @@ use slipring_wire::{Headers, MacAddr};
 use crate::arp::ArpPacket;
 use crate::nd::{NdKind, NdMessage};
 
-/// Maximum number of entries that are checked to find space for one new entry.
+/// Maximum number of entries that are checked to find space for a new entry.
 const MAX_INSPECTED: usize = 64;
 
-/// The IP and MAC address that the sender of a frame claims to have.
+/// The IP address and the MAC address that the sender of a frame claims to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SnoopedAddress {
-    /// The IP address.
+    /// The IP address that the sender claims.
     pub address: IpAddr,
-    /// The sender's MAC address.
+    /// The MAC address that the sender claims.
     pub mac: MacAddr,
 }
 
 impl SnoopedAddress {
-    /// Reads the addresses that a valid ARP packet or neighbour advertisement in a frame claims;
-    /// `None` for other frames. VLAN tags are skipped.
+    /// Returns the addresses that the frame claims, if it is a valid ARP packet or neighbour
+    /// advertisement; `None` for other frames. VLAN tags are skipped.
     #[must_use]
     pub fn of(frame: &[u8]) -> Option<Self> {
         let headers = Headers::link(frame).ok()?;
@@ -48,10 +48,10 @@ impl SnoopedAddress {
     }
 }
 
-/// A table of addresses seen in frames, each with data of the caller, such as a port.
+/// A table of the addresses seen in frames. Each has data of the caller, such as a port.
 ///
-/// If the table is full, a new address replaces one that was not looked up since the previous
-/// search for space passed it. An address in use therefore stays, whatever other hosts claim.
+/// If the table is full, a new address replaces one that was not looked up since the last search
+/// for space passed it. So an address that is in use stays, whatever other hosts claim.
 #[derive(Debug)]
 pub struct SnoopTable<P> {
     entries: BTreeMap<IpAddr, SnoopEntry<P>>,
@@ -73,7 +73,7 @@ impl<P: Copy + PartialEq> SnoopTable<P> {
         Self { entries: BTreeMap::new(), capacity, hand: None }
     }
 
-    /// Stores an address with the caller's data. Returns whether this changed the table.
+    /// Stores an address with the caller's data. Returns whether the table has changed.
     pub fn insert(&mut self, SnoopedAddress { address, mac }: SnoopedAddress, port: P) -> bool {
         if let Some(entry) = self.entries.get_mut(&address) {
             let changed = (entry.mac, entry.port) != (mac, port);
@@ -87,7 +87,8 @@ impl<P: Copy + PartialEq> SnoopTable<P> {
         true
     }
 
-    /// Returns the MAC address and the caller's data for an address, and marks it as used.
+    /// Returns the MAC address and the caller's data for an address, and marks the address as used;
+    /// `None` if the address is not in the table.
     pub fn resolve(&mut self, address: IpAddr) -> Option<(MacAddr, P)> {
         let entry = self.entries.get_mut(&address)?;
         entry.is_used = true;
@@ -100,14 +101,14 @@ impl<P: Copy + PartialEq> SnoopTable<P> {
         self.entries.len()
     }
 
-    /// Whether the table has no addresses.
+    /// Returns whether the table has no addresses.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Removes an address that was not looked up since the previous search passed it. Returns
-    /// `false` if there is none among the entries that are checked.
+    /// Removes an address that was not looked up since the last search passed it. Returns `false`
+    /// if none of the checked entries is such an address.
     fn evict(&mut self) -> bool {
         for _ in 0..MAX_INSPECTED.min(self.entries.len()) {
             let start = self.hand.map_or(Bound::Unbounded, Bound::Excluded);

@@ -15,15 +15,15 @@ pub enum SubnetError {
     /// The prefix length is greater than the length of the address.
     #[error("{address} has no prefix of {prefix_len} bits")]
     Prefix {
-        /// The address.
+        /// The interface's address.
         address: IpAddr,
-        /// The prefix length.
+        /// The prefix length, which is too large.
         prefix_len: u8,
     },
     /// The address cannot belong to a host.
     #[error("{address} is no address of a host")]
     NoHost {
-        /// The address.
+        /// The address, which is a broadcast or multicast address.
         address: IpAddr,
     },
 }
@@ -32,8 +32,8 @@ impl Subnet {
     /// Creates the subnet that contains `address` and has this prefix length.
     ///
     /// # Errors
-    /// [`SubnetError::Prefix`] if the prefix is too long; [`SubnetError::NoHost`] for a broadcast
-    /// or multicast address.
+    /// [`SubnetError::Prefix`] if the prefix is longer than the address; [`SubnetError::NoHost`] if
+    /// `address` is a broadcast or multicast address.
     pub fn new(address: IpAddr, prefix_len: u8) -> Result<Self, SubnetError> {
         let subnet = Self { address, prefix_len };
         if u32::from(prefix_len) > width(address) {
@@ -61,8 +61,8 @@ impl Subnet {
         same_kind && differing.checked_shr(hosts).unwrap_or(0) == 0
     }
 
-    /// Returns whether `address` is the subnet's IPv4 broadcast address: all host bits one, or all
-    /// zero, as in old systems.
+    /// Returns whether `address` is the IPv4 broadcast address of the subnet. All its host bits are
+    /// one, or as in old systems, zero.
     #[must_use]
     pub fn is_broadcast(&self, address: IpAddr) -> bool {
         if !self.address.is_ipv4() || self.prefix_len >= 31 || !self.contains(address) {
@@ -74,8 +74,8 @@ impl Subnet {
     }
 }
 
-/// Returns whether routers never forward packets to this address, because it is a link-local or
-/// loopback address.
+/// Returns whether `address` is a link-local or loopback address. Routers never forward packets to
+/// such an address.
 #[must_use]
 pub fn is_link_scope(address: IpAddr) -> bool {
     match address {

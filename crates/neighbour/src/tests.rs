@@ -1,5 +1,5 @@
-//! Tests based on the text of the RFCs: frames are written out by hand, and the cache is compared
-//! with a plain model.
+//! Tests that follow the text of the RFCs. The frames are written out by hand, and the cache is
+//! compared with a plain model.
 
 mod cache;
 mod icmp;
@@ -25,7 +25,7 @@ fn mac(last: u8) -> MacAddr {
     MacAddr([2, 0, 0, 0, 0, last])
 }
 
-/// A cache for frames that are numbers, with the RFC's timers.
+/// Returns a cache with the timers of the RFC. Its frames are numbers.
 fn cache(limits: NeighbourLimits) -> NeighbourCache<u32> {
     NeighbourCache::new(NeighbourTimers::default(), limits, 7)
 }

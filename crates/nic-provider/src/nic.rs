@@ -368,7 +368,7 @@ impl Nic {
         self.options.take_over || in_netns(&self.netns, leads_out) == Some(false)
     }
 
-    /// Opens the host's side, which must not be open yet.
+    /// Opens the host's side, unless it is open already.
     fn open_host(&self) -> Result<(), Errno> {
         if self.host.get().is_some() {
             return Ok(());

@@ -1,11 +1,11 @@
-//! Splits a TCP super-frame, as delivered by a TAP device with offloads, into frames for the wire.
+//! Splits a TCP super-frame, as a TAP device with offloads delivers it, into frames for the wire.
 
 use slipring_wire::frame::{Fill, FrameSpec, L4Spec, TcpSpec};
 use slipring_wire::offload::{Segmenter, VnetForm, VnetHeader};
 use slipring_wire::summary::Summary;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // The kernel writes a virtio header, then 9 kB of TCP in one frame.
+    // The kernel writes a virtio header, followed by a single frame with 9 kB of TCP.
     let spec = FrameSpec {
         l4: L4Spec::Tcp(TcpSpec { flags: 0x18, ..TcpSpec::default() }),
         fill: Fill::Counting,

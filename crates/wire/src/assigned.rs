@@ -1,15 +1,15 @@
-//! Numbers assigned by standards: EtherTypes, IP protocols, VLAN tags.
+//! Numbers that standards assign: EtherTypes and IP protocols. Also VLAN tags.
 
 use core::fmt;
 
-/// The type field of an Ethernet frame (values below 0x600 are an 802.3 length).
+/// The type field of an Ethernet frame. Values below 0x600 are not types but lengths (802.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EtherType(pub u16);
 
 impl EtherType {
     /// Internet Protocol version 4.
     pub const IPV4: Self = Self(0x0800);
-    /// Address resolution.
+    /// Address resolution protocol.
     pub const ARP: Self = Self(0x0806);
     /// Customer VLAN tag, IEEE 802.1Q.
     pub const VLAN: Self = Self(0x8100);
@@ -20,7 +20,7 @@ impl EtherType {
     /// The service tag that switches used before 802.1ad.
     pub const QINQ_OLD: Self = Self(0x9100);
 
-    /// Returns whether a VLAN tag follows instead of a payload.
+    /// Returns whether the type means that a VLAN tag follows, and not a payload.
     #[inline]
     #[must_use]
     pub const fn is_vlan(self) -> bool {
@@ -29,7 +29,7 @@ impl EtherType {
 }
 
 impl EtherType {
-    /// The type's name in tcpdump.
+    /// Returns the name of the type in tcpdump; `None` if it has no name.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
         let at = ETHERTYPES.binary_search_by_key(&self.0, |(number, _)| *number).ok()?;
@@ -46,7 +46,7 @@ impl fmt::Display for EtherType {
     }
 }
 
-/// Types with names, sorted by number.
+/// The types that have names, sorted by number.
 const ETHERTYPES: [(u16, &str); 48] = [
     (0x0600, "NS"),
     (0x0707, "GeoNet (old)"),
@@ -98,34 +98,34 @@ const ETHERTYPES: [(u16, &str); 48] = [
     (0xfefe, "OSI"),
 ];
 
-/// The protocol above IP.
+/// The number of the protocol above IP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct IpProto(pub u8);
 
 impl IpProto {
-    /// IPv6 hop-by-hop options, only directly after the IPv6 header.
+    /// IPv6 hop-by-hop options. They come directly after the IPv6 header.
     pub const HOP_BY_HOP: Self = Self(0);
-    /// Control messages of IPv4.
+    /// Internet control message protocol, for IPv4.
     pub const ICMP: Self = Self(1);
-    /// Group membership.
+    /// Internet group management protocol.
     pub const IGMP: Self = Self(2);
-    /// Transmission control.
+    /// Transmission control protocol.
     pub const TCP: Self = Self(6);
-    /// User datagrams.
+    /// User datagram protocol.
     pub const UDP: Self = Self(17);
     /// IPv6 routing header.
     pub const ROUTING: Self = Self(43);
     /// IPv6 fragment header.
     pub const FRAGMENT: Self = Self(44);
-    /// Authentication header, IPv4 and IPv6.
+    /// Authentication header, for IPv4 and IPv6.
     pub const AUTHENTICATION: Self = Self(51);
-    /// Control messages of IPv6.
+    /// Internet control message protocol, for IPv6.
     pub const ICMPV6: Self = Self(58);
-    /// IPv6: nothing follows.
+    /// The end of an IPv6 packet: no header follows.
     pub const NONE: Self = Self(59);
     /// IPv6 destination options.
     pub const DESTINATION: Self = Self(60);
-    /// Stream control transmission.
+    /// Stream control transmission protocol.
     pub const SCTP: Self = Self(132);
     /// IPv6 mobility header.
     pub const MOBILITY: Self = Self(135);
@@ -150,25 +150,25 @@ impl fmt::Display for IpProto {
 pub struct VlanTag(pub u16);
 
 impl VlanTag {
-    /// A tag of the lower 12 bits of `vid` and the lower 3 bits of `priority`.
+    /// Creates a tag. Only the lower 12 bits of `vid` and the lower 3 bits of `priority` are used.
     #[must_use]
     pub const fn new(vid: u16, priority: u8) -> Self {
         Self(vid & 0xfff | (priority as u16 & 7) << 13)
     }
 
-    /// VLAN id, 0 to 4095; 0 means priority only.
+    /// Returns the VLAN id, 0 to 4095. 0 means that the tag has only a priority.
     #[must_use]
     pub const fn vid(self) -> u16 {
         self.0 & 0xfff
     }
 
-    /// Priority code point, 0 to 7.
+    /// Returns the priority code point, 0 to 7.
     #[must_use]
     pub const fn priority(self) -> u8 {
         (self.0 >> 13) as u8
     }
 
-    /// Drop eligible indicator.
+    /// Returns whether the frame may be dropped first in a congestion (drop eligible indicator).
     #[must_use]
     pub const fn drop_eligible(self) -> bool {
         self.0 & 0x1000 != 0

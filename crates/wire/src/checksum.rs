@@ -1,9 +1,9 @@
 //! The Internet checksum (RFC 1071) and its incremental update (RFC 1624).
 //!
-//! [`Sum`] adds slices of any length and alignment and keeps track of odd positions, so a sum
-//! can be chained over header, payload and pseudo header in parts. Internally it adds 64-bit
-//! words in host byte order: the one's complement sum commutes with a byte swap, which is done
-//! once at the end.
+//! [`Sum`] adds slices of any length and alignment. It keeps track of odd positions, so that
+//! header, payload and pseudo header can be added one after another. Internally it adds 64-bit
+//! words in host byte order. This works because the one's complement sum commutes with a byte swap,
+//! which is done once at the end.
 //!
 //! Not for: CRCs (Ethernet, SCTP).
 
@@ -25,9 +25,10 @@ use crate::assigned::IpProto;
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sum {
-    /// A number congruent, modulo 0xffff, to the sum of all 16-bit words read in host order.
+    /// A number that is congruent, modulo 0xffff, to the sum of all 16-bit words read in host
+    /// order.
     words: u64,
-    /// Whether an odd number of bytes has been added so far.
+    /// Whether the number of bytes that were added so far is odd.
     odd: bool,
 }
 
@@ -39,23 +40,24 @@ impl Sum {
         Self { words: 0, odd: false }
     }
 
-    /// Starts a sum with the IPv4 pseudo header; `len` counts the bytes of transport header and
-    /// payload.
+    /// Starts a sum with the IPv4 pseudo header. `len` is the number of bytes of transport header
+    /// and payload.
     #[inline]
     #[must_use]
     pub fn pseudo_v4(src: Ipv4Addr, dst: Ipv4Addr, proto: IpProto, len: u32) -> Self {
         Self::new().u32(src.to_bits()).u32(dst.to_bits()).proto_and_len(proto, len)
     }
 
-    /// Starts a sum with the IPv6 pseudo header; `len` counts the bytes of transport header and
-    /// payload.
+    /// Starts a sum with the IPv6 pseudo header. `len` is the number of bytes of transport header
+    /// and payload.
     #[inline]
     #[must_use]
     pub fn pseudo_v6(src: Ipv6Addr, dst: Ipv6Addr, proto: IpProto, len: u32) -> Self {
         Self::new().bytes(&src.octets()).bytes(&dst.octets()).proto_and_len(proto, len)
     }
 
-    /// Starts a sum with a pseudo header whose addresses are in the form of the IP header.
+    /// Starts a sum with a pseudo header. `addresses` are the two addresses as they are in the IP
+    /// header.
     #[inline]
     pub(crate) fn pseudo<const N: usize>(addresses: [u8; N], proto: IpProto, len: u32) -> Self {
         let mut sum = Self::new();
@@ -76,8 +78,7 @@ impl Sum {
     #[must_use]
     pub fn bytes(self, bytes: &[u8]) -> Self {
         let part = fold(sum_words(bytes));
-        // If the sum so far has an odd number of bytes, each byte belongs to the other half of its
-        // word.
+        // If the number of bytes so far is odd, each byte belongs to the other half of its word.
         let part = if self.odd { part.swap_bytes() } else { part };
         let mut next = self.native(u64::from(part));
         next.odd ^= bytes.len() % 2 == 1;
@@ -105,15 +106,16 @@ impl Sum {
         self
     }
 
-    /// The sum folded to 16 bits, *not* complemented: the value that Linux leaves in the checksum
-    /// field of a frame with an unfinished checksum.
+    /// Returns the sum folded to 16 bits, but *not* complemented. Linux leaves this value in the
+    /// checksum field of a frame whose checksum is incomplete.
     #[inline]
     #[must_use]
     pub fn folded(self) -> u16 {
         u16::from_be(fold(self.words))
     }
 
-    /// The checksum to store in a header (UDP stores 0xffff for 0: see [`nonzero`]).
+    /// Returns the checksum to store in a header. UDP must store 0xffff instead of 0: see
+    /// [`nonzero`].
     #[inline]
     #[must_use]
     pub fn checksum(self) -> u16 {
@@ -121,22 +123,22 @@ impl Sum {
     }
 }
 
-/// The checksum of one slice; 0 for a slice that contains its own valid checksum.
+/// Returns the checksum of one slice. If the slice contains its own valid checksum, this is 0.
 #[inline]
 #[must_use]
 pub fn of(bytes: &[u8]) -> u16 {
     Sum::new().bytes(bytes).checksum()
 }
 
-/// Replaces 0 by 0xffff, the other zero of one's complement arithmetic, as UDP requires, because in
-/// UDP 0 means "no checksum".
+/// Replaces 0 by 0xffff, which is the same number in one's complement arithmetic. UDP requires
+/// this, because a 0 in its header means "no checksum".
 #[inline]
 #[must_use]
 pub const fn nonzero(checksum: u16) -> u16 {
     if checksum == 0 { 0xffff } else { checksum }
 }
 
-/// The effect of field changes on a checksum (RFC 1624, equation 3).
+/// How changes of fields affect a checksum (RFC 1624, equation 3).
 ///
 /// ```
 /// use slipring_wire::checksum::{self, Delta};
@@ -149,28 +151,31 @@ pub const fn nonzero(checksum: u16) -> u16 {
 pub struct Delta(Sum);
 
 impl Delta {
-    /// No change.
+    /// Starts without a change.
     #[inline]
     #[must_use]
     pub const fn new() -> Self {
         Self(Sum::new())
     }
 
-    /// Changes a 16-bit field at an even offset within the bytes that the checksum covers.
+    /// Adds the change of a 16-bit field. Its offset within the bytes that the checksum covers must
+    /// be even.
     #[inline]
     #[must_use]
     pub fn u16(self, old: u16, new: u16) -> Self {
         Self(self.0.u16(!old).u16(new))
     }
 
-    /// Changes a 32-bit field at an even offset within the bytes that the checksum covers.
+    /// Adds the change of a 32-bit field. Its offset within the bytes that the checksum covers must
+    /// be even.
     #[inline]
     #[must_use]
     pub fn u32(self, old: u32, new: u32) -> Self {
         Self(self.0.u32(!old).u32(new))
     }
 
-    /// Changes bytes that start at an even offset within the bytes that the checksum covers.
+    /// Adds the change of several bytes. Their offset within the bytes that the checksum covers
+    /// must be even.
     #[inline]
     #[must_use]
     pub fn bytes(self, old: &[u8], new: &[u8]) -> Self {
@@ -179,8 +184,8 @@ impl Delta {
         Self(self.0.u16(removed).u16(added))
     }
 
-    /// The checksum after the change: identical to a fresh computation for every message that is
-    /// not all zeros.
+    /// Returns the checksum after the changes. For every message that is not all zeros, it is
+    /// identical to a checksum that is computed anew.
     #[inline]
     #[must_use]
     pub fn apply(self, checksum: u16) -> u16 {
@@ -199,7 +204,8 @@ fn add(a: u64, b: u64) -> u64 {
 /// carry.
 const MIN_VECTOR_BYTES: usize = 256;
 
-/// Returns the sum of all 16-bit words, read in host order; an odd last byte is padded with a zero.
+/// Returns the sum of all 16-bit words, read in host order. If the last word has only one byte, a
+/// zero is added.
 #[inline]
 fn sum_words(bytes: &[u8]) -> u64 {
     let (blocks, rest) = bytes.as_chunks::<32>();
@@ -211,8 +217,8 @@ fn sum_words(bytes: &[u8]) -> u64 {
     add(sum, sum_tail(rest))
 }
 
-/// [`sum_words`] for blocks, as four independent chains of additions: one chain would wait for its
-/// own carry at each step.
+/// Like [`sum_words`], but for whole blocks. It uses four independent chains of additions, because
+/// a single chain would wait for its own carry at each step.
 #[inline]
 fn sum_blocks(blocks: &[[u8; 32]]) -> u64 {
     let mut lanes = [0u64; 4];
@@ -225,7 +231,7 @@ fn sum_blocks(blocks: &[[u8; 32]]) -> u64 {
     add(add(lanes[0], lanes[1]), add(lanes[2], lanes[3]))
 }
 
-/// [`sum_words`] for fewer than 32 bytes.
+/// Like [`sum_words`], but for fewer than 32 bytes.
 #[inline]
 fn sum_tail(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
@@ -233,8 +239,8 @@ fn sum_tail(bytes: &[u8]) -> u64 {
     add(sum, sum_end(rest))
 }
 
-/// [`sum_words`] for fewer than 8 bytes: at most one word of each smaller size, so there is
-/// no carry.
+/// Like [`sum_words`], but for fewer than 8 bytes. These have at most one word of each smaller
+/// size, so there is no carry.
 #[inline]
 fn sum_end(mut bytes: &[u8]) -> u64 {
     let mut sum = 0;
@@ -252,7 +258,8 @@ fn sum_end(mut bytes: &[u8]) -> u64 {
     sum
 }
 
-/// Folds a sum to 16 bits with end-around carry; the result is 0 only if every word added was 0.
+/// Folds a sum to 16 bits with end-around carry. The result is 0 only if every word that was added
+/// was 0.
 #[inline]
 fn fold(sum: u64) -> u16 {
     let sum = (sum >> 32) + (sum & 0xffff_ffff);

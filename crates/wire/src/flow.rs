@@ -1,4 +1,4 @@
-//! The flow of a frame, and a hash that spreads flows over queues or servers.
+//! The flow of a frame, and a hash that distributes flows over queues or servers.
 //!
 //! | frame | key |
 //! |---|---|
@@ -6,12 +6,13 @@
 //! | other IP, any fragment | addresses, protocol, VLAN ids |
 //! | anything else, or broken | MAC addresses, type, VLAN ids |
 //!
-//! Only the first fragment of a packet has ports, so the ports of fragments are ignored: all
-//! fragments have the same key. The hash is SipHash-1-3 over the key: an attacker without its two
-//! secret words cannot choose flows that collide. The same two words give the same hashes on every
-//! machine.
+//! Only the first fragment of a packet has ports. So the ports of all fragments are ignored, and
+//! all fragments have the same key. The hash is SipHash-1-3 over the key. An attacker who does not
+//! know its two secret words cannot choose flows with equal hashes. With the same two words, the
+//! hashes are the same on every machine.
 //!
-//! Not for connection state, or hashes that must equal those of a network card (Toeplitz).
+//! Not for connection state, and not for hashes that must be equal to those of a network card
+//! (Toeplitz).
 
 use siphasher::sip::SipHasher13;
 
@@ -22,29 +23,30 @@ use crate::view::{FragmentPosition, Headers, Ip, IpVersion};
 /// One end of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowEndpoint {
-    /// An IPv6, IPv4 or MAC address as a number, depending on [`FlowKind`].
+    /// An IPv6, IPv4 or MAC address as a number. [`FlowKey::kind`] says which it is.
     pub address: u128,
     /// The transport port; 0 if the packet has none.
     pub port: u16,
 }
 
-/// The kind of the addresses in a [`FlowKey`].
+/// What kind of addresses a [`FlowKey`] has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FlowKind {
-    /// MAC addresses, and the EtherType of the payload.
+    /// MAC addresses. This is the EtherType of the payload.
     Link(EtherType),
-    /// IPv4 addresses, and the protocol above IP.
+    /// IPv4 addresses. This is the protocol above IP.
     V4(IpProto),
-    /// IPv6 addresses, and the protocol above IP.
+    /// IPv6 addresses. This is the protocol above IP.
     V6(IpProto),
 }
 
-/// The fields that all frames of one flow share, in one direction.
+/// The fields that are the same in all frames of one flow, in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FlowKey {
-    /// The kind of the addresses in `src` and `dst`.
+    /// What kind of addresses `src` and `dst` have.
     pub kind: FlowKind,
-    /// VLAN ids, 12 bits each, the inner one lowest; 0 without tags.
+    /// The VLAN ids, 12 bits each. The id of the inner tag is in the lowest bits. 0 if there are no
+    /// tags.
     pub vlans: u32,
     /// The source of the frame.
     pub src: FlowEndpoint,
@@ -53,8 +55,9 @@ pub struct FlowKey {
 }
 
 impl FlowKey {
-    /// Returns the flow of `frame`. Every frame has one: frames with malformed headers are
-    /// distinguished by their MAC addresses, and frames too short for MAC addresses are one flow.
+    /// Returns the flow of `frame`. Every frame has one. Frames with malformed headers are
+    /// distinguished only by their MAC addresses. All frames that are too short for MAC addresses
+    /// are one flow.
     #[must_use]
     pub fn of(frame: &[u8]) -> Self {
         match Headers::parse(frame).or_else(|_| Headers::link(frame)) {
@@ -63,7 +66,7 @@ impl FlowKey {
         }
     }
 
-    /// Returns the flow of `frame`, whose headers were already parsed.
+    /// Like [`Self::of`], but for a frame whose headers were already parsed.
     #[must_use]
     pub fn from_headers(frame: &[u8], headers: &Headers) -> Self {
         let vlans =
@@ -118,7 +121,7 @@ impl FlowKey {
         Self { kind: FlowKind::Link(ethertype), vlans, src: mac(6), dst: mac(0) }
     }
 
-    /// Returns the key as bytes, each field at a fixed offset.
+    /// Returns the key as bytes. Each field is at a fixed offset.
     fn to_bytes(self) -> [u8; 44] {
         let (kind, detail) = match self.kind {
             FlowKind::Link(ethertype) => (0, ethertype.0),
@@ -136,7 +139,7 @@ impl FlowKey {
     }
 }
 
-/// Hashes flows, keyed by two secret words.
+/// Hashes flows. The hashes depend on two secret words.
 ///
 /// ```
 /// use slipring_wire::{FlowHasher, FlowKey, FrameSpec};
@@ -162,7 +165,7 @@ impl FlowHasher {
         Self { sip: SipHasher13::new_with_keys(secret[0], secret[1]), is_symmetric: false }
     }
 
-    /// Like [`Self::new`], but with one hash for both directions of a flow.
+    /// Like [`Self::new`], but both directions of a flow have the same hash.
     #[must_use]
     pub const fn symmetric(self) -> Self {
         Self { is_symmetric: true, ..self }

@@ -1,9 +1,9 @@
-//! Builds Ethernet frames of an exact length and patches their fields afterwards.
+//! Builds Ethernet frames of an exact length, and changes their fields afterwards.
 //!
-//! A [`FrameSpec`] describes a frame. [`FrameSpec::build`] returns a [`FrameTemplate`]: valid bytes
-//! plus the [`FrameLayout`] of their fields. A generator copies the bytes into a buffer and changes
-//! the fields that differ from frame to frame through the layout, which keeps the checksums valid
-//! at the cost of a few additions.
+//! A [`FrameSpec`] describes a frame. [`FrameSpec::build`] returns a [`FrameTemplate`]: the bytes
+//! of a valid frame, and the [`FrameLayout`] of its fields. A generator copies the bytes into a
+//! buffer. It then uses the layout to change the fields that differ from frame to frame. This keeps
+//! the checksums valid, and costs only a few additions.
 //!
 //! Not for: fragments, IP options, TCP options.
 
@@ -19,21 +19,21 @@ pub use layout::{FrameLayout, FrameTemplate};
 use crate::assigned::{EtherType, VlanTag};
 use crate::mac::MacAddr;
 
-/// The contents of a frame. The default is a UDP datagram from 10.0.0.1 to 10.1.0.1, both port
-/// 1234, to the broadcast MAC address, with a payload of zeros.
+/// The contents of a frame. The default is a UDP datagram from 10.0.0.1 to 10.1.0.1, both with port
+/// 1234. It is addressed to the broadcast MAC address, and its payload is zeros.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameSpec {
     /// Source MAC address.
     pub src_mac: MacAddr,
     /// Destination MAC address.
     pub dst_mac: MacAddr,
-    /// VLAN tags, outermost first.
+    /// VLAN tags, the outermost first.
     pub tags: Vec<TagSpec>,
     /// The IP header.
     pub ip: IpSpec,
-    /// The header above IP.
+    /// The header that follows the IP header.
     pub l4: L4Spec,
-    /// The contents of the payload.
+    /// The contents of the payload after the headers.
     pub fill: Fill,
 }
 
@@ -53,7 +53,7 @@ impl Default for FrameSpec {
 /// A VLAN tag and its EtherType.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TagSpec {
-    /// [`EtherType::VLAN`], or [`EtherType::QINQ`] for the outer of two.
+    /// [`EtherType::VLAN`]; for the outer one of two tags, [`EtherType::QINQ`].
     pub ethertype: EtherType,
     /// VLAN id and priority.
     pub tag: VlanTag,
@@ -69,26 +69,26 @@ impl From<VlanTag> for TagSpec {
 /// An IP header of either version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IpSpec {
-    /// IPv4, no options.
+    /// IPv4, without options.
     V4(Ipv4Spec),
-    /// IPv6, no extension headers.
+    /// IPv6, without extension headers.
     V6(Ipv6Spec),
 }
 
 /// Fields of an IPv4 header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ipv4Spec {
-    /// Source address.
+    /// Address of the sender.
     pub src: Ipv4Addr,
-    /// Destination address.
+    /// Address of the receiver.
     pub dst: Ipv4Addr,
-    /// Time to live, in hops.
+    /// Time to live: the maximum number of routers on the way.
     pub ttl: u8,
-    /// Type of service: DSCP and ECN.
+    /// Type of service, which contains DSCP and ECN.
     pub tos: u8,
     /// Identification field of the IPv4 header.
     pub id: u16,
-    /// The "don't fragment" bit.
+    /// Whether the "don't fragment" bit is set.
     pub dont_fragment: bool,
 }
 
@@ -108,15 +108,15 @@ impl Default for Ipv4Spec {
 /// Fields of an IPv6 header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ipv6Spec {
-    /// Source address.
+    /// Address of the sender.
     pub src: Ipv6Addr,
-    /// Destination address.
+    /// Address of the receiver.
     pub dst: Ipv6Addr,
-    /// Hop limit.
+    /// Hop limit: the maximum number of routers on the way.
     pub hop_limit: u8,
-    /// DSCP and ECN.
+    /// The traffic class, which contains DSCP and ECN.
     pub traffic_class: u8,
-    /// Flow label; the lower 20 bits count.
+    /// Flow label. Only its lower 20 bits are used.
     pub flow_label: u32,
 }
 
@@ -132,23 +132,23 @@ impl Default for Ipv6Spec {
     }
 }
 
-/// The header above IP.
+/// The header that follows the IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum L4Spec {
     /// A UDP datagram.
     Udp(PortPair),
     /// A TCP segment without options.
     Tcp(TcpSpec),
-    /// An ICMP echo message, ICMPv6 if the IP header is version 6.
+    /// An ICMP echo message. If the IP header is version 6, it is an ICMPv6 message.
     Echo(EchoSpec),
 }
 
 /// A pair of ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortPair {
-    /// Source port.
+    /// Port of the sender.
     pub src: u16,
-    /// Destination port.
+    /// Port of the receiver.
     pub dst: u16,
 }
 
@@ -161,15 +161,15 @@ impl Default for PortPair {
 /// Fields of a TCP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpSpec {
-    /// The ports.
+    /// Ports of sender and receiver.
     pub ports: PortPair,
     /// Sequence number of the first payload byte.
     pub seq: u32,
-    /// Acknowledgement number.
+    /// Acknowledgement number: the next byte that the sender expects to receive.
     pub ack: u32,
     /// Flag bits as on the wire: FIN 0x01, SYN 0x02, RST 0x04, PSH 0x08, ACK 0x10 and so on.
     pub flags: u8,
-    /// Window field, without scaling.
+    /// Window field, as it is in the header, without scaling.
     pub window: u16,
 }
 
@@ -182,9 +182,9 @@ impl Default for TcpSpec {
 /// Fields of an ICMP echo message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EchoSpec {
-    /// Request or reply.
+    /// Whether the message is a request or a reply.
     pub kind: EchoKind,
-    /// Identifier, which distinguishes senders.
+    /// Identifier, which distinguishes the senders of messages.
     pub id: u16,
     /// Sequence number, which distinguishes the messages of one sender.
     pub seq: u16,
@@ -206,6 +206,6 @@ pub enum Fill {
     Byte(u8),
     /// The bytes 0, 1, 2, … 255, 0, …
     Counting,
-    /// These bytes, repeated; an empty pattern means zeros.
+    /// These bytes, repeated. If there are none, zeros.
     Pattern(Vec<u8>),
 }

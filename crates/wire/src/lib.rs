@@ -1,6 +1,6 @@
-//! Parses, checksums, summarizes and builds Ethernet frames.
+//! Parses, summarizes and builds Ethernet frames, and computes their checksums.
 //!
-//! A module may use the modules above it in this table:
+//! A module may use the modules that are above it in this table:
 //!
 //! | module | purpose |
 //! |---|---|
@@ -13,12 +13,13 @@
 //! | [`summary`] | a one-line description of a frame, and a hex dump |
 //!
 //! # Contract
-//! Offsets count bytes from the first byte of the destination MAC address; frames have no CRC.
-//! Multi-byte values are in host order once read. No input makes a function here panic: truncated
-//! or malformed frames result in a named error, or stay unchanged where the documentation says so.
+//! Offsets count bytes from the first byte of the destination MAC address. Frames have no CRC.
+//! Numbers that were read are in host order. No function in this crate panics because of its input.
+//! The result of a truncated or malformed frame is an error, or the frame stays unchanged if the
+//! documentation says so.
 //!
-//! Not for reassembly, connection state, options inside headers, or anything after two VLAN tags
-//! and one IP header (tunnels are payload).
+//! Not for reassembly, connection state, or options inside headers. After two VLAN tags and one IP
+//! header, everything is payload, even the contents of tunnels.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,19 +1,19 @@
-//! Ethernet addresses.
+//! Ethernet (MAC) addresses.
 
 use core::fmt;
 use core::str::FromStr;
 
-/// A 48-bit Ethernet address in wire order.
+/// A 48-bit Ethernet address, with its bytes in the order in which they are on the wire.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MacAddr(pub [u8; 6]);
 
 impl MacAddr {
-    /// `ff:ff:ff:ff:ff:ff`.
+    /// The broadcast address, `ff:ff:ff:ff:ff:ff`.
     pub const BROADCAST: Self = Self([0xff; 6]);
-    /// `00:00:00:00:00:00`, which no interface has.
+    /// The address `00:00:00:00:00:00`, which no interface has.
     pub const ZERO: Self = Self([0; 6]);
 
-    /// Returns whether this is a group address (multicast or broadcast).
+    /// Returns whether this is a group address, which means multicast or broadcast.
     #[must_use]
     pub const fn is_multicast(self) -> bool {
         self.0[0] & 1 != 0
@@ -25,13 +25,14 @@ impl MacAddr {
         self == Self::BROADCAST
     }
 
-    /// Returns the address as a number, for address ranges: `00:00:00:00:01:00` is 256.
+    /// Returns the address as a number, with which ranges of addresses can be computed:
+    /// `00:00:00:00:01:00` is 256.
     #[must_use]
     pub fn to_u64(self) -> u64 {
         self.0.iter().fold(0, |value, byte| value << 8 | u64::from(*byte))
     }
 
-    /// Returns the address with this number; bits above the lower 48 are dropped.
+    /// Returns the address with this number. Only the lower 48 bits are used.
     #[must_use]
     pub const fn from_u64(value: u64) -> Self {
         let [_, _, a, b, c, d, e, f] = value.to_be_bytes();
@@ -64,10 +65,10 @@ pub enum MacParseError {
     /// The text does not have six groups.
     #[error("an Ethernet address has 6 groups of two hex digits, not {found}")]
     Groups {
-        /// The number of groups found.
+        /// How many groups the text has.
         found: usize,
     },
-    /// A group does not have one or two hex digits.
+    /// A group does not consist of one or two hex digits.
     #[error("group {group} of the Ethernet address is not one or two hex digits")]
     Digits {
         /// The index of the group, counted from 1.
@@ -78,7 +79,8 @@ pub enum MacParseError {
 impl FromStr for MacAddr {
     type Err = MacParseError;
 
-    /// Parses `02:0:5e:10:0:1`, or the same with `-` as separator; a group may have only one digit.
+    /// Parses an address such as `02:0:5e:10:0:1`. A group may have one or two digits. The
+    /// separator may also be `-`.
     fn from_str(text: &str) -> Result<Self, MacParseError> {
         let separator = if text.contains('-') { '-' } else { ':' };
         let found = text.split(separator).count();
@@ -93,7 +95,7 @@ impl FromStr for MacAddr {
     }
 }
 
-/// Parses one or two hex digits; `from_str_radix` alone would also accept a sign.
+/// Parses one or two hex digits. `from_str_radix` alone would also accept a sign.
 fn hex_byte(group: &str) -> Option<u8> {
     if group.len() > 2 || !group.bytes().all(|b| b.is_ascii_hexdigit()) {
         return None;

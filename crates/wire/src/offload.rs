@@ -1,13 +1,14 @@
-//! Completes the work that a kernel path left to the hardware: checksums and segmentation.
+//! Does work that the kernel leaves to the hardware: completes checksums, and splits frames into
+//! segments.
 //!
-//! Linux passes on frames of local programs with incomplete checksums and, if offloads are enabled,
-//! with 64 KiB of TCP in one frame. It expects a NIC to do the rest. A frame that leaves through
-//! slipring does not pass a NIC that does this, so ports complete the frame first: with
-//! [`complete_partial`] if only the frame is known, with [`complete_at`] and [`Segmenter`] if a
-//! [`VnetHeader`] came with it.
+//! Linux passes on the frames of local programs with incomplete checksums. If offloads are enabled,
+//! a frame may also have 64 KiB of TCP. Linux expects that a NIC does the rest. But a frame that
+//! leaves through slipring does not go through a NIC that would do this, so ports must do it. They
+//! use [`complete_partial`] if they only have the frame. If a [`VnetHeader`] came with it, they use
+//! [`complete_at`] and [`Segmenter`].
 //!
-//! Not for: tunnels (an unfinished checksum of an inner header is not detected without a vnet
-//! header), SCTP's CRC, IP fragmentation offload (UFO), or packets beyond 64 KiB ("BIG TCP").
+//! Not for: SCTP's CRC, IP fragmentation offload (UFO), packets above 64 KiB ("BIG TCP"), or
+//! tunnels. Without a vnet header, an incomplete checksum of an inner header is not noticed.
 
 mod partial;
 mod segment;

@@ -1,13 +1,13 @@
-//! Describes a frame in the format of tcpdump, and prints hex dumps.
+//! Describes a frame in tcpdump's format, and prints hex dumps.
 //!
-//! `{}` prints `IP 10.0.0.1.1234 > 10.1.0.1.1234: UDP, length 18`; `{:#}` prints addresses, type,
-//! length and VLAN tags of the link layer instead of `IP`. Text about information that tcpdump
-//! prints, too, is identical to tcpdump's, byte for byte. If the captured bytes end too early, the
-//! text ends with `[|tcp]`.
+//! `{}` prints `IP 10.0.0.1.1234 > 10.1.0.1.1234: UDP, length 18`. `{:#}` starts with the
+//! addresses, type, length and VLAN tags of the link layer instead of `IP`. Where tcpdump prints
+//! the same information, the text is identical to tcpdump's, byte for byte. If the captured bytes
+//! end too early, the text ends with `[|tcp]` or similar.
 //!
 //! A module may use the modules to its right and below it in this drawing. A packet inside a packet
-//! is printed through a function pointer in the line (`text::SummaryLine::inner`), so that no
-//! decoder uses a decoder to its left or above.
+//! is printed through a function pointer in the line (`text::SummaryLine::inner`). So no decoder
+//! has to use a decoder to its left or above it.
 //!
 //! ```text
 //!   link ──> arp, stp
@@ -63,7 +63,7 @@ pub use detail::Detail;
 pub use dump::{Hex, HexDump, TextDump};
 use text::{DecodeResult, Encapsulated, SummaryLine};
 
-/// A frame that prints as one line, or as several with [`Detail::verbose`].
+/// A frame that can be printed as one line, or with [`Detail::verbose`] as several lines.
 ///
 /// ```
 /// use slipring_wire::{FrameSpec, summary::Summary};
@@ -84,8 +84,8 @@ pub struct Summary<'f> {
 pub struct FrameText {
     /// The text, without a line break at the end.
     pub text: String,
-    /// Length of the link layer's header in bytes, or of the whole frame if the header
-    /// is truncated.
+    /// Length of the link layer's header in bytes. If the header is truncated, it is the length of
+    /// the whole frame.
     pub link_len: usize,
 }
 
@@ -96,21 +96,21 @@ impl<'f> Summary<'f> {
         Self { frame, wire_len: frame.len(), detail: Detail::default() }
     }
 
-    /// Sets the length of the frame, in bytes, before a capture truncated it.
+    /// Sets the length that the frame had, in bytes, before a capture truncated it.
     #[must_use]
     pub fn with_wire_len(self, wire_len: usize) -> Self {
         Self { wire_len: wire_len.max(self.frame.len()), ..self }
     }
 
-    /// Sets the amount of detail.
+    /// Sets how much detail the summary has.
     #[must_use]
     pub fn with_detail(self, detail: Detail) -> Self {
         Self { detail, ..self }
     }
 
-    /// Writes the summary, with the header of the link layer if `link`. TCP numbers are relative to
-    /// the start of their conversation if `conversations` knows it; new conversations are recorded
-    /// there. Without `conversations`, TCP numbers are absolute.
+    /// Writes the summary. It has the header of the link layer if `link` is true. TCP numbers are
+    /// relative to the start of their conversation if `conversations` knows it. New conversations
+    /// are added to `conversations`. If this is `None`, TCP numbers are absolute.
     #[must_use]
     pub fn write(&self, link: bool, conversations: Option<&mut Conversations>) -> FrameText {
         let mut line = SummaryLine {

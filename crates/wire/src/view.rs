@@ -1,4 +1,5 @@
-//! The offsets of a frame's headers, found in one pass over link and IP headers, for fast paths.
+//! Finds the offsets of a frame's headers in one pass over the link and IP headers. It is fast
+//! enough to be called for every frame.
 //!
 //! ```text
 //!   dst src | tag tag | type | IPv4 or IPv6 | extensions | UDP, TCP, … | padding
@@ -7,7 +8,8 @@
 //!
 //! # Invariants of a [`Headers`] for the frame it was parsed from
 //! 1. `l3 <= frame.len()`, and `l4 <= frame.len()` if there is an IP header.
-//! 2. `l3 < l4 <= end`. `end` is the end according to the header: a truncated frame is shorter.
+//! 2. `l3 < l4 <= end`. `end` is the end of the packet according to its header; a truncated frame
+//!    is shorter.
 //!
 //! Not for: the contents of transport headers (except [`Headers::ports`]) or tunnels.
 
@@ -18,10 +20,10 @@ use crate::field::{array, be16};
 
 /// Maximum number of VLAN tags that are parsed.
 pub const MAX_TAGS: usize = 2;
-/// Maximum number of IPv6 extension headers that are parsed, which limits the time on
-/// hostile input.
+/// Maximum number of IPv6 extension headers that are parsed. It limits the time that a malicious
+/// packet can take.
 const MAX_EXTENSIONS: u32 = 8;
-/// Bytes of destination MAC, source MAC and type.
+/// Length in bytes of an Ethernet header: destination MAC, source MAC and type.
 const ETHERNET_LEN: usize = 14;
 const TAG_LEN: usize = 4;
 const IPV4_MIN_LEN: usize = 20;
@@ -30,59 +32,59 @@ const IPV6_LEN: usize = 40;
 /// The offsets and numbers that forwarding and classification need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headers {
-    /// Type of the payload: the EtherType after any VLAN tags.
+    /// The type of the payload, which is the EtherType after all VLAN tags.
     pub ethertype: EtherType,
     /// Offset of the first byte after the Ethernet header and its tags.
     pub l3: u16,
     tag_count: u8,
     tags: [VlanTag; MAX_TAGS],
-    /// The IP headers, if the frame carries IPv4 or IPv6.
+    /// What is in the IP headers; `None` if the frame is neither IPv4 nor IPv6.
     pub ip: Option<Ip>,
 }
 
 /// The contents of a frame's IP headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ip {
-    /// Version 4 or 6.
+    /// The version of the IP header.
     pub version: IpVersion,
-    /// The protocol at `l4`. In a later fragment, the bytes at `l4` are from the middle of the
-    /// protocol's data.
+    /// The protocol at `l4`. If the frame is not the first fragment of its packet, `l4` is in the
+    /// middle of the protocol's data.
     pub proto: IpProto,
-    /// Whether the packet is a fragment.
+    /// Whether the packet is a fragment, and which one.
     pub fragment: FragmentPosition,
-    /// Offset of the first byte after the IP header with its options and extension headers.
+    /// Offset of the first byte after the IP header, its options and its extension headers.
     pub l4: u16,
-    /// Offset of the end of the IP packet according to its header, where Ethernet padding starts.
+    /// Offset of the end of the IP packet according to its header. Ethernet padding may follow it.
     pub end: u32,
-    /// Whether an IPv6 routing header has segments left, so that the destination in the IPv6 header
-    /// is not the one that transport checksums cover.
+    /// Whether an IPv6 routing header has segments left. If so, transport checksums do not cover
+    /// the destination in the IPv6 header but one in the routing header.
     pub rerouted: bool,
 }
 
 /// The version of an IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IpVersion {
-    /// Version 4 of IP.
+    /// IPv4.
     V4,
-    /// Version 6 of IP.
+    /// IPv6.
     V6,
 }
 
-/// Which part of an IP packet a frame contains.
+/// Which part of an IP packet is in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FragmentPosition {
-    /// The frame contains the whole packet, not fragmented.
+    /// The whole packet, which is not fragmented.
     Whole,
-    /// The first fragment, which has the transport header.
+    /// The first fragment, which contains the transport header.
     First,
-    /// A later fragment: no transport header.
+    /// Another fragment than the first. It has no transport header.
     Later,
 }
 
-/// The header in which parsing stopped.
+/// The header at which parsing has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HeaderLayer {
-    /// Ethernet addresses and type.
+    /// The Ethernet header: addresses and type.
     Ethernet,
     /// A VLAN tag.
     Vlan,
@@ -113,9 +115,9 @@ pub enum ViewError {
     /// The frame ends within a header.
     #[error("the frame ends at byte {have}, its {layer} header at byte {need}")]
     Truncated {
-        /// The truncated header.
+        /// The header that is truncated.
         layer: HeaderLayer,
-        /// Minimum length of a frame with this header, in bytes.
+        /// Minimum length of a frame that contains this header, in bytes.
         need: u32,
         /// Length of the frame in bytes.
         have: u32,
@@ -123,28 +125,29 @@ pub enum ViewError {
     /// The version in the IP header does not match the EtherType.
     #[error("the {layer} header says version {found}")]
     Version {
-        /// The IP header.
+        /// Which IP header it is.
         layer: HeaderLayer,
-        /// The version found.
+        /// The version in the IP header.
         found: u8,
     },
-    /// An IPv4 header length below 20 bytes.
+    /// An IPv4 header gives its length as less than 20 bytes.
     #[error("an IPv4 header of {found} bytes is shorter than 20")]
     HeaderLength {
-        /// The length in the header, in bytes.
+        /// The length that the header gives, in bytes.
         found: u8,
     },
-    /// The length of the whole packet is less than that of its headers.
+    /// An IP header gives a length for the whole packet that is less than the length of the
+    /// headers.
     #[error("an {layer} packet of {found} bytes ends inside its {headers} bytes of headers")]
     TotalLength {
-        /// The IP header.
+        /// Which IP header it is.
         layer: HeaderLayer,
-        /// Length of the packet according to the header, in bytes.
+        /// The length of the packet that the header gives, in bytes.
         found: u32,
-        /// Length of its headers, in bytes.
+        /// The length of the headers, in bytes.
         headers: u32,
     },
-    /// There are more IPv6 extension headers than legitimate packets have.
+    /// There are more than eight IPv6 extension headers. No legitimate packet has so many.
     #[error("more than {MAX_EXTENSIONS} IPv6 extension headers")]
     TooManyExtensions,
 }
@@ -153,8 +156,8 @@ impl Headers {
     /// Parses the headers of `frame`.
     ///
     /// # Errors
-    /// [`ViewError`] if the frame ends within a link or IP header, or such a header is
-    /// inconsistent. A frame with neither IPv4 nor IPv6 is not an error: `ip` is `None`.
+    /// [`ViewError`] if the frame ends within a link or IP header, or if such a header is
+    /// inconsistent. It is not an error if the frame is neither IPv4 nor IPv6: `ip` is `None` then.
     #[inline]
     pub fn parse(frame: &[u8]) -> Result<Self, ViewError> {
         match Self::plain_ipv4(frame) {
@@ -163,8 +166,8 @@ impl Headers {
         }
     }
 
-    /// Parses the most common kind of frame: IPv4 without tags and options, 34 bytes of headers at
-    /// fixed offsets. After `None`, [`Self::parse_any`] must decide.
+    /// Parses the most common kind of frame: IPv4 without tags and options, which has 34 bytes of
+    /// headers at fixed offsets. If this returns `None`, the caller must use [`Self::parse_any`].
     #[inline(always)]
     pub(crate) fn plain_ipv4(frame: &[u8]) -> Option<Self> {
         let head = frame.first_chunk::<{ ETHERNET_LEN + IPV4_MIN_LEN }>()?;
@@ -197,7 +200,7 @@ impl Headers {
         Ok(headers)
     }
 
-    /// Parses only the Ethernet header and its tags; `ip` stays `None`.
+    /// Parses only the Ethernet header and its tags. `ip` is `None`.
     ///
     /// # Errors
     /// [`ViewError::Truncated`] if the frame ends within the Ethernet header or its tags.
@@ -236,14 +239,15 @@ impl Headers {
         Ok(())
     }
 
-    /// The VLAN tags, outermost first; at most [`MAX_TAGS`].
+    /// Returns the VLAN tags, the outermost first; at most [`MAX_TAGS`].
     #[inline]
     #[must_use]
     pub fn tags_found(&self) -> &[VlanTag] {
         &self.tags[..usize::from(self.tag_count)]
     }
 
-    /// Source and destination port of a UDP, TCP or SCTP packet, if the frame contains them.
+    /// Returns the source and destination ports of a UDP, TCP or SCTP packet; `None` if the frame
+    /// does not contain them.
     #[inline]
     #[must_use]
     pub fn ports(&self, frame: &[u8]) -> Option<(u16, u16)> {
@@ -258,15 +262,15 @@ impl Headers {
 }
 
 impl Ip {
-    /// Bytes from `l4` to the end of the packet, according to the IP header.
+    /// Returns the number of bytes from `l4` to the end of the packet, according to the IP header.
     #[inline]
     #[must_use]
     pub fn l4_len(&self) -> u32 {
         self.end - u32::from(self.l4)
     }
 
-    /// The transport header and payload, without Ethernet padding; `None` if the frame does not
-    /// contain all of it.
+    /// Returns the transport header and the payload, without Ethernet padding; `None` if the frame
+    /// does not contain all of them.
     #[inline]
     #[must_use]
     pub fn l4_bytes<'f>(&self, frame: &'f [u8]) -> Option<&'f [u8]> {
@@ -303,7 +307,8 @@ fn ipv4(frame: &[u8], l3: usize) -> Result<Ip, ViewError> {
     })
 }
 
-/// Decodes the IPv4 fragment field. Bits: reserved, don't fragment, more fragments, 13 of offset.
+/// Decodes the fragment field of IPv4. Its bits are: reserved, don't fragment, more fragments, 13
+/// of offset.
 #[inline(always)]
 fn ipv4_fragment(bits: u16) -> FragmentPosition {
     match bits & 0x3fff {
@@ -337,8 +342,8 @@ fn ipv6(frame: &[u8], l3: usize) -> Result<Ip, ViewError> {
     Ok(ip)
 }
 
-/// Advances `ip` past the extension headers. Each is at most 2,048 bytes long, so
-/// [`MAX_EXTENSIONS`] of them keep `l4` within 16 bits even without the other bounds.
+/// Advances `ip` past the extension headers. Each is at most 2,048 bytes long. So `l4` does not
+/// exceed 16 bits even with [`MAX_EXTENSIONS`] of them.
 fn extensions(frame: &[u8], l3: usize, ip: &mut Ip) -> Result<(), ViewError> {
     for _ in 0..MAX_EXTENSIONS {
         let at = usize::from(ip.l4);
@@ -346,7 +351,7 @@ fn extensions(frame: &[u8], l3: usize, ip: &mut Ip) -> Result<(), ViewError> {
         let header: [u8; 8] = array(frame, at).ok_or_else(|| cut(at + 8))?;
         let len = match ip.proto {
             IpProto::FRAGMENT => 8,
-            // RFC 4302: the header's length field counts words of four bytes, minus two.
+            // RFC 4302: the length field of the header counts words of four bytes, minus two.
             IpProto::AUTHENTICATION => (usize::from(header[1]) + 2) * 4,
             _ => (usize::from(header[1]) + 1) * 8,
         };
@@ -367,7 +372,8 @@ fn extensions(frame: &[u8], l3: usize, ip: &mut Ip) -> Result<(), ViewError> {
         }
         ip.l4 = (at + len) as u16;
         ip.proto = IpProto(header[0]);
-        // In a later fragment, the bytes after the fragment header are data, not a header.
+        // In a fragment that is not the first, data follows the fragment header, not another
+        // header.
         if !is_extension(ip.proto) || ip.fragment == FragmentPosition::Later {
             return Ok(());
         }
@@ -375,8 +381,8 @@ fn extensions(frame: &[u8], l3: usize, ip: &mut Ip) -> Result<(), ViewError> {
     Err(ViewError::TooManyExtensions)
 }
 
-/// Decodes the IPv6 fragment field. Bits: 13 of offset, 2 reserved, more fragments. A fragment that
-/// is the whole packet (an atomic fragment) counts as whole.
+/// Decodes the fragment field of IPv6. Its bits are: 13 of offset, 2 reserved, more fragments. A
+/// fragment that is the whole packet (an atomic fragment) counts as a whole packet.
 fn ipv6_fragment(bits: u16) -> FragmentPosition {
     match bits & 0xfff9 {
         0 => FragmentPosition::Whole,

@@ -1,15 +1,15 @@
-//! A position in a name, for parsing and error columns.
+//! A position in a name. It is used for parsing, and for the columns in errors.
 
 use alloc::borrow::ToOwned;
 use core::num::NonZeroU64;
 
 use super::error::{PortNameError, PortNameFault};
 
-/// A position in `input`: characters before it are parsed.
+/// A position in `input`. The characters before it have been parsed.
 #[derive(Clone, Copy)]
 pub(super) struct NameCursor<'a> {
     input: &'a str,
-    /// Number of bytes parsed so far; always a character boundary.
+    /// Number of bytes that have been parsed. It is always a character boundary.
     pos: usize,
 }
 
@@ -59,8 +59,8 @@ impl<'a> NameCursor<'a> {
         self.take_while(|c| c.is_ascii_alphanumeric() || c == '_')
     }
 
-    /// Takes the next character of a text that ends at an unescaped character of `ends`; a doubled
-    /// character of `ends` is one character of the text.
+    /// Takes the next character of a text. An unescaped character of `ends` ends the text. A
+    /// doubled character of `ends` stands for one such character in the text.
     pub(super) fn literal(&mut self, ends: &str) -> Option<char> {
         let c = self.peek()?;
         let mut next = *self;
@@ -72,7 +72,7 @@ impl<'a> NameCursor<'a> {
         Some(c)
     }
 
-    /// Returns an error at the next character.
+    /// Returns an error whose column is that of the next character.
     pub(super) fn fail<T>(&self, reason: PortNameFault) -> Result<T, PortNameError> {
         self.fail_at(self.column(), reason)
     }
@@ -85,7 +85,7 @@ impl<'a> NameCursor<'a> {
         Err(PortNameError { input: self.input.to_owned(), column, reason })
     }
 
-    /// Returns the error that `what` was expected at this position.
+    /// Returns an error which says that `what` was expected at this position.
     pub(super) fn expected<T>(&self, what: &'static str) -> Result<T, PortNameError> {
         let found = self.peek();
         self.fail(PortNameFault::Expected { what, found })

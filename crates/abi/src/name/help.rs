@@ -1,4 +1,4 @@
-//! Suggestions for strings that are not port names.
+//! Suggestions of what to write instead of an invalid port name.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -8,7 +8,7 @@ use super::error::{PortNameError, PortNameFault};
 use super::kind::{HOST_RINGS, NameForm, PLANNED};
 use super::{PipeRole, PortName, PortNameKind, listed};
 
-/// Lists the kinds that this version can open; the grammar has more kinds.
+/// Lists the kinds of ports that this version can open. The grammar has more kinds.
 fn kinds() -> String {
     let words = listed("", |kind| kind.form != NameForm::SwitchPort && !kind.has(PLANNED));
     format!("the kinds are {words}; pipes are NAME{{K and NAME}}K, ports of switches valeX:NAME")
@@ -68,8 +68,7 @@ impl PortNameError {
         }
     }
 
-    /// Returns one suggestion of what to try next, without the word "help"; `None` if there is
-    /// none.
+    /// Returns a suggestion of what to try next, without the word "help"; `None` if there is none.
     #[must_use]
     pub fn help(&self) -> Option<String> {
         match &self.reason {
@@ -108,7 +107,8 @@ impl PortNameError {
         format!("write `{switch}:NAME` for a port of the switch, `netmap:NAME` for an interface")
     }
 
-    /// Suggests the same name after `prefix`, if the result parses.
+    /// Returns the suggestion to write `prefix` before the name; `None` if the result would not be
+    /// valid.
     fn help_with_kind(&self, prefix: &str) -> Option<String> {
         let (_, rest) = self.input.split_once(':')?;
         let name = format!("{prefix}{rest}");
@@ -116,7 +116,8 @@ impl PortNameError {
         Some(format!("write `{name}`"))
     }
 
-    /// Suggests a doubled `-` if the parser read a `-` as the start of a ring suffix.
+    /// Suggests to double a `-`, if the parser took it for the start of a ring suffix; `None`
+    /// otherwise.
     fn help_dash(&self) -> Option<String> {
         let chars: Vec<char> = self.input.chars().collect();
         let dash = chars[..self.column - 1].iter().rposition(|&c| c == '-')?;
@@ -124,8 +125,8 @@ impl PortNameError {
             let copies = |(i, c)| core::iter::repeat_n(c, doubled_count(i, c, dash, until));
             chars.iter().copied().enumerate().flat_map(copies).collect()
         };
-        // First, only this `-` is doubled, so that `my-if-2` keeps its ring suffix; if the result
-        // does not parse, all later `-` are doubled, too.
+        // First, only this `-` is doubled, so that `my-if-2` keeps its ring suffix. If the result
+        // is not valid, all `-` after it are also doubled.
         let name = [dash, chars.len()]
             .into_iter()
             .map(doubled)
@@ -134,8 +135,8 @@ impl PortNameError {
     }
 }
 
-/// Returns how often to write character `c`, number `index`, if the dashes `from..=until` belong to
-/// the name.
+/// Returns how often to write the character `c`, which has the number `index`: twice if it is a
+/// dash in `from..=until`, otherwise once.
 fn doubled_count(index: usize, c: char, from: usize, until: usize) -> usize {
     if c == '-' && (from..=until).contains(&index) { 2 } else { 1 }
 }

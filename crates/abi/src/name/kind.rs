@@ -1,40 +1,41 @@
-//! The table of port kinds: the prefix of each, the form of the names after it, and the features of
-//! these names.
+//! The table of port kinds. It has the prefix of each kind, the form of the names after the prefix,
+//! and the features of these names.
 //!
 //! ```text
 //!   abi    KINDS: one line per kind   --> parser, printer, error texts, completion
 //!   core   kinds/WORD: one folder     --> opening, privileges, doctor, help, documentation
 //! ```
-//! A new kind is a line in `port_kinds!` below and a folder of the same name in
-//! `crates/core/src/kinds`; [`for_each_port_kind`](crate::for_each_port_kind) passes the lines
-//! there. `docs/design/port-kinds.md` walks through an example.
+//! To add a kind, add a line to `port_kinds!` below, and a folder of the same name to
+//! `crates/core/src/kinds`. [`for_each_port_kind`](crate::for_each_port_kind) passes the lines to
+//! that crate. `docs/design/port-kinds.md` has an example.
 
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::{self, Display, Formatter};
 
-/// The form of the name after the prefix of a kind and its colon.
+/// What a name looks like after the prefix of its kind and the colon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameForm {
     /// The name of a Linux interface.
     Interface,
     /// The name of a switch's port.
     SwitchPort,
-    /// The name of a port on a netmap device: an interface, or a switch's port with its switch.
+    /// The name of a port on a netmap device. It is an interface, or a port of a switch together
+    /// with its switch.
     DevicePort,
     /// A PCI address.
     PciAddress,
-    /// Any text up to an `@`; the string describes the text in error messages. Options may follow,
-    /// rings and flags may not.
+    /// Any text up to an `@`. Options may follow, but no rings and flags. The string describes the
+    /// text in error messages.
     Text(&'static str),
-    /// The rest of the string; the description is for error messages.
+    /// All text up to the end of the string. The description is for error messages.
     Rest(&'static str),
-    /// Nothing: the port needs no name.
+    /// No text, because the port needs no name.
     Nothing,
 }
 
-/// Feature set: no feature.
+/// Features: none.
 pub const NONE: u8 = 0;
 /// Feature: the name can be the name of a pipe.
 pub const PIPES: u8 = 1 << 0;
@@ -61,30 +62,32 @@ pub struct KindGrammar {
 }
 
 impl KindGrammar {
-    /// Whether the kind has all of `features`.
+    /// Returns whether the kind has all of `features`.
     #[must_use]
     pub const fn has(&self, features: u8) -> bool {
         self.features & features == features
     }
 }
 
-/// Defines [`PortNameKind`] and its table from one line per kind: the variant, the prefix (and
-/// folder), the form of its names, and the features.
+/// Defines [`PortNameKind`] and its table. There is one line per kind: the variant, the prefix
+/// (which is also the name of the folder), the form of its names, and its features.
 macro_rules! port_kinds {
     ($d:tt $($kind:ident = $word:ident, $form:ident $(($what:literal))?, $features:expr;)*) => {
-        /// The kind of a port. All kinds but `vale` are lines of one table, `port_kinds!` in
+        /// The kind of a port. All kinds except `vale` are in one table, `port_kinds!` in
         /// `kind.rs`.
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
         pub enum PortNameKind {
             $(#[doc = concat!("`", stringify!($word), ":`")] $kind,)*
-            /// `vale[ID]:` a switch port.
+            /// `vale[ID]:`, a port of a switch.
             Vale {
-                /// Id of the switch: the text between `vale` and the colon; may be empty.
+                /// The id of the switch, which is the text between `vale` and the colon. It may be
+                /// empty.
                 switch: String,
             },
         }
 
-        /// Every kind, in the order in which messages list them; the switch of `vale` is empty.
+        /// All kinds, in the order in which messages list them. In this list, the switch of `vale`
+        /// is empty.
         pub const KINDS: &[PortNameKind] = &[$(PortNameKind::$kind,)* PortNameKind::Vale { switch: String::new() }];
 
         impl PortNameKind {
@@ -112,8 +115,8 @@ macro_rules! port_kinds {
             }
         }
 
-        /// Calls the macro `callback` with the prefixes of all kinds, which are also the names of
-        /// their folders.
+        /// Calls the macro `callback` with the prefixes of all kinds except `vale`. The prefixes
+        /// are also the names of their folders.
         #[macro_export]
         macro_rules! for_each_port_kind {
             ($d callback:ident) => { $d callback! { $($word)* vale } };
@@ -135,20 +138,20 @@ port_kinds! { $
 }
 
 impl PortNameKind {
-    /// Whether names of this kind have all of these features.
+    /// Returns whether names of this kind have all of these features.
     #[must_use]
     pub const fn has(&self, features: u8) -> bool {
         self.grammar().has(features)
     }
 
-    /// Whether ports of this kind can be pipes.
+    /// Returns whether ports of this kind can be pipes.
     #[must_use]
     pub const fn has_pipes(&self) -> bool {
         self.has(PIPES)
     }
 
-    /// Whether the name of a port of this kind, unless it is a pipe, is the name of a Linux
-    /// interface.
+    /// Returns whether the name of a port of this kind is the name of a Linux interface. Names of
+    /// pipes do not count.
     #[must_use]
     pub const fn names_interface(&self) -> bool {
         matches!(self.grammar().form, NameForm::Interface)
@@ -163,8 +166,8 @@ impl Display for PortNameKind {
     }
 }
 
-/// Returns the prefixes of all kinds that `is_meant` accepts, quoted by `quote`: `xdp:, tap: and
-/// null:`.
+/// Returns a list of the prefixes of all kinds for which `is_meant` returns true, such as `xdp:,
+/// tap: and null:`. `quote` is written before and after each prefix.
 #[must_use]
 pub fn listed(quote: &str, is_meant: impl Fn(&KindGrammar) -> bool) -> String {
     let meant = KINDS.iter().map(PortNameKind::grammar).filter(|grammar| is_meant(grammar));

@@ -1,4 +1,5 @@
-//! Port names: netmap's grammar, extended so that every kind of port can be named explicitly.
+//! Port names. Their grammar is netmap's, extended so that every kind of port can be named
+//! explicitly.
 //!
 //! ```text
 //! PORT   = "netmap:" NAME SUFFIX        the best mode of that interface, or a pipe
@@ -26,23 +27,24 @@
 //!        | "@offset:initial=" N ["," "bits=" N]
 //! ID     = letters, digits, "_"
 //! ```
-//! `@share=P`, `@extmem=F` and `@offset=N` are short forms, whose value extends to the end or the
-//! next `@`. A `_` in a key means `-`. Names that netmap accepts have the same meaning here, except
-//! for a few that are refused: empty values, 0 as a number of rings, slots, bits or objects, a `/`
-//! without a letter, a repeated option, and two memory options.
+//! `@share=P`, `@extmem=F` and `@offset=N` are short forms. Their value extends to the next `@` or
+//! to the end. A `_` in a key means `-`. Names that netmap accepts have the same meaning here, but
+//! a few of them are refused: names with empty values, with 0 as a number of rings, slots, bits or
+//! objects, with a `/` that no letter follows, with a repeated option, or with two memory options.
 //!
 //! # A `-` in an interface name
-//! netmap cannot express such names, because `-` starts a suffix. Here a suffix character that
-//! belongs to a name is **doubled**: `--`, `**`, `^^`, `@@`. So `netmap:br--lan-2` is ring pair 2
-//! of `br-lan`. No name that netmap accepts contains such a pair, and no shell requires `--` to be
-//! quoted. In the values of options, `,` and `@` are doubled in the same way. A single `-` never
-//! belongs to an interface's name: `netmap:br-12` is ring pair 12 of `br`, and `netmap:br-lan` is
-//! an error whose help suggests the right name.
+//! netmap cannot express names with a `-`, because it takes the `-` for the start of a suffix. In
+//! slipring, a suffix character that belongs to a name must be **doubled**: `--`, `**`, `^^`, `@@`.
+//! So `netmap:br--lan-2` is ring pair 2 of `br-lan`. No name that netmap accepts contains such a
+//! pair, and no shell requires that `--` is quoted. In the values of options, `,` and `@` are
+//! doubled in the same way. A single `-` never belongs to the name of an interface: `netmap:br-12`
+//! is ring pair 12 of `br`, and `netmap:br-lan` is an error whose help suggests the right name.
 //!
 //! # Limits
-//! No name contains a blank, a control character, `:`, `/`, `{` or `}`: Linux refuses most of them
-//! for an interface, and in a request a brace can only mean a pipe. An interface name has at most
-//! 15 bytes, a name in a request ([`PortName::request_name`]) at most 63.
+//! No name contains a blank, a control character, `:`, `/`, `{` or `}`. Linux refuses most of these
+//! characters in the name of an interface, and in a request a brace can only mean a pipe. The name
+//! of an interface has at most 15 bytes. A name in a request ([`PortName::request_name`]) has at
+//! most 63.
 //!
 //! # Not for
 //! Checking whether the port exists, or whether its kind supports the suffixes.
@@ -69,7 +71,7 @@ pub use request::RequestError;
 
 use crate::request as abi;
 
-/// A port name, parsed.
+/// The parts of a port name.
 ///
 /// ```
 /// use slipring_abi::name::{PortName, PortNameKind, RingSelection};
@@ -84,18 +86,19 @@ use crate::request as abi;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct PortName {
-    /// The kind of the port; for `vale`, also the switch.
+    /// The kind of the port. For `vale`, it contains the switch.
     pub kind: PortNameKind,
-    /// Interface, switch port, parent of the pipe, PCI address, file or socket; empty for `null:`.
+    /// What the port is called after its kind: an interface, a switch port, the parent of a pipe, a
+    /// PCI address, a file or a socket. Empty for `null:`.
     pub name: String,
-    /// The end of the pipe, if the port is a pipe. `None` for all kinds but netmap, vale and
+    /// The end of the pipe, if the port is a pipe. `None` for all kinds except netmap, vale and
     /// kernel.
     pub pipe: Option<PipeEndName>,
     /// The selected rings.
     pub rings: RingSelection,
     /// The binding flags.
     pub flags: PortNameFlags,
-    /// Source of the port's memory; `None` means the default region.
+    /// Where the port's memory comes from; `None` means the default region.
     pub memory: Option<MemorySource>,
     /// The requested numbers of rings and slots.
     pub conf: ConfSpec,
@@ -107,19 +110,19 @@ pub struct PortName {
 }
 
 impl PortName {
-    /// Parses a name with an explicit kind, or a pipe.
+    /// Parses a name that has an explicit kind or is a pipe.
     ///
     /// # Errors
-    /// [`PortNameError`] with the column of the first wrong character.
+    /// [`PortNameError`] with the column of the first wrong character, if the name is invalid.
     pub fn parse(input: &str) -> Result<Self, PortNameError> {
         parse::port(input, parse::Dialect::Outright)
     }
 
-    /// Parses a name as the classic programs do: a name without a kind is a `netmap:` name; `tapX`
-    /// is the TAP device `tapX`, and `null` is `null:`.
+    /// Parses a name like netmap's own programs. A name without a kind is a `netmap:` name, but
+    /// `tapX` is the TAP device `tapX`, and `null` is `null:`.
     ///
     /// # Errors
-    /// [`PortNameError`] with the column of the first wrong character.
+    /// [`PortNameError`] with the column of the first wrong character, if the name is invalid.
     pub fn parse_classic(input: &str) -> Result<Self, PortNameError> {
         parse::port(input, parse::Dialect::Classic)
     }
@@ -166,18 +169,19 @@ pub enum RingSelection {
 /// One end of a pipe.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PipeEndName {
-    /// Which end of the pipe: master or slave.
+    /// Whether this end is the master or the slave.
     pub role: PipeRole,
-    /// The pipe's name within its parent: letters, digits, `_`.
+    /// The pipe's name, which distinguishes the pipes of one parent. It consists of letters, digits
+    /// and `_`.
     pub id: String,
 }
 
-/// The two ends of a pipe. They differ in name only.
+/// The two ends of a pipe. They differ only in their names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PipeRole {
-    /// `{`: the master.
+    /// The master, written as `{`.
     Master,
-    /// `}`: the slave.
+    /// The slave, written as `}`.
     Slave,
 }
 
@@ -200,25 +204,25 @@ impl PipeRole {
     }
 }
 
-/// A set of `NR_*` flags; only flags that a name can carry.
+/// A set of `NR_*` flags. It contains only flags that a name can express.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PortNameFlags(u64);
 
 impl PortNameFlags {
     /// The empty set.
     pub const NONE: Self = Self(0);
-    /// `x`: no other opener may bind these rings.
+    /// `x`: no other program may bind these rings.
     pub const EXCLUSIVE: Self = Self(abi::NR_EXCLUSIVE);
-    /// `z`: monitor without copying, in the memory of the monitored port; both directions, unless
-    /// `t` or `r` selects one.
+    /// `z`: monitor without copying, in the memory of the monitored port. It applies to both
+    /// directions, unless `t` or `r` selects one.
     pub const ZCOPY_MON: Self = Self(abi::NR_ZCOPY_MON);
     /// `t`: monitor the frames that the port transmits.
     pub const MONITOR_TX: Self = Self(abi::NR_MONITOR_TX);
     /// `r`: monitor the frames that the port receives.
     pub const MONITOR_RX: Self = Self(abi::NR_MONITOR_RX);
-    /// `T`: bind transmit rings only.
+    /// `T`: bind only transmit rings.
     pub const TX_RINGS_ONLY: Self = Self(abi::NR_TX_RINGS_ONLY);
-    /// `R`: bind receive rings only.
+    /// `R`: bind only receive rings.
     pub const RX_RINGS_ONLY: Self = Self(abi::NR_RX_RINGS_ONLY);
 
     /// The letter of each flag, in the order in which letters are printed.
@@ -231,14 +235,15 @@ impl PortNameFlags {
         ('R', Self::RX_RINGS_ONLY),
     ];
 
-    /// Returns the flags in `nr_flags` that a name can carry.
+    /// Returns those flags in `nr_flags` that a name can express.
     #[must_use]
     pub fn from_nr_flags(nr_flags: u64) -> Self {
         let all = Self::LETTERS.into_iter().fold(Self::NONE, |all, (_, flag)| all.with(flag));
         Self(nr_flags & all.0).whole()
     }
 
-    /// If the set has `z` and no direction, returns the set with both directions added.
+    /// If the set has `z` and no direction, returns it with both directions added. Otherwise
+    /// returns it unchanged.
     pub(crate) const fn whole(self) -> Self {
         let both = Self::MONITOR_TX.with(Self::MONITOR_RX);
         let is_open = self.contains(Self::ZCOPY_MON) && self.0 & both.0 == 0;
@@ -257,13 +262,13 @@ impl PortNameFlags {
         Self(self.0 | other.0)
     }
 
-    /// Whether all flags of `other` are in this set.
+    /// Returns whether all flags of `other` are in this set.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Whether the flags request a monitor.
+    /// Returns whether the flags request a monitor.
     #[must_use]
     pub const fn is_monitor(self) -> bool {
         self.0 & (Self::MONITOR_TX.0 | Self::MONITOR_RX.0 | Self::ZCOPY_MON.0) != 0
@@ -282,6 +287,6 @@ impl PortNameFlags {
     }
 }
 
-/// Number of a memory region; never 0.
+/// The number of a memory region. It is never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MemId(pub NonZeroU16);

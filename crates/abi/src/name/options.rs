@@ -1,4 +1,4 @@
-//! The options after `@`: memory source, numbers of rings, payload offsets.
+//! The options after `@`: source of the memory, numbers of rings and slots, offsets of payloads.
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
@@ -8,32 +8,31 @@ use super::cursor::NameCursor;
 use super::error::{PortNameError, PortNameFault};
 use super::{MemId, PortName, kind};
 
-/// The source of a port's memory.
+/// Where a port's memory comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum MemorySource {
     /// `@N`: the region with this number.
     Region(MemId),
-    /// `@share:port=P`: the region of the port named P.
+    /// `@share:port=P`: the region of the port whose name is P.
     SharedWith(String),
     /// `@extmem:…`: memory that the program provides.
     External(Extmem),
 }
 
-/// A file used as memory, and the division of the memory into objects. `None` in a pool means
-/// netmap's default.
+/// A file that is used as memory, and how the memory is divided into objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Extmem {
     /// Path of the file.
     pub file: String,
-    /// Interface records (`netmap_if`): size and number.
+    /// Size and number of the interface records (`netmap_if`).
     pub interfaces: PoolSpec,
-    /// Ring memory: size and number.
+    /// Size and number of the rings' memory blocks.
     pub rings: PoolSpec,
-    /// Buffers: size and number.
+    /// Size and number of the buffers.
     pub buffers: PoolSpec,
 }
 
-/// The requested number and size of one kind of object.
+/// How many objects of one kind are requested, and of which size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PoolSpec {
     /// Number of objects; `None` means netmap's default.
@@ -42,7 +41,7 @@ pub struct PoolSpec {
     pub size: Option<NonZeroU32>,
 }
 
-/// `@conf:…`: requested numbers of rings and slots. `None` leaves them unchanged.
+/// `@conf:…`: the requested numbers of rings and slots. `None` requests no change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ConfSpec {
     /// Number of transmit rings of the NIC.
@@ -59,21 +58,21 @@ pub struct ConfSpec {
     pub rx_slots: Option<NonZeroU32>,
 }
 
-/// `@offset:…`: the position of payloads in their buffers.
+/// `@offset:…`: where payloads start in their buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OffsetSpec {
-    /// Offset that every slot starts with, in bytes.
+    /// The offset in bytes that every slot has at first.
     pub initial: u64,
-    /// Number of bits of a slot's `ptr` to use, at most 64; `None` means all.
+    /// How many bits of a slot's `ptr` contain the offset, at most 64; `None` means all bits.
     pub bits: Option<NonZeroU8>,
 }
 
-/// Characters that end the value of a key; a doubled character is part of the value.
+/// The characters that end the value of a key. Doubled, such a character is part of the value.
 pub(super) const VALUE_ENDS: &str = ",@";
-/// Like [`VALUE_ENDS`], for the value of a short form, which extends to the end of the option.
+/// Like [`VALUE_ENDS`], but for the value of a short form. It extends to the end of the option.
 const SHORT_ENDS: &str = "@";
 
-// The first key of each list is the key that a short form omits.
+// The first key in each list is the one that a short form omits.
 const SHARE_KEYS: &[&str] = &["port"];
 const EXTMEM_KEYS: &[&str] =
     &["file", "if-num", "if-size", "ring-num", "ring-size", "buf-num", "buf-size"];
@@ -88,12 +87,12 @@ const CONF_KEYS: &[&str] = &[
     "tx-slots",
     "rx-slots",
 ];
-/// Number of first entries of [`CONF_KEYS`] that are numbers of rings.
+/// How many entries at the start of [`CONF_KEYS`] are numbers of rings.
 const CONF_RING_KEYS: usize = 6;
 const OFFSET_KEYS: &[&str] = &["initial", "bits"];
 const MAX_OFFSET_BITS: NonZeroU8 = NonZeroU8::new(64).expect("64 is not 0");
 
-/// Parses one option, including its `@`, into `port`.
+/// Parses an option with its `@`, and stores it in `port`.
 pub(super) fn option(at: &mut NameCursor<'_>, port: &mut PortName) -> Result<(), PortNameError> {
     let start = *at;
     at.bump();
@@ -120,7 +119,7 @@ pub(super) fn option(at: &mut NameCursor<'_>, port: &mut PortName) -> Result<(),
     Ok(())
 }
 
-/// Whether a key may contain the character; as in netmap, `_` in a key means `-`.
+/// Returns whether a key may contain the character. As in netmap, `_` in a key means `-`.
 fn is_key_char(c: char) -> bool {
     c.is_ascii_lowercase() || matches!(c, '-' | '_')
 }
@@ -184,8 +183,8 @@ fn conf(at: &mut NameCursor<'_>) -> Result<ConfSpec, PortNameError> {
     })?;
     let [rings, host_rings, tx, rx, host_tx, host_rx] = rings;
     let [slots, tx_slots, rx_slots] = slots;
-    // A specific key, such as `tx-rings`, takes precedence over the general key `rings`, whichever
-    // comes first.
+    // A specific key, such as `tx-rings`, has precedence over the general key `rings`. Their order
+    // does not matter.
     Ok(ConfSpec {
         tx_rings: tx.or(rings),
         rx_rings: rx.or(rings),
@@ -212,15 +211,16 @@ fn offsets(at: &mut NameCursor<'_>) -> Result<OffsetSpec, PortNameError> {
     }
 }
 
-/// Whether an option has a short form, in which `=` replaces `:`, the first key and its `=`.
+/// Whether an option has a short form. In a short form, `=` replaces `:`, the first key and its
+/// `=`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ShortForm {
     Yes,
     No,
 }
 
-/// Parses `:key=value,…` or the short form; `value` parses a value, given the index of its key and
-/// the characters that end it.
+/// Parses `:key=value,…` or the short form. `value` parses a value; it gets the index of the
+/// value's key, and the characters that end the value.
 fn pairs<'a>(
     at: &mut NameCursor<'a>,
     keys: &'static [&'static str],
@@ -243,7 +243,8 @@ fn pairs<'a>(
     }
 }
 
-/// Parses `key=` and returns the key's index; `seen` has a bit for each key parsed so far.
+/// Parses `key=` and returns the index of the key. `seen` has a bit for each key that was parsed
+/// before.
 fn key(
     at: &mut NameCursor<'_>,
     keys: &'static [&'static str],

@@ -1,4 +1,4 @@
-//! Parsing of a [`PortName`]: kind, name, suffixes, left to right.
+//! Parses a [`PortName`] from left to right: kind, name, suffixes.
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
@@ -11,7 +11,8 @@ use super::{
 use crate::request::NETMAP_REQ_IFNAMSIZ;
 use crate::ring::IFNAMSIZ;
 
-/// Characters that start a suffix and so end a name, unless they are doubled.
+/// The characters that start a suffix, and therefore end a name. Doubled, such a character is part
+/// of the name.
 pub(super) const NAME_ENDS: &str = "-*^{}@/";
 
 /// Maximum length of an interface name, in bytes.
@@ -19,12 +20,12 @@ const MAX_INTERFACE_LEN: usize = IFNAMSIZ - 1;
 /// Maximum length of a name in a request, in bytes.
 const MAX_PORT: usize = NETMAP_REQ_IFNAMSIZ - 1;
 
-/// The meaning of a name without a kind.
+/// What a name without a kind means.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// A name without a kind is an error, unless it is the name of a pipe.
     Outright,
-    /// A name without a kind has the meaning that it has in netmap's programs.
+    /// A name without a kind means the same as in netmap's own programs.
     Classic,
 }
 
@@ -38,7 +39,7 @@ pub(super) fn port(input: &str, dialect: Dialect) -> Result<PortName, PortNameEr
     }
 }
 
-/// Parses the kind and its colon, if present, or else determines the implicit kind.
+/// Parses the kind and its colon. If there is none, determines the kind by the rules of `dialect`.
 fn kind(at: &mut NameCursor<'_>, dialect: Dialect) -> Result<PortNameKind, PortNameError> {
     let start = *at;
     if at.is_at_end() {
@@ -69,13 +70,13 @@ fn kind(at: &mut NameCursor<'_>, dialect: Dialect) -> Result<PortNameKind, PortN
     }
 }
 
-/// Whether a name and a pipe sign (`{` or `}`) follow.
+/// Returns whether a name and the sign of a pipe (`{` or `}`) follow.
 fn is_pipe(mut at: NameCursor<'_>) -> bool {
     while at.literal(NAME_ENDS).is_some() {}
     at.peek().is_some_and(is_pipe_sign)
 }
 
-/// Parses a name that is the rest of the string; `what` describes the name in errors.
+/// Parses a name that consists of the rest of the string. `what` describes the name in errors.
 fn rest(
     at: &NameCursor<'_>,
     kind: PortNameKind,
@@ -87,7 +88,8 @@ fn rest(
     Ok(PortName::new(kind, at.rest().to_owned()))
 }
 
-/// Parses a name that is any text, and the options after it; `what` describes the name in errors.
+/// Parses a name that may be any text, and the options after it. `what` describes the name in
+/// errors.
 fn text(
     mut at: NameCursor<'_>,
     kind: PortNameKind,
@@ -127,7 +129,8 @@ fn rings_of(mut at: NameCursor<'_>, kind: PortNameKind) -> Result<PortName, Port
     Ok(port)
 }
 
-/// Parses the name of a port on a netmap device: an interface, or `vale0:a` with its switch.
+/// Parses the name of a port on a netmap device, which is an interface or a switch port with its
+/// switch, such as `vale0:a`.
 fn device_port(at: &mut NameCursor<'_>, kind: &PortNameKind) -> Result<String, PortNameError> {
     let start = *at;
     let word = at.identifier().to_owned();
@@ -172,7 +175,8 @@ fn is_never_in_a_name(c: char) -> bool {
     matches!(c, ':' | '/' | '{' | '}') || c.is_whitespace() || c.is_control()
 }
 
-/// Returns the number of bytes that the switch's name leaves for the name in a request.
+/// Returns how many bytes remain for the port in the name of a request, after the name of the
+/// switch.
 fn max_name_len(kind: &PortNameKind, at: &NameCursor<'_>) -> Result<usize, PortNameError> {
     match MAX_PORT.checked_sub(kind.request_prefix_len()) {
         Some(room) => Ok(room),
@@ -180,8 +184,8 @@ fn max_name_len(kind: &PortNameKind, at: &NameCursor<'_>) -> Result<usize, PortN
     }
 }
 
-/// Refuses interface names that Linux refuses; `beyond` is a cursor at the first character beyond
-/// the maximum length.
+/// Returns an error if Linux refuses the name for an interface. `beyond` is a cursor at the first
+/// character after the maximum length.
 fn check_interface(
     start: NameCursor<'_>,
     name: &str,
@@ -194,7 +198,7 @@ fn check_interface(
     }
 }
 
-/// Parses `[DDDD:]BB:DD.F`; a domain has four to eight digits.
+/// Parses `[DDDD:]BB:DD.F`. The domain (`DDDD`) may have four to eight digits.
 fn pci_address(at: &mut NameCursor<'_>) -> Result<String, PortNameError> {
     let start = at.rest();
     let before_bus = *at;

@@ -1,4 +1,4 @@
-//! Printing of a [`PortName`], as a string that parses to an equal [`PortName`].
+//! Prints a [`PortName`] as a string that is parsed to an equal [`PortName`].
 
 use core::fmt::{self, Display, Formatter, Write};
 
@@ -119,15 +119,15 @@ impl Display for ConfSpec {
     }
 }
 
-/// Writes a list of `key=number`, whose first element has a different separator before it.
+/// Writes a list of `key=number`. The separator before the first element differs from the others.
 struct KeyValueList<'a, 'f> {
     f: &'a mut Formatter<'f>,
     sign: &'static str,
 }
 
 impl KeyValueList<'_, '_> {
-    /// Writes the values of a tx and an rx key; if they are equal, under a single key for both
-    /// directions.
+    /// Writes the values of the keys for tx and rx. If they are equal, writes them once, with the
+    /// key for both directions.
     fn pair<N: Display + PartialEq>(
         &mut self,
         side: &str,

@@ -1,4 +1,4 @@
-//! Conversion between a [`PortName`] and the request that binds it.
+//! Converts between a [`PortName`] and the request that binds the port.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -18,13 +18,13 @@ use crate::ring::NETMAP_API;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
-    /// `nr_name` up to its NUL is not UTF-8, or is empty.
+    /// `nr_name`, up to its NUL, is empty or is not UTF-8.
     #[error("the request has no readable name")]
     Unreadable,
-    /// `nr_name` is not a valid port name.
+    /// `nr_name`, given here, is not a valid port name.
     #[error("the request names no port: {0:?}")]
     NoPort(String),
-    /// `nr_mode` selects a set of rings that no name can express.
+    /// This value of `nr_mode` selects a set of rings that no name can express.
     #[error("mode {0} has no name")]
     Mode(u32),
 }
@@ -42,8 +42,8 @@ impl RingSelection {
         }
     }
 
-    /// Returns the rings that `nr_mode` and `nr_ringid` select; `None` for the modes that no name
-    /// can express (the default, the null and the old pipe modes).
+    /// Returns the rings that `nr_mode` and `nr_ringid` select; `None` for modes that no name can
+    /// express (the default, the null and the old pipe modes).
     #[must_use]
     pub const fn from_mode(nr_mode: u32, nr_ringid: u16) -> Option<Self> {
         match nr_mode {
@@ -58,7 +58,7 @@ impl RingSelection {
 }
 
 impl PortNameKind {
-    /// Returns the length in bytes of the switch's name and its colon in a request's name.
+    /// Returns how many bytes the switch's name and its colon take in the name of a request.
     pub(super) fn request_prefix_len(&self) -> usize {
         match self {
             Self::Vale { switch } => "vale:".len() + switch.len(),
@@ -68,15 +68,15 @@ impl PortNameKind {
 }
 
 impl PortName {
-    /// Returns the name for `nr_name`, such as `eth0{1` or `vale0:a`; `None` for kinds that
-    /// netmap's requests cannot name.
+    /// Returns the name for `nr_name`, such as `eth0{1` or `vale0:a`; `None` for kinds that no
+    /// request can name.
     #[must_use]
     pub fn request_name(&self) -> Option<String> {
         let pipe = self.pipe.as_ref().map(PipeEndName::to_string).unwrap_or_default();
         match &self.kind {
             PortNameKind::Netmap | PortNameKind::Kernel => Some(format!("{}{pipe}", self.name)),
             kind @ PortNameKind::Vale { .. } => Some(format!("{kind}{}{pipe}", self.name)),
-            // The name is a path, which may be longer than a name in a request.
+            // The name is a path. It may be longer than the name in a request can be.
             kind if matches!(kind.grammar().form, NameForm::Text(_)) => {
                 Some(format!("{kind}{}", self.name)).filter(|name| name.len() < NETMAP_REQ_IFNAMSIZ)
             }
@@ -84,14 +84,14 @@ impl PortName {
         }
     }
 
-    /// Returns the header of the request that binds this port, without addresses; `None` for the
-    /// kinds that netmap does not know.
+    /// Returns the header of the request that binds this port, without addresses; `None` for kinds
+    /// that netmap does not know.
     #[must_use]
     pub fn to_header(&self) -> Option<NmreqHeader> {
         let name = self.request_name()?;
         let mut nr_name = [0; NETMAP_REQ_IFNAMSIZ];
-        // The parser accepts no name that is longer; truncating keeps the final NUL even if that
-        // changes.
+        // The parser accepts no longer name. Should this change, the name is truncated so that it
+        // still ends with a NUL.
         let len = name.len().min(NETMAP_REQ_IFNAMSIZ - 1);
         nr_name[..len].copy_from_slice(&name.as_bytes()[..len]);
         Some(NmreqHeader {
@@ -104,8 +104,9 @@ impl PortName {
 
     /// Returns the body of the request that binds this port.
     ///
-    /// External memory and offsets are separate options of the request, and the region of another
-    /// port must be queried by that port's name first, so their fields are 0 here.
+    /// The fields for external memory, for offsets and for the region of another port are 0 here.
+    /// External memory and offsets are separate options of the request. To get the region of
+    /// another port, the caller must first query that port.
     #[must_use]
     pub fn to_register(&self) -> NmreqRegister {
         let (nr_mode, nr_ringid) = self.rings.mode();
@@ -129,14 +130,14 @@ impl PortName {
         }
     }
 
-    /// Returns the port name that a bind request is equivalent to.
+    /// Returns the port name that means the same as a bind request.
     ///
-    /// The name in a request is taken literally: a `-` in it belongs to the name. Flags that a name
-    /// cannot carry are omitted.
+    /// The name in the request is taken literally: a `-` in it belongs to the name. Flags that a
+    /// name cannot express are omitted.
     ///
     /// # Errors
-    /// [`RequestError`] if the request has no valid name, or selects rings that no name can
-    /// express.
+    /// [`RequestError`] if `nr_name` is empty, is not UTF-8 or is not a valid port name, or if the
+    /// request selects rings that no name can express.
     pub fn from_request(nr_name: &[u8], register: &NmreqRegister) -> Result<Self, RequestError> {
         let mut port = Self::from_request_name(nr_name)?;
         port.rings = RingSelection::from_mode(register.nr_mode, register.nr_ringid)
@@ -154,10 +155,10 @@ impl PortName {
         Ok(port)
     }
 
-    /// Returns the port with a request's name, with all rings and without options.
+    /// Returns the port that the name in a request stands for, with all rings and without options.
     ///
     /// # Errors
-    /// [`RequestError`] if there is no such name.
+    /// [`RequestError`] if `nr_name` is empty, is not UTF-8, or is not a valid port name.
     pub fn from_request_name(nr_name: &[u8]) -> Result<Self, RequestError> {
         let name = nr_name.split(|b| *b == 0).next().unwrap_or_default();
         let name = core::str::from_utf8(name).map_err(|_| RequestError::Unreadable)?;
@@ -165,7 +166,8 @@ impl PortName {
             return Err(RequestError::Unreadable);
         }
         let port = socket_of(name).unwrap_or_else(|| split_request_name(name));
-        // The name is untrusted, so it must print as text that parses to the same port.
+        // The name is not trusted. It is accepted only if the port is printed as text that is
+        // parsed to the same port.
         match Self::parse(&port.to_string()) {
             Ok(parsed) if parsed == port => Ok(port),
             _ => Err(RequestError::NoPort(name.to_string())),
@@ -173,7 +175,7 @@ impl PortName {
     }
 }
 
-/// Returns the `vhost:` or `vhostclient:` port if the name has such a prefix.
+/// Returns the port if the name has the prefix `vhost:` or `vhostclient:`; otherwise `None`.
 fn socket_of(name: &str) -> Option<PortName> {
     let (word, path) = name.split_once(':')?;
     let is_text = |kind: &PortNameKind| matches!(kind.grammar().form, NameForm::Text(_));
@@ -181,7 +183,7 @@ fn socket_of(name: &str) -> Option<PortName> {
     Some(PortName::new(kind, path.to_string()))
 }
 
-/// Splits a request's name without checking the parts.
+/// Splits the name in a request into its parts, without checking them.
 fn split_request_name(name: &str) -> PortName {
     let (kind, name) = match name.strip_prefix("vale").and_then(|rest| rest.split_once(':')) {
         Some((switch, name)) => (PortNameKind::Vale { switch: switch.to_string() }, name),

@@ -1,4 +1,4 @@
-//! Tests that names of every form parse to the same name after printing.
+//! Tests that names of every form are parsed to the same name after they were printed.
 
 use alloc::string::{String, ToString};
 use core::num::{NonZeroU8, NonZeroU16, NonZeroU32};
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Generates text made mostly of the characters that have a meaning in port names.
+/// Generates text that consists mostly of characters with a meaning in port names.
 fn text(max: usize) -> impl Strategy<Value = String> {
     let c = prop_oneof![
         4 => proptest::sample::select(&['-', '*', '^', '@', ',', '=', '.', '0', '9', '%', '"'][..]),
@@ -113,7 +113,7 @@ fn port() -> impl Strategy<Value = PortName> {
     })
 }
 
-/// Generates strings that are almost port names.
+/// Generates strings that are port names except for a few characters.
 fn nearly_a_name() -> impl Strategy<Value = String> {
     let part = prop_oneof![
         proptest::sample::select(
@@ -184,7 +184,7 @@ proptest! {
 
     #[test]
     fn a_port_that_netmap_knows_survives_a_request(port in port()) {
-        // A request does not say that its port is of kind `kernel`.
+        // A request does not contain the information that its port is of kind `kernel`.
         prop_assume!(port.kind != PortNameKind::Kernel);
         let Some(header) = port.to_header() else { return Ok(()) };
         let back = PortName::from_request(&header.nr_name, &port.to_register()).unwrap();

@@ -1,5 +1,5 @@
-//! Decides whether a packet may enter a queue: random losses, limits and active queue management,
-//! in dummynet's order.
+//! Decides whether a packet may enter a queue. Tests random losses, limits and active queue
+//! management (AQM), in dummynet's order.
 //!
 //! ```text
 //!   packet --> plr --> RED --> size of the queue --> PIE --> in      CoDel decides when packets leave
@@ -17,16 +17,16 @@ use super::counters::ShaperDropCause;
 use super::pool::PooledPacket;
 use crate::spec::{AqmSpec, PolicySpec, QueueLimit, ShaperLoss, ShaperRedSpec};
 
-/// Packet sizes that RED uses, with their sysctl names. As in dummynet, a queue keeps the sizes
-/// that were set when it was configured.
+/// The packet sizes that RED assumes. Each is given with the name of its sysctl and its default. As
+/// in dummynet, a queue keeps the sizes that were set when it was configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RedSizes {
-    /// `net.inet.ip.dummynet.red_avg_pkt_size`; default 512. While a queue is idle, its average
-    /// decays once per time that a packet of this many bytes takes on the link.
+    /// `net.inet.ip.dummynet.red_avg_pkt_size`, default 512. While a queue is idle, its average
+    /// length decreases as if packets of this many bytes left.
     pub mean_len: u32,
-    /// `net.inet.ip.dummynet.red_max_pkt_size`; default 1500. In a queue limited in bytes, a packet
-    /// of this length is dropped with the full probability, and a shorter packet with a
-    /// proportionally lower one.
+    /// `net.inet.ip.dummynet.red_max_pkt_size`, default 1500. In a queue that is limited in bytes,
+    /// a packet of this length is dropped with the full probability. The probability is lower for
+    /// shorter packets, in proportion to their length.
     pub max_len: u32,
 }
 
@@ -36,10 +36,10 @@ impl Default for RedSizes {
     }
 }
 
-/// Length in bytes that PIE's `onoff` assumes for a packet, in a queue limited in slots.
+/// The length of a packet in bytes that PIE's `onoff` assumes in a queue that is limited in slots.
 const PIE_MEAN_LEN: u64 = 1000;
 
-/// The admission state that all queues of a flowset share.
+/// What all queues of a flowset have in common for the decision about packets.
 #[derive(Clone, Debug)]
 pub(crate) struct QueuePolicy {
     pub(crate) spec: PolicySpec,
@@ -49,8 +49,8 @@ pub(crate) struct QueuePolicy {
     aqm_draws: Stream,
 }
 
-/// The admission state of a single queue. A queue with neither AQM nor the Gilbert-Elliott model
-/// has none.
+/// What a single queue needs for the decision about packets. A queue that has neither AQM nor the
+/// Gilbert-Elliott model needs none of it.
 #[derive(Clone, Debug)]
 pub(crate) struct AdmissionState {
     aqm: FifoAqm,
@@ -80,10 +80,11 @@ impl QueuePolicy {
         self.uniform = uniform(spec.loss);
     }
 
-    /// Builds the admission state of a new queue on a link of `bits_per_sec`.
+    /// Creates the admission state of a new queue whose link has the rate `bits_per_sec`. `None` if
+    /// the queue needs none.
     ///
     /// # Errors
-    /// If a parameter is out of range.
+    /// [`ParameterError`] if a parameter is out of range.
     pub(crate) fn new_admission(
         &self,
         bits_per_sec: u64,
@@ -94,8 +95,8 @@ impl QueuePolicy {
         Ok((!bare).then(|| Box::new(AdmissionState { aqm, loss_chain: chain })))
     }
 
-    /// Brings the admission state of a queue in line with this policy. If the algorithm stays the
-    /// same, it keeps its state.
+    /// Changes the admission state of a queue as this policy requires. If the AQM algorithm stays
+    /// the same, it keeps its state.
     pub(crate) fn update_admission(
         &self,
         gate: &mut Option<Box<AdmissionState>>,
@@ -119,12 +120,13 @@ impl QueuePolicy {
         *gate = Some(fresh);
     }
 
-    /// The stream of random numbers for active queue management.
+    /// Returns the stream of random numbers for AQM.
     pub(crate) const fn aqm_draws(&mut self) -> &mut Stream {
         &mut self.aqm_draws
     }
 
-    /// Draws whether `plr` drops a packet; this comes before all other tests.
+    /// Returns whether the packet is lost at random (`plr`). This must be called before the other
+    /// tests.
     #[inline]
     pub(crate) fn loses(&mut self, gate: Option<&mut AdmissionState>) -> bool {
         match self.spec.loss {
@@ -137,8 +139,8 @@ impl QueuePolicy {
         }
     }
 
-    /// Decides whether a packet that arrives at a queue enters it. `queue` is the contents of the
-    /// queue before.
+    /// Decides whether an arriving packet enters its queue. `queue` has the contents of the queue
+    /// before that.
     #[inline]
     pub(crate) fn admit<H>(
         &mut self,
@@ -178,7 +180,7 @@ impl QueuePolicy {
 const QUEUE_FULL: AdmissionDecision = AdmissionDecision::Lost(ShaperDropCause::Full);
 
 impl AdmissionState {
-    /// Decides whether a packet that was taken from the queue is sent, marked or dropped.
+    /// Decides whether a packet that was taken from its queue is sent, marked or dropped.
     #[inline]
     pub(crate) fn dequeue<H>(
         &mut self,
@@ -208,10 +210,10 @@ fn chance(loss: u32) -> Chance {
     Chance::from_ratio(loss.into(), ShaperLoss::SCALE.into()).unwrap_or(Chance::ALWAYS)
 }
 
-/// Builds the queue management algorithm of a policy.
+/// Creates the AQM algorithm of a policy.
 ///
 /// # Errors
-/// If a parameter is out of range.
+/// [`ParameterError`] if a parameter is out of range.
 pub(crate) fn aqm(
     spec: &PolicySpec,
     red_sizes: RedSizes,
@@ -236,8 +238,8 @@ fn red_model(
     let scale = |value: u32| f64::from(value) / f64::from(ShaperRedSpec::SCALE);
     let in_bytes = matches!(limit, QueueLimit::Bytes(_));
     let min = f64::from(red.min);
-    // With `ecn`, every packet is hit while the average is above `min`, as if `max` immediately
-    // followed `min`.
+    // With `ecn`, every packet is marked or dropped while the average is above `min`. This is the
+    // same as a `max` that is just above `min`.
     let max = if red.ecn { min + 1e-6 } else { f64::from(red.max) };
     RedModel {
         unit: if in_bytes { RedUnit::Bytes } else { RedUnit::Packets },
@@ -255,14 +257,15 @@ fn red_model(
     }
 }
 
-/// Time in ns that a packet of the mean size takes on the link; 0 if the rate is unlimited.
+/// Returns the time in ns that a packet of the size `sizes.mean_len` takes on the link; 0 if the
+/// rate is unlimited.
 fn idle_packet_ns(sizes: RedSizes, bits_per_sec: u64) -> u64 {
     let ns = (u128::from(sizes.mean_len) * 8_000_000_000).checked_div(bits_per_sec.into());
     ns.map_or(0, |ns| u64::try_from(ns).unwrap_or(u64::MAX))
 }
 
-/// Returns PIE's parameters. With `onoff`, PIE becomes active when a third of the queue's limit is
-/// in use.
+/// Returns PIE's parameters for a queue with this limit. With `onoff`, PIE becomes active when a
+/// third of the limit is in use.
 fn pie_model(pie: &PieSpec, limit: QueueLimit) -> PieSpec {
     let bytes = match limit {
         QueueLimit::Slots(slots) => u64::from(slots) * PIE_MEAN_LEN,

@@ -1,4 +1,4 @@
-//! Creating, changing and deleting objects while packets are inside.
+//! Creates, changes and deletes objects, even while packets are in them.
 
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
@@ -25,18 +25,18 @@ use crate::spec::{
 /// A parsed `config` command: the object to create or change, with its parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ShaperConfig {
-    /// `pipe N config`.
+    /// The command `pipe N config`, with N and its parameters.
     Pipe(ObjectNumber, PipeSpec),
-    /// `queue N config`.
+    /// The command `queue N config`, with N and its parameters.
     Queue(ObjectNumber, ShaperQueueSpec),
-    /// `sched N config`.
+    /// The command `sched N config`, with N and its parameters.
     Sched(ObjectNumber, SchedSpec),
 }
 
 impl ShaperConfig {
     /// Splits the configuration into commands that can be printed. All words after a parameter of
-    /// CoDel or PIE belong to this parameter, so an object with CoDel or PIE both for its flows and
-    /// for its queue needs two commands.
+    /// CoDel or PIE belong to this parameter. So an object that has CoDel or PIE both for its flows
+    /// and for its queue needs two commands.
     #[must_use]
     pub fn into_commands(self) -> Vec<Self> {
         let (kind, policy) = match &self {
@@ -62,19 +62,19 @@ impl ShaperConfig {
     }
 }
 
-/// Kinds of objects, by the command that configures them.
+/// The kinds of objects. Each is named by the command that configures it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ObjectKind {
-    /// The `pipe` command.
+    /// A pipe, by the command `pipe`.
     Pipe,
-    /// The `queue` command.
+    /// A queue, by the command `queue`.
     Queue,
-    /// The `sched` command.
+    /// A scheduler, by the command `sched`.
     Sched,
 }
 
 impl ObjectKind {
-    /// The word that starts the command, such as `pipe`.
+    /// Returns the word with which the command starts, such as `pipe`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -89,10 +89,10 @@ impl ObjectKind {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShaperConfigError {
-    /// An object number is not in 1 to 65535.
+    /// The number of an object is not in 1 to 65535.
     #[error("0 is no number of a pipe, queue or scheduler: they are 1 to 65535")]
     NumberZero,
-    /// A new queue must name its pipe or scheduler.
+    /// A new queue must name its pipe or scheduler, but this queue, given here, does not.
     #[error("queue {0} is new and names no `pipe N` or `sched N`")]
     NoParent(ObjectNumber),
     /// A parameter is out of range.
@@ -101,9 +101,9 @@ pub enum ShaperConfigError {
     /// The object to delete does not exist.
     #[error("there is no {} {number}", kind.name())]
     NotFound {
-        /// The kind in the command.
+        /// The kind of the object in the command.
         kind: ObjectKind,
-        /// The number in the command.
+        /// The number of the object in the command.
         number: ObjectNumber,
     },
 }
@@ -112,22 +112,21 @@ impl<H: Copy> Dummynet<H> {
     /// Creates or changes an object. As in dummynet, a pipe is configured as a whole: parameters
     /// that the command omits get their defaults.
     ///
-    /// Effects of a change on the packets inside:
-    /// - Waiting packets keep waiting, in their order; a change loses none.
-    /// - A new bandwidth applies from the next packet on the link, a new delay to packets that
-    ///   leave the link from now on; no packet overtakes another.
-    /// - New limits and losses apply to arriving packets. AQM keeps its state if only parameters
-    ///   change, and starts fresh if another algorithm is chosen.
-    /// - Queues keep their order of service when weights change; the next packet uses the new
-    ///   weight.
-    /// - After a change of the scheduler, waiting packets leave first, in the order of the old
+    /// A change affects packets that are already in the engine as follows:
+    /// - Waiting packets keep waiting, in their order. No change loses any of them.
+    /// - A new bandwidth applies from the next packet on the link. A new delay applies to packets
+    ///   that leave the link after the change. No packet overtakes another.
+    /// - New limits and losses apply to arriving packets. If only parameters of AQM change, AQM
+    ///   keeps its state. If another algorithm is chosen, it starts without state.
+    /// - If weights change, the order in which queues are served stays. The next packet of a queue
+    ///   uses the new weight.
+    /// - If the scheduler changes, the waiting packets leave first, in the order of the old
     ///   scheduler.
-    /// - After a change of the mask, old dynamic queues and pipes drain in parallel with the new
-    ///   ones. The packets of a queue that moves to another parent stay with the old parent.
+    /// - If the mask changes, the old dynamic queues and pipes are emptied in parallel with the new
+    ///   ones. If a queue moves to another parent, its packets stay with the old parent.
     ///
     /// # Errors
-    /// [`ShaperConfigError`] if a parameter is out of range, or the parent of a new queue is
-    /// missing.
+    /// [`ShaperConfigError`] if a parameter is out of range, or a new queue has no parent.
     pub fn configure(
         &mut self,
         now_ns: u64,
@@ -226,8 +225,8 @@ impl<H: Copy> Dummynet<H> {
                 sweep_position: 0,
                 counters: ShaperCounters::default(),
             };
-            // Packets in the delay are counted by their scheduler's index, so an index is reused
-            // only when none of them refers to it.
+            // The packets in the delay have the index of their scheduler. So an index is reused
+            // only if no packet in the delay has it.
             let delayed = &self.delay_lines;
             return self.objects.add_sched(sched, |index| delayed.is_clear(index));
         };
@@ -278,7 +277,7 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    /// Brings the queues of a scheduler in line with the policies of their flowsets.
+    /// Changes the queues of a scheduler as the policies of their flowsets require.
     fn apply_policies(&mut self, index: u32) {
         let sched = self.objects.sched(index);
         let bits_per_sec = sched.link.spec.bits_per_sec;
@@ -345,8 +344,8 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    /// Changes the parameters of an instance's flow queueing. Returns false if the instance has no
-    /// flow queueing, or one of another kind than `kind`.
+    /// Changes the parameters of an instance's flow queueing to those of `kind`. Returns false if
+    /// the instance has no flow queueing, or has flow queueing of another kind.
     fn retune(&mut self, at: u32, kind: &SchedKind) -> bool {
         let InstanceQueues::Fair(fair) = &mut self.instances[at as usize].queues else {
             return false;
@@ -362,8 +361,8 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    /// Replaces the queues of an instance after its scheduler has changed. Packets that wait in the
-    /// old queues leave before all later packets.
+    /// Replaces the queues of an instance after its scheduler has changed. The packets that wait in
+    /// the old queues leave before all later packets.
     fn replace_queues(&mut self, at: u32, tell: &mut impl FnMut(ShaperEvent<H>)) {
         let instance = &mut self.instances[at as usize];
         let own = &mut self.objects.sched_mut(instance.sched).counters;
@@ -379,17 +378,18 @@ impl<H: Copy> Dummynet<H> {
             Some(flowset) => queues(sched, flowset),
             None => InstanceQueues::Fifo(super::flows::FlowQueue::default()),
         };
-        // Without a flowset no packet can arrive. When a flowset is added, a new instance with new
-        // queues is created.
+        // Without a flowset, no packet can arrive. When a flowset is added, it gets a new instance
+        // with new queues.
         if flowset.is_none() {
             self.unlist(at);
         }
     }
 
-    /// Deletes objects of a kind. Packets that wait in them are lost; packets in the delay are not.
+    /// Deletes objects of a kind. The packets that wait in them are lost. Packets in the delay are
+    /// not lost.
     ///
-    /// If a pipe or scheduler is deleted, its queues remain; they drop all packets until it is
-    /// created again.
+    /// If a pipe or scheduler is deleted, its queues still exist. They drop all packets until the
+    /// pipe or scheduler is created again.
     ///
     /// # Errors
     /// [`ShaperConfigError::NotFound`] if none of the objects exists.
@@ -425,7 +425,8 @@ impl<H: Copy> Dummynet<H> {
         Ok(())
     }
 
-    /// Deletes all objects (`pipe flush`, `queue flush` and `sched flush` do the same).
+    /// Deletes all objects, as `pipe flush`, `queue flush` and `sched flush` do. The three are
+    /// equivalent.
     pub fn flush(&mut self, now_ns: u64, tell: &mut impl FnMut(ShaperEvent<H>)) {
         let now_ns = self.tick(now_ns);
         self.serve_all(now_ns, tell);

@@ -1,4 +1,4 @@
-//! Counts packets accepted, sent and dropped, by cause.
+//! Counts packets: how many were accepted, sent and dropped, and for which cause.
 
 /// Why a packet was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -7,7 +7,7 @@ pub enum ShaperDropCause {
     /// The rule names a pipe or queue that does not exist, or a queue whose scheduler does not
     /// exist.
     NoObject,
-    /// Random loss, as configured by `plr`.
+    /// The packet was lost at random, as configured by `plr`.
     Loss,
     /// The queue was full.
     Full,
@@ -15,7 +15,7 @@ pub enum ShaperDropCause {
     Aqm,
     /// The profile of the link lost the packet, at the end of its delay.
     Profile,
-    /// There was no space for another dynamic queue or instance.
+    /// There was no space for another dynamic queue or scheduler instance.
     NoRoom,
     /// The packet's pipe, queue or scheduler was deleted.
     Deleted,
@@ -48,7 +48,7 @@ impl ShaperDropCause {
     }
 }
 
-/// Packets lost, by cause.
+/// The numbers of lost packets, one per cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShaperDrops([u64; ShaperDropCause::ALL.len()]);
 
@@ -59,7 +59,7 @@ impl ShaperDrops {
         self.0[cause as usize]
     }
 
-    /// Number of packets lost in total.
+    /// Number of lost packets, summed over all causes.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
@@ -71,25 +71,25 @@ impl ShaperDrops {
     }
 }
 
-/// Counters of the engine or of a scheduler: `received = released + drops.total() + queued +
-/// delayed`.
+/// Counters of the engine or of a scheduler. At any time, `received = released + drops.total() +
+/// queued + delayed`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShaperCounters {
-    /// Packets submitted.
+    /// Packets that were submitted by rules.
     pub received: u64,
-    /// Packets released.
+    /// Packets that were released after link and delay.
     pub released: u64,
-    /// Packets marked "congestion experienced".
+    /// Packets whose ECN field was set to "congestion experienced".
     pub marked: u64,
-    /// Packets lost.
+    /// Packets that were lost, by cause.
     pub drops: ShaperDrops,
-    /// Packets that are waiting in queues.
+    /// Packets that wait in queues now.
     pub queued: u64,
-    /// Packets on links and in their delay lines.
+    /// Packets that are on links or in the delay now.
     pub delayed: u64,
 }
 
-/// Counters of a queue or of a scheduler instance, as in listings.
+/// The counters that listings show for a queue or a scheduler instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FlowTotals {
     pub(crate) packets: u64,

@@ -1,14 +1,16 @@
-//! The packets that are in the delay: one delay line per scheduler, emitted in order of time.
+//! The packets in the delay. There is one delay line per scheduler. Packets leave all lines
+//! together in the order of their times.
 //!
-//! All instances of a scheduler have the same delay. Without a mask there is one instance, so
-//! packets of the scheduler never overtake each other, and the line is a FIFO queue. With a mask,
-//! packets of links with different load finish out of order, and the line is a timing wheel.
+//! All instances of a scheduler have the same delay. Without a mask, a scheduler has one instance.
+//! Its packets never overtake each other then, and the line is a FIFO queue. With a mask, there are
+//! several links with different load. Their packets can overtake each other, and the line is a
+//! timing wheel.
 //!
 //! # Invariants
 //! 1. Each line with packets has an entry with its `head_ns`, the time at which its first packet is
-//!    due. All other entries of a line are stale and are skipped.
-//! 2. The earliest entry is `first`, and all others are in `heads`: with a single pipe, the heap is
-//!    empty.
+//!    due. All other entries of a line are outdated and are skipped.
+//! 2. The earliest entry is in `first`, and all others are in `heads`. So with a single pipe, the
+//!    heap is empty.
 
 use alloc::boxed::Box;
 use alloc::collections::BinaryHeap;
@@ -23,11 +25,11 @@ use super::instance::NEVER_NS;
 /// An entry: the time in ns at which a line must be checked, and the line's index.
 type LineEvent = (u64, u32);
 
-/// The delay lines; a line has the index of its scheduler.
+/// All delay lines. The index of a line is that of its scheduler.
 #[derive(Clone, Debug)]
 pub(crate) struct DelayLines<T> {
     lines: Vec<SchedDelayLine<T>>,
-    /// The earliest entry; its time is [`NEVER_NS`] if there is none.
+    /// The earliest entry. If there are no entries, its time is [`NEVER_NS`].
     first: LineEvent,
     heads: BinaryHeap<Reverse<LineEvent>>,
 }
@@ -35,7 +37,7 @@ pub(crate) struct DelayLines<T> {
 #[derive(Clone, Debug)]
 struct SchedDelayLine<T> {
     packets: LinePackets<T>,
-    /// Time in ns at which the first packet is due; [`NEVER_NS`] if the line is empty.
+    /// Time in ns at which the line's first packet is due; [`NEVER_NS`] if the line is empty.
     head_ns: u64,
 }
 
@@ -85,14 +87,15 @@ impl<T: Copy> DelayLines<T> {
         self.lines.get(sched as usize).is_none_or(|line| line.head_ns == NEVER_NS)
     }
 
-    /// The earliest time at which a packet may be due, in ns; `None` if all lines are empty.
+    /// Returns the earliest time at which a packet may be due, in ns; `None` if all lines are
+    /// empty.
     #[inline]
     pub(crate) fn next_ns(&self) -> Option<u64> {
         (self.first.0 != NEVER_NS).then_some(self.first.0)
     }
 
-    /// Adds a packet that is due at `out_ns`. `overtakes` is true if it may be due before packets
-    /// that were added earlier for the same scheduler.
+    /// Adds a packet that is due at `out_ns`. `overtakes` must be true if packets of this scheduler
+    /// that were added earlier may be due later.
     #[inline]
     pub(crate) fn push(&mut self, sched: u32, out_ns: u64, packet: T, overtakes: bool) {
         if self.lines.len() <= sched as usize {
@@ -119,15 +122,15 @@ impl<T: Copy> DelayLines<T> {
             return;
         }
         let first = core::mem::replace(&mut self.first, entry);
-        // If the replaced entry is of the same line, it is later than the new one, so it is stale
-        // and dropped.
+        // If the replaced entry belongs to the same line, it is later than the new one. So it is
+        // outdated and is dropped.
         if first.0 != NEVER_NS && first.1 != entry.1 {
             self.heads.push(Reverse(first));
         }
     }
 
-    /// Removes the first packet that is due by `now_ns`; returns its due time, its scheduler and
-    /// the packet.
+    /// Removes the first packet of all lines if it is due by `now_ns`. Returns its due time, its
+    /// scheduler and the packet.
     #[inline]
     pub(crate) fn pop(&mut self, now_ns: u64) -> Option<(u64, u32, T)> {
         loop {
@@ -140,7 +143,7 @@ impl<T: Copy> DelayLines<T> {
             if packet.is_some() {
                 line.head_ns = line.packets.first_ns().unwrap_or(NEVER_NS);
             }
-            // If the entry is stale, the line has another entry with the correct time.
+            // If the entry is outdated, the line has another entry with the correct time.
             let next_ns = if packet.is_some() { line.head_ns } else { NEVER_NS };
             if next_ns != at_ns {
                 self.reenter((next_ns, sched));
@@ -151,7 +154,7 @@ impl<T: Copy> DelayLines<T> {
         }
     }
 
-    /// Replaces the first entry by `entry`, which is not earlier than it.
+    /// Replaces the first entry by `entry`, which must not be earlier.
     #[inline]
     fn reenter(&mut self, entry: LineEvent) {
         self.first = match self.heads.peek_mut() {
@@ -188,7 +191,8 @@ mod tests {
             let mut now_ns = 0;
             for (number, (step, sched, ns)) in steps.into_iter().enumerate() {
                 if step > 0 {
-                    // In lines 0 and 1 packets may overtake. The times are offsets from now.
+                    // Packets may overtake others only in the lines 0 and 1. The times are relative
+                    // to now.
                     delays.push(sched, now_ns + ns, (sched, number), sched < 2);
                     list.push((now_ns + ns, sched, number));
                 } else {

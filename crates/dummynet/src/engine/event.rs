@@ -1,4 +1,4 @@
-//! Packets inside the engine, and the events that it reports about them.
+//! Packets as the engine sees them, and the events that it reports about them.
 
 use slipring_model::aqm::Ecn;
 
@@ -8,33 +8,34 @@ use crate::spec::ObjectNumber;
 /// The object to which a rule sends a packet, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ShaperTarget {
-    /// `pipe N`.
+    /// The pipe with this number, by the rule action `pipe N`.
     Pipe(ObjectNumber),
-    /// `queue N`.
+    /// The queue with this number, by the rule action `queue N`.
     Queue(ObjectNumber),
 }
 
-/// A packet, without its bytes.
+/// What the engine knows about a packet; it does not need the packet's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShaperPacket<H> {
     /// The caller's handle for the packet.
     pub handle: H,
-    /// Number of the rule that sent the packet, chosen by the caller.
+    /// Number of the rule that sent the packet. The caller chooses it; it is returned in
+    /// [`ReleaseAction::After`].
     pub rule: u32,
-    /// Length in bytes, for bandwidth, limits and counters.
+    /// Length of the packet in bytes. It counts for bandwidth, limits and counters.
     pub len: u32,
     /// The packet's ECN field.
     pub ecn: Ecn,
 }
 
-/// What happened to a packet.
+/// An event that the engine reports about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShaperEvent<H> {
     /// The packet has passed the link and the delay.
     Released {
         /// The caller's handle of the packet.
         handle: H,
-        /// Time of the release, in ns; at or before the time of the call.
+        /// Time of the release in ns. It is not later than the time of the call.
         at_ns: u64,
         /// What the caller must do with the packet.
         next: ReleaseAction,
@@ -48,8 +49,8 @@ pub enum ShaperEvent<H> {
         /// Why the packet was dropped.
         cause: ShaperDropCause,
     },
-    /// The packet's ECN field must be set to "congestion experienced"; the packet stays in the
-    /// engine.
+    /// The caller must set the packet's ECN field to "congestion experienced". The packet stays in
+    /// the engine.
     Marked {
         /// The caller's handle of the packet.
         handle: H,
@@ -59,13 +60,13 @@ pub enum ShaperEvent<H> {
 /// What the caller must do with a released packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReleaseAction {
-    /// Accept the packet: `one_pass` is on.
+    /// Accept the packet. This is so if `one_pass` is on.
     Accept,
-    /// Continue with the rules after the rule with this number.
+    /// Check the packet with the rules that come after the rule with this number.
     After(u32),
 }
 
-/// A packet that is in the delay.
+/// A packet in the delay.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DelayedPacket<H> {
     pub(super) handle: H,

@@ -1,9 +1,9 @@
-//! The queues of one scheduler instance. Queues are found by flow, served by the scheduler, and
-//! removed when idle.
+//! The queues of one scheduler instance. A queue is found by its flow, is served by the scheduler,
+//! and is removed when it is idle.
 //!
 //! # Invariants
-//! 1. A queue in `index` is in use. A queue that is neither in `index` nor in `free` gets no new
-//!    packets and is removed once it is empty.
+//! 1. A queue that is in `index` is in use. A queue that is neither in `index` nor in `free` gets
+//!    no new packets and is removed once it is empty.
 //! 2. `scheduler` contains exactly the queues in use, and knows which of them have packets.
 
 use alloc::boxed::Box;
@@ -25,7 +25,7 @@ pub(crate) struct FlowQueue {
     pub(crate) chain: PacketChain,
     pub(crate) admission: Option<Box<AdmissionState>>,
     pub(crate) totals: FlowTotals,
-    /// Time at which the last packet arrived, in ns.
+    /// Time at which the queue's last packet arrived, in ns.
     pub(crate) last_ns: u64,
     /// Index of the flowset that the queue belongs to.
     pub(crate) flowset: u32,
@@ -44,7 +44,8 @@ pub(crate) enum FlowQueueState {
 pub(crate) struct FlowQueues {
     pub(crate) scheduler: FlowScheduler,
     flows: Vec<FlowQueue>,
-    /// Masked flow and hash of each queue, kept apart from `flows` because they are rarely read.
+    /// The masked flow and the hash of each queue. They are rarely read, so they are not in
+    /// `flows`.
     names: Vec<(ShaperFlowId, u64)>,
     index: HashTable<u32>,
     free: Vec<u32>,
@@ -55,7 +56,7 @@ pub(crate) struct FlowQueues {
 }
 
 impl FlowQueue {
-    /// Removes and returns the next packet that the AQM does not drop.
+    /// Removes and returns the first packet of the queue that the AQM does not drop.
     #[inline]
     pub(crate) fn pop<H: Copy>(
         &mut self,
@@ -131,7 +132,7 @@ impl FlowQueues {
         &mut self.flows[at as usize]
     }
 
-    /// Enqueues an admitted packet.
+    /// Adds an admitted packet to its queue.
     #[inline]
     pub(crate) fn push<H: Copy>(
         &mut self,
@@ -148,7 +149,7 @@ impl FlowQueues {
         }
     }
 
-    /// Removes and returns the next packet in the scheduler's order.
+    /// Removes and returns the packet that the scheduler sends next.
     #[inline]
     pub(crate) fn pop<H: Copy>(
         &mut self,
@@ -174,8 +175,9 @@ impl FlowQueues {
         }
     }
 
-    /// Checks two queues, and removes each one that has had no packet for `idle_ns`. Every creation
-    /// of a queue calls this first, so there are at most twice as many queues as are in use.
+    /// Checks two queues, and removes those that have had no packet for `idle_ns`. This must be
+    /// called before each creation of a queue. So the number of queues is at most twice the number
+    /// of queues in use.
     pub(crate) fn expire_some(&mut self, now_ns: u64, idle_ns: u64) {
         for _ in 0..2 {
             if self.flows.is_empty() {
@@ -201,7 +203,8 @@ impl FlowQueues {
         }
     }
 
-    /// Takes the queues of a flowset out of use: they drain, and new packets get new queues.
+    /// Takes the queues of a flowset out of use. Their packets still leave, but new packets get new
+    /// queues.
     pub(crate) fn retire(&mut self, flowset: u32) {
         for at in 0..self.flows.len() as u32 {
             let flow = &mut self.flows[at as usize];
@@ -217,7 +220,7 @@ impl FlowQueues {
         }
     }
 
-    /// Removes the queues of a flowset and passes all their packets to `lost`.
+    /// Removes the queues of a flowset, and passes all their packets to `lost`.
     pub(crate) fn remove<H: Copy>(
         &mut self,
         flowset: u32,
@@ -250,7 +253,7 @@ impl FlowQueues {
         }
     }
 
-    /// Sets the share of all queues of a flowset.
+    /// Sets the share of the scheduler's link that all queues of a flowset get.
     pub(crate) fn share(&mut self, flowset: u32, share: QueueShare) {
         for at in 0..self.flows.len() as u32 {
             let flow = &self.flows[at as usize];
@@ -278,7 +281,7 @@ impl FlowQueues {
         self.queued == 0
     }
 
-    /// Returns the number of waiting packets, and of their bytes.
+    /// Returns the number of waiting packets and the number of their bytes.
     pub(crate) fn waiting(&self) -> (u64, u64) {
         let add = |(packets, bytes), flow: &FlowQueue| {
             (packets + u64::from(flow.chain.packets()), bytes + flow.chain.bytes())

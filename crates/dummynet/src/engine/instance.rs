@@ -1,7 +1,7 @@
 //! One instance of a scheduler: its queues and the link that they share.
 //!
 //! # Invariants
-//! 1. `due_ns` is the time at which the link becomes free, if a packet waits; otherwise it is
+//! 1. If a packet waits, `due_ns` is the time at which the link becomes free; otherwise it is
 //!    [`NEVER_NS`].
 //! 2. If `due_ns` is not [`NEVER_NS`], the instance has an event at `due_ns` or earlier.
 
@@ -18,12 +18,12 @@ use super::pool::{PacketChain, PacketPool, PooledPacket};
 use super::sink::EventSink;
 use crate::flow::ShaperFlowId;
 
-/// A time that is never reached.
+/// Stands for a time that is never reached.
 pub(crate) const NEVER_NS: u64 = u64::MAX;
 
 #[derive(Clone, Debug)]
 pub(crate) struct SchedInstance<H> {
-    /// Index of the scheduler that the instance belongs to.
+    /// Index of the scheduler to which the instance belongs.
     pub(crate) sched: u32,
     pub(crate) id: ShaperFlowId,
     pub(crate) hash: u64,
@@ -31,37 +31,37 @@ pub(crate) struct SchedInstance<H> {
     pub(crate) due_ns: u64,
     /// Time at which the instance's event is due, in ns; [`NEVER_NS`] if it has none.
     pub(crate) event_ns: u64,
-    /// Time at which the last packet arrived, in ns.
+    /// Time at which the instance's last packet arrived, in ns.
     pub(crate) last_ns: u64,
     pub(crate) totals: FlowTotals,
-    /// Packets that waited when the scheduler was changed; they leave before all others.
+    /// Packets that were waiting when the scheduler was changed. They leave before all others.
     pub(crate) leftover: PacketChain,
     pub(crate) queues: InstanceQueues<H>,
-    /// Whether new packets can use the instance; otherwise it only drains.
+    /// Whether new packets can use the instance. If not, only its waiting packets leave.
     pub(crate) is_listed: bool,
 }
 
 /// The queues of an instance.
 #[derive(Clone, Debug)]
 pub(crate) enum InstanceQueues<H> {
-    /// A single queue.
+    /// A single queue for all packets of the instance.
     Fifo(FlowQueue),
     /// One queue for each flow.
     Flows(Box<FlowQueues>),
-    /// The queues of FQ-CoDel or FQ-PIE, which own their packets.
+    /// The queues of FQ-CoDel or FQ-PIE. Unlike other queues, they store their packets themselves.
     Fair(Box<FairQueues<H>>),
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct FairQueues<H> {
-    /// The queues; the handle of an entry is the packet's handle and its rule.
+    /// The queues. The handle of an entry consists of the packet's handle and its rule.
     pub(crate) multi: MultiQueue<(H, u32)>,
-    /// State of the random losses (`plr`) of the flowset.
+    /// The state of the flowset's random losses (`plr`); `None` if they need none.
     pub(crate) admission: Option<Box<super::admission::AdmissionState>>,
 }
 
 impl<H: Copy> SchedInstance<H> {
-    /// Returns the number of waiting packets, and of their bytes.
+    /// Returns the number of waiting packets and the number of their bytes.
     pub(crate) fn waiting(&self) -> (u64, u64) {
         let (packets, bytes) = match &self.queues {
             InstanceQueues::Fifo(flow) => (flow.chain.packets().into(), flow.chain.bytes()),
@@ -88,8 +88,8 @@ impl<H: Copy> SchedInstance<H> {
         is_empty && self.leftover.is_empty()
     }
 
-    /// Sends waiting packets as long as the link becomes free by `now_ns`, each at the time at
-    /// which the link is free.
+    /// Sends waiting packets for as long as the link becomes free by `now_ns`. Each is sent at the
+    /// time at which the link becomes free.
     pub(crate) fn serve(
         &mut self,
         now_ns: u64,
@@ -156,7 +156,7 @@ impl<H: Copy> SchedInstance<H> {
                 all.extend(core::iter::from_fn(|| pool.pop(&mut flow.chain)))
             }
             InstanceQueues::Flows(flows) => {
-                // The algorithms that drop packets on dequeue are removed first, because these
+                // AQM that drops packets when they are removed is turned off first, because these
                 // packets do not leave yet.
                 flows.iter_mut().for_each(|flow| flow.admission = None);
                 all.extend(core::iter::from_fn(|| flows.pop(now_ns, pool, sink)));
@@ -185,7 +185,8 @@ impl<H: Copy> FairQueues<H> {
     }
 }
 
-/// Returns the packet that flow queueing dequeued; reports a mark if the packet must be marked.
+/// Returns the packet that flow queueing has taken from its queue. Reports a mark if the packet
+/// must be marked.
 #[inline]
 fn pooled_packet<H: Copy>(
     departure: &DequeuedPacket<(H, u32)>,

@@ -1,4 +1,5 @@
-//! A link: bandwidth, burst, profile and delay, shared by the instances of a scheduler.
+//! A link: bandwidth, burst, profile and delay. All instances of a scheduler have the same
+//! parameters, but each has its own line.
 
 use core::num::NonZeroU64;
 
@@ -10,27 +11,26 @@ use crate::spec::{PipeLinkSpec, PipeProfile};
 pub(crate) struct PipeLink {
     pub(crate) spec: PipeLinkSpec,
     rate: Option<BitRate>,
-    /// Time in ns that the burst takes at the bandwidth.
+    /// The time in ns that a burst takes at the link's bandwidth.
     burst_ns: u64,
 }
 
-/// The state of one instance's link.
+/// The state of one instance's line.
 #[derive(Clone, Debug)]
 pub(crate) struct PipeLinkState {
     /// The time at which the line becomes free; `None` if the bandwidth is unlimited.
     clock: Option<LineClock>,
-    /// Time at which the last packet leaves the delay, in ns; later packets leave at this time or
-    /// later.
+    /// Time at which the last packet leaves the delay, in ns. Later packets do not leave before it.
     last_out_ns: u64,
-    /// The random stream that draws from the profile; `None` if there is no profile.
+    /// The random stream with which the profile is used; `None` if there is no profile.
     draws: Option<Stream>,
 }
 
-/// The result of sending a packet.
+/// What happens to a packet that was put on the line.
 pub(crate) struct LinkTransmission {
     /// Time at which the packet leaves the delay, in ns.
     pub(crate) out_ns: u64,
-    /// Whether the profile lost the packet.
+    /// Whether the profile loses the packet.
     pub(crate) lost: bool,
 }
 
@@ -42,14 +42,14 @@ impl PipeLink {
         Self { spec: spec.clone(), rate, burst_ns }
     }
 
-    /// Creates the state of a line that has always been idle. `stream` creates the random stream.
+    /// Creates the state of a line that has always been idle. `stream` creates its random stream.
     pub(crate) fn line(&self, stream: impl FnOnce() -> Stream) -> PipeLinkState {
         let clock = self.rate.map(|rate| LineClock::new(rate, 0));
         PipeLinkState { clock, last_out_ns: 0, draws: self.spec.profile.as_ref().map(|_| stream()) }
     }
 
-    /// Changes the state of a line to this link's parameters at `now_ns`. A packet on the line
-    /// finishes at the time computed for it; later packets use the new bandwidth.
+    /// Adapts the state of a line to this link's parameters at `now_ns`. A packet that is on the
+    /// line leaves it at the time that was computed before. Later packets use the new bandwidth.
     pub(crate) fn relink(
         &self,
         line: &mut PipeLinkState,
@@ -71,7 +71,7 @@ impl PipeLink {
         }
     }
 
-    /// Sends `len` bytes at `now_ns`; the line must be free.
+    /// Puts a packet of `len` bytes on the line at `now_ns`. The line must be free.
     #[inline]
     pub(crate) fn send(&self, line: &mut PipeLinkState, now_ns: u64, len: u32) -> LinkTransmission {
         let (extra_bits, lost) = match (&self.spec.profile, &mut line.draws) {
@@ -81,8 +81,8 @@ impl PipeLink {
         let sent_ns = match &mut line.clock {
             Some(clock) => {
                 let rested_ns = now_ns.saturating_sub(self.burst_ns);
-                // A line that became free within the burst time keeps its exact time, with the
-                // fraction of a nanosecond.
+                // A line that became free within the burst time keeps its exact time, which
+                // includes a fraction of a nanosecond.
                 if clock.free_ns() < rested_ns {
                     clock.wait_for(rested_ns);
                 }
@@ -103,7 +103,7 @@ impl PipeLink {
         (u64::try_from(bits).unwrap_or(u64::MAX >> 8), index >= profile.first_lost)
     }
 
-    /// Returns whether a line has been idle for so long that it behaves like a new one.
+    /// Returns whether a line has been idle for so long that it behaves like a new line.
     pub(crate) fn is_as_new(&self, line: &PipeLinkState, now_ns: u64) -> bool {
         let rested = now_ns.saturating_sub(self.burst_ns);
         line.last_out_ns <= now_ns
@@ -112,7 +112,7 @@ impl PipeLink {
 }
 
 impl PipeLinkState {
-    /// Time at which the line becomes free, in ns, rounded up.
+    /// Returns the time at which the line becomes free, in ns, rounded up.
     #[inline]
     pub(crate) fn free_ns(&self) -> u64 {
         self.clock.as_ref().map_or(0, LineClock::free_ns)

@@ -1,7 +1,7 @@
-//! Pipes, queues and schedulers by number.
+//! All pipes, queues and schedulers, by number.
 //!
-//! The numbering is dummynet's: the scheduler of queues is N, the scheduler of `pipe N` rules is N
-//! + 65536. Queue N is flowset N, the flowset of a pipe's FIFO is N + 131072.
+//! The numbering is dummynet's. For queues, scheduler N has the number N; for `pipe N` rules, it
+//! has the number N + 65536. Queue N is the flowset N. The flowset of a pipe's FIFO is N + 131072.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -16,9 +16,9 @@ use crate::flow::FlowMask;
 use crate::sched::QueueShare;
 use crate::spec::{SchedKind, ShareSpec};
 
-/// Number of a pipe's FIFO scheduler, minus the pipe's number.
+/// The difference between the number of a pipe's FIFO scheduler and the number of the pipe.
 pub(crate) const FIFO_SCHED: u32 = 1 << 16;
-/// Number of the flowset of a pipe's FIFO, minus the pipe's number.
+/// The difference between the number of the flowset of a pipe's FIFO and the number of the pipe.
 pub(crate) const FIFO_FLOWSET: u32 = 1 << 17;
 const NO_FLOWSET: u32 = u32::MAX;
 
@@ -26,9 +26,9 @@ const NO_FLOWSET: u32 = u32::MAX;
 #[derive(Clone, Debug)]
 pub(crate) struct Flowset {
     pub(crate) number: u32,
-    /// Number of the scheduler, which need not exist.
+    /// Number of the scheduler to which the flowset belongs. The scheduler need not exist.
     pub(crate) parent: u32,
-    /// Index of the scheduler, if it exists.
+    /// Index of the scheduler; `None` if it does not exist.
     pub(crate) sched: Option<u32>,
     pub(crate) policy: QueuePolicy,
     pub(crate) share: ShareSpec,
@@ -41,27 +41,28 @@ pub(crate) struct Sched {
     pub(crate) number: u32,
     pub(crate) kind: SchedKind,
     pub(crate) link: PipeLink,
-    /// Policy from `sched N config`, for the single queue of a FIFO that is not a pipe's.
+    /// The policy that `sched N config` gave to the single queue of a FIFO. `None` if no such
+    /// command was given.
     pub(crate) policy: Option<QueuePolicy>,
     pub(crate) mask: FlowMask,
     pub(crate) buckets: Option<u32>,
-    /// Index of the only instance, if there is no mask.
+    /// Index of the only instance; `None` if there is a mask, or no packet has come yet.
     pub(crate) single: Option<u32>,
     /// Indexes of the instances, by the hash of their masked flow.
     pub(crate) index: HashTable<u32>,
-    /// Index at which the search for idle instances continues.
+    /// Index of the instance at which the search for idle ones continues.
     pub(crate) sweep_position: u32,
-    /// Counters of the packets that came to this scheduler.
+    /// Counters of the packets that arrived at this scheduler.
     pub(crate) counters: ShaperCounters,
 }
 
-/// All flowsets and schedulers. The indexes of deleted objects are reused.
+/// All flowsets and schedulers. The index of a deleted object is reused.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ShaperObjectTable {
     flowsets: Vec<Option<Flowset>>,
     scheds: Vec<Option<Sched>>,
-    /// The index of the flowset for `pipe N` rules is at position N; likewise in `queues` for
-    /// `queue N` rules.
+    /// `pipes[N]` is the index of the flowset for `pipe N` rules. `queues[N]` is that for `queue N`
+    /// rules.
     pipes: Vec<u32>,
     queues: Vec<u32>,
     pub(crate) sched_indices: BTreeMap<u32, u32>,
@@ -69,14 +70,15 @@ pub(crate) struct ShaperObjectTable {
 }
 
 impl Flowset {
-    /// Returns the flowset's share under a scheduler of this kind.
+    /// Returns the flowset's share of the link under a scheduler of this kind.
     pub(crate) fn share_in(&self, kind: &SchedKind) -> QueueShare {
         QueueShare::new(kind, &self.share)
     }
 }
 
 impl ShaperObjectTable {
-    /// Returns the index of the flowset for the object in a rule; `None` if it does not exist.
+    /// Returns the index of the flowset for the pipe or queue that a rule names; `None` if it does
+    /// not exist.
     #[inline]
     pub(crate) fn find(&self, object: ShaperTarget) -> Option<u32> {
         let (indices, number) = match object {
@@ -98,7 +100,7 @@ impl ShaperObjectTable {
         sched.as_mut().expect("instances and flowsets name schedulers that exist")
     }
 
-    /// Returns the counters of scheduler `sched`, or `none` if the scheduler no longer exists.
+    /// Returns the counters of scheduler `sched`; `none` if the scheduler no longer exists.
     #[inline]
     pub(crate) fn counters<'c>(
         &'c mut self,
@@ -123,8 +125,8 @@ impl ShaperObjectTable {
         flowset.as_mut().expect("places are those of flowsets that exist")
     }
 
-    /// Returns flowset number `index`, its scheduler, and the index of the scheduler; `None` if
-    /// there is no such scheduler.
+    /// Returns the flowset with this index, its scheduler, and the index of the scheduler; `None`
+    /// if the flowset or its scheduler does not exist.
     #[inline]
     pub(crate) fn pair_mut(&mut self, index: u32) -> Option<(&mut Flowset, &mut Sched, u32)> {
         let flowset = self.flowsets[index as usize].as_mut()?;
@@ -132,11 +134,11 @@ impl ShaperObjectTable {
         Some((flowset, self.scheds[sched_place as usize].as_mut()?, sched_place))
     }
 
-    /// Adds a scheduler, and attaches the flowsets that have its number as their parent; returns
+    /// Adds a scheduler, and attaches the flowsets that name its number as their parent. Returns
     /// its index.
     ///
-    /// `is_clear` returns whether an index may be reused, because no packet in the delay refers to
-    /// it.
+    /// `is_clear` must return whether an index may be reused. This is so if no packet in the delay
+    /// has this index.
     pub(crate) fn add_sched(&mut self, sched: Sched, is_clear: impl Fn(u32) -> bool) -> u32 {
         let number = sched.number;
         let index = put(&mut self.scheds, self.sched_indices.len(), sched, is_clear);
@@ -173,7 +175,7 @@ impl ShaperObjectTable {
         self.flowsets[index as usize].take()
     }
 
-    /// Lets rules find flowset `number`, which is at `index`.
+    /// Makes flowset `number`, which is at `index`, known to rules.
     fn bind_number(&mut self, number: u32, index: u32) {
         let indices = if number > FIFO_FLOWSET { &mut self.pipes } else { &mut self.queues };
         let at = (number % FIFO_SCHED) as usize;
@@ -190,10 +192,10 @@ impl ShaperObjectTable {
     }
 }
 
-/// Stores an item in a free slot of `all`, or in a new slot; returns the index. `used` is the
-/// number of slots in use; `is_clear` returns whether a free slot may be reused.
+/// Stores an item in a free slot of `all`, or in a new slot; returns the index of the slot. `used`
+/// is the number of slots in use. `is_clear` must return whether a free slot may be reused.
 fn put<T>(all: &mut Vec<Option<T>>, used: usize, item: T, is_clear: impl Fn(u32) -> bool) -> u32 {
-    // The list is searched only if it is known to contain a free slot.
+    // The list is searched only if it contains a free slot, which `used` shows.
     let mut holes = (0..all.len()).filter(|&at| all[at].is_none() && is_clear(at as u32));
     let at = if used < all.len() { holes.next() } else { None }.unwrap_or(all.len());
     if at == all.len() {

@@ -1,16 +1,18 @@
-//! Storage of waiting packets: one slab of slots, linked into one chain per queue.
+//! The storage of waiting packets. All packets are in one array of slots, and the slots of a queue
+//! are linked to a chain.
 //!
 //! # Invariants
 //! 1. Each slot is in exactly one chain or in the free list.
 //! 2. A chain's `packets` and `bytes` are the totals of the packets in it.
 //!
-//! The most recently freed slots are used first, so that the memory in use stays small and cached.
+//! The slots that were freed last are used first, so that the memory in use stays small and in the
+//! CPU cache.
 
 use alloc::vec::Vec;
 
 use slipring_model::aqm::{AqmQueueView, Ecn};
 
-/// End of a chain or of the free list.
+/// Marks the end of a chain or of the free list.
 const NO_SLOT: u32 = u32::MAX;
 
 /// A waiting packet.
@@ -25,7 +27,7 @@ pub(crate) struct PooledPacket<H> {
 
 #[derive(Clone, Debug)]
 struct PoolSlot<H> {
-    /// The packet; outdated while the slot is in the free list.
+    /// The packet; meaningless while the slot is in the free list.
     packet: PooledPacket<H>,
     next: u32,
 }
@@ -36,7 +38,7 @@ pub(crate) struct PacketPool<H> {
     free: u32,
 }
 
-/// A FIFO queue: a chain through the slab.
+/// A FIFO queue, which is a chain of slots.
 #[derive(Clone, Debug)]
 pub(crate) struct PacketChain {
     head: u32,

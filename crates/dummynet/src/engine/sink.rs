@@ -1,4 +1,4 @@
-//! Reports and counts the events of packets, for the engine and for the packet's scheduler.
+//! Reports what happens to packets, and counts it for the engine and for the packet's scheduler.
 
 use super::counters::{ShaperCounters, ShaperDropCause};
 use super::event::ShaperEvent;
@@ -20,7 +20,7 @@ impl<'s, H: Copy, F: FnMut(ShaperEvent<H>)> EventSink<'s, H, F> {
         Self { total, own, emit, handles: core::marker::PhantomData }
     }
 
-    /// Counts an arriving packet as waiting, until it is lost or sent.
+    /// Counts an arriving packet, as waiting.
     #[inline]
     pub(crate) fn arrived(&mut self) {
         self.each(|counters| {
@@ -29,7 +29,7 @@ impl<'s, H: Copy, F: FnMut(ShaperEvent<H>)> EventSink<'s, H, F> {
         });
     }
 
-    /// Counts a waiting packet that goes on the link.
+    /// Counts a waiting packet that is put on the link. It then counts as delayed.
     #[inline]
     pub(crate) fn sent(&mut self) {
         self.each(|counters| {
@@ -38,7 +38,7 @@ impl<'s, H: Copy, F: FnMut(ShaperEvent<H>)> EventSink<'s, H, F> {
         });
     }
 
-    /// Counts and reports a released packet.
+    /// Counts a packet that leaves the delay, and reports its release.
     #[inline]
     pub(crate) fn released(&mut self, event: ShaperEvent<H>) {
         self.each(|counters| {
@@ -54,7 +54,7 @@ impl<'s, H: Copy, F: FnMut(ShaperEvent<H>)> EventSink<'s, H, F> {
         (self.emit)(ShaperEvent::Marked { handle });
     }
 
-    /// Counts and reports the loss of a waiting packet.
+    /// Counts a waiting packet as lost, and reports the loss.
     pub(crate) fn lose(&mut self, handle: H, at_ns: u64, cause: ShaperDropCause) {
         self.each(|counters| {
             counters.queued -= 1;
@@ -63,7 +63,7 @@ impl<'s, H: Copy, F: FnMut(ShaperEvent<H>)> EventSink<'s, H, F> {
         (self.emit)(ShaperEvent::Dropped { handle, at_ns, cause });
     }
 
-    /// Counts and reports the loss of a packet at the end of the delay.
+    /// Counts a packet at the end of the delay as lost, and reports the loss.
     pub(crate) fn lose_delayed(&mut self, handle: H, at_ns: u64, cause: ShaperDropCause) {
         self.each(|counters| {
             counters.delayed -= 1;
@@ -72,7 +72,7 @@ impl<'s, H: Copy, F: FnMut(ShaperEvent<H>)> EventSink<'s, H, F> {
         (self.emit)(ShaperEvent::Dropped { handle, at_ns, cause });
     }
 
-    /// Number of packets that AQM has dropped so far, in the whole engine.
+    /// Returns the number of packets that AQM has dropped so far, in the whole engine.
     pub(crate) const fn hits(&self) -> u64 {
         self.total.drops.of(ShaperDropCause::Aqm)
     }

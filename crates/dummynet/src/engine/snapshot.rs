@@ -1,4 +1,4 @@
-//! Collects the data of listings.
+//! Collects the data that listings show.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -16,13 +16,13 @@ use crate::show::{
 };
 use crate::spec::{ObjectNumber, PipeSpec, SchedKind, SchedSpec, ShaperQueueSpec, ShareSpec};
 
-/// The flag for a mask in a scheduler's `flags`.
+/// The bit of a scheduler's `flags` which says that it has a mask.
 const HAVE_MASK: u32 = 1;
 
 impl<H: Copy> Dummynet<H> {
-    /// Returns the listing of `pipe show`, `queue show` or `sched show` for objects in `ranges`, or
-    /// for all objects if `ranges` is empty. The listing shows queues as the last call of
-    /// [`Self::release`] or [`Self::submit`] left them.
+    /// Returns the listing of `pipe show`, `queue show` or `sched show`. It contains the objects
+    /// whose numbers are in `ranges`, or all objects if `ranges` is empty. Queues are listed as
+    /// they were after the last call of [`Self::release`] or [`Self::submit`].
     pub fn show(
         &mut self,
         now_ns: u64,
@@ -56,14 +56,14 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    /// Returns the contents of `pipe show` at `now_ns`, ordered by number.
+    /// Returns the contents of `pipe show` at `now_ns`, sorted by number.
     pub fn show_pipes(&mut self, now_ns: u64) -> Vec<PipeView> {
         self.refresh(now_ns);
         let numbers: Vec<u32> = self.objects.sched_indices.range(FIFO_SCHED..).map(pair).collect();
         numbers.into_iter().filter_map(|number| self.pipe_view(number)).collect()
     }
 
-    /// Returns the contents of `queue show` at `now_ns`, ordered by number.
+    /// Returns the contents of `queue show` at `now_ns`, sorted by number.
     pub fn show_queues(&mut self, now_ns: u64) -> Vec<ShaperQueueView> {
         self.refresh(now_ns);
         let indices = self.objects.flowset_indices.range(..FIFO_FLOWSET);
@@ -75,7 +75,7 @@ impl<H: Copy> Dummynet<H> {
         indices.map(view).collect()
     }
 
-    /// Returns the contents of `sched show` at `now_ns`, ordered by number.
+    /// Returns the contents of `sched show` at `now_ns`, sorted by number.
     pub fn show_scheds(&mut self, now_ns: u64) -> Vec<SchedListing> {
         self.refresh(now_ns);
         let indices = self.objects.sched_indices.range(..FIFO_SCHED);
@@ -92,7 +92,7 @@ impl<H: Copy> Dummynet<H> {
         indices.map(view).collect()
     }
 
-    /// Returns the commands that recreate all objects, in an order in which they can be executed.
+    /// Returns commands that recreate all objects, in an order in which they can be executed.
     #[must_use]
     pub fn configuration(&self) -> Vec<ShaperConfig> {
         let scheds = self.objects.sched_indices.range(..FIFO_SCHED);
@@ -110,16 +110,16 @@ impl<H: Copy> Dummynet<H> {
         let fifo = self.objects.sched(flowset.sched?);
         let Sched { link, mask, buckets, .. } = fifo;
         let (link, policy) = (link.spec.clone(), flowset.policy.spec);
-        // If the scheduler was configured by `sched N config`, this command is listed separately,
-        // so the pipe's command omits the kind.
+        // If the scheduler was configured by `sched N config`, that command is returned separately.
+        // The pipe's command does not name the kind then.
         let is_own = sched.policy.is_none() && sched.kind != SchedKind::default();
         let kind = is_own.then_some(sched.kind);
         let spec = PipeSpec { link, policy, mask: *mask, buckets: *buckets, kind };
         Some(ShaperConfig::Pipe(sched.number as u16, spec))
     }
 
-    /// Returns the command `sched N config` for a scheduler that was configured by it; `None` if
-    /// `pipe N config` alone recreates the scheduler.
+    /// Returns the command `sched N config` for a scheduler that was configured by this command;
+    /// `None` if `pipe N config` alone recreates the scheduler.
     fn sched_config(&self, sched: &Sched) -> Option<ShaperConfig> {
         let Sched { kind, mask, buckets, policy, .. } = sched;
         let policy = policy.as_ref()?.spec;
@@ -242,8 +242,8 @@ fn link_view(sched: &Sched) -> LinkView {
     }
 }
 
-/// Returns `weight`, `lmax` and `pri` as listings show them. The values that the scheduler uses are
-/// clamped to its limits; the others are shown as configured.
+/// Returns `weight`, `lmax` and `pri` as listings show them. Those that the scheduler uses are
+/// shown within its limits. The others are shown as they were configured.
 fn listed_share(kind: &SchedKind, spec: &ShareSpec) -> [u32; 3] {
     let QueueShare { weight, lmax, .. } = QueueShare::new(kind, spec);
     let given = [spec.weight, spec.lmax, spec.priority].map(Option::unwrap_or_default);

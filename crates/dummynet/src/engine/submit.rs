@@ -1,4 +1,4 @@
-//! The path of a packet, from the rule that submits it to its queue.
+//! The path of a packet from the rule that submits it to its queue.
 
 use alloc::boxed::Box;
 
@@ -23,10 +23,11 @@ use crate::spec::SchedKind;
 
 impl<H: Copy> Dummynet<H> {
     /// Takes a packet that a rule sends to `object`. This packet may be lost, or other packets may
-    /// be lost in its place; `tell` receives losses and marks. A time earlier than that of a
-    /// previous call counts as the latest time.
+    /// be lost in its place. Losses and marks are reported to `tell`. If `now_ns` is before the
+    /// time of a previous call, that time is used.
     ///
-    /// With flow queueing the result is [`SubmitResult::Accepted`] even if the packet is lost.
+    /// With flow queueing, the result is always [`SubmitResult::Accepted`], even if the packet is
+    /// lost.
     pub fn submit(
         &mut self,
         now_ns: u64,
@@ -50,7 +51,7 @@ impl<H: Copy> Dummynet<H> {
         report
     }
 
-    /// Drops a packet for which there is no pipe or queue.
+    /// Drops a packet whose pipe or queue does not exist.
     #[cold]
     fn refuse(
         &mut self,
@@ -73,8 +74,8 @@ impl<H: Copy> Dummynet<H> {
         report(noerror)
     }
 
-    /// Returns the index of the instance for a packet of a flowset; creates the instance if needed.
-    /// `None` if there is no space for another one.
+    /// Returns the index of the instance for a packet of a flowset, and creates the instance if
+    /// needed; `None` if there is no space for another instance.
     #[inline]
     fn instance(&mut self, index: u32, key: &ShaperFlowKey) -> Option<u32> {
         let (flowset, sched, _) = self.objects.pair_mut(index)?;
@@ -119,8 +120,8 @@ impl<H: Copy> Dummynet<H> {
         };
         let at = match self.free.pop() {
             Some(at) => {
-                // An event of the instance that used this index before may be pending; it does no
-                // harm.
+                // There may be a pending event of the instance that had this index before. It does
+                // no harm.
                 self.instances[at as usize] = instance;
                 at
             }
@@ -138,7 +139,7 @@ impl<H: Copy> Dummynet<H> {
         Some(at)
     }
 
-    /// Admits a packet and enqueues it, or sends it at once if the link is free.
+    /// Admits a packet, and then adds it to its queue, or sends it at once if the link is free.
     #[inline]
     fn enqueue(
         &mut self,
@@ -209,7 +210,7 @@ const fn report(noerror: bool) -> SubmitResult {
     if noerror { SubmitResult::Accepted } else { SubmitResult::Refused }
 }
 
-/// Admits the packets of one flowset to per-flow queues.
+/// Admits the packets of one flowset to the queues of their flows.
 struct QueueAdmitter<'o> {
     flowset: &'o mut Flowset,
     kind: &'o SchedKind,
@@ -219,7 +220,7 @@ struct QueueAdmitter<'o> {
 }
 
 impl QueueAdmitter<'_> {
-    /// Finds or creates the queue of a packet's flow, and decides whether the packet enters it.
+    /// Finds or creates the queue of a packet's flow, and decides whether the packet may enter it.
     #[inline]
     fn admit<H: Copy>(
         self,
@@ -276,8 +277,8 @@ impl QueueAdmitter<'_> {
 }
 
 impl<H: Copy> FairQueues<H> {
-    /// Enqueues a packet, unless `plr` drops it. The limits may then drop this packet or other
-    /// packets.
+    /// Adds a packet to its flow's queue, unless `plr` drops it. The limits may then drop this
+    /// packet or others.
     fn admit(
         &mut self,
         flow: u32,
@@ -303,7 +304,7 @@ impl<H: Copy> FairQueues<H> {
     }
 }
 
-/// Builds the queues of a new instance of `sched`.
+/// Creates the queues of a new instance of `sched`.
 pub(crate) fn queues<H>(sched: &Sched, flowset: &Flowset) -> InstanceQueues<H> {
     const JUDGED: &str = "parameters are judged when configured";
     let bits_per_sec = sched.link.spec.bits_per_sec;

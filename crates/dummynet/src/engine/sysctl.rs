@@ -1,18 +1,18 @@
-//! `sysctl net.inet.ip.dummynet.…`: settings and counters.
+//! The sysctls `net.inet.ip.dummynet.…`: settings and counters.
 
 use alloc::format;
 use alloc::string::String;
 
 use super::{Dummynet, ShaperSettings};
 
-/// The prefix of the names of all sysctls here.
+/// The prefix of the names of all dummynet sysctls.
 pub const SYSCTL_PREFIX: &str = "net.inet.ip.dummynet.";
 
 /// The value of [`ShaperSettings::expire_ns`](super::ShaperSettings::expire_ns) with which idle
 /// queues are never removed.
 const NEVER_NS: u64 = u64::MAX;
 
-/// Name, minimum and maximum of each sysctl that can be set.
+/// Name, minimum and maximum of each sysctl that can be changed.
 const SETTABLE: &[(&str, u32, u32)] = &[
     ("hash_size", 16, 65_536),
     ("pipe_slot_limit", 1, u32::MAX),
@@ -24,7 +24,7 @@ const SETTABLE: &[(&str, u32, u32)] = &[
     ("red_max_pkt_size", 1, u32::MAX),
 ];
 
-/// Names of sysctls that can only be read.
+/// The names of the sysctls that can only be read.
 const READ_ONLY: &[&str] = &[
     "io_pkt",
     "io_pkt_fast",
@@ -36,13 +36,13 @@ const READ_ONLY: &[&str] = &[
     "tick_delta_sum",
 ];
 
-/// The sysctl does not exist, or cannot be set to the value.
+/// Why a sysctl could not be read or set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShaperSysctlError {
     /// There is no sysctl with this name.
     #[error("unknown oid '{0}'")]
     Unknown(String),
-    /// The sysctl cannot be set at all, or not to this value.
+    /// The sysctl cannot be set, or cannot have this value.
     #[error("sysctl {name}: {reason}")]
     Value {
         /// The name of the sysctl.
@@ -52,8 +52,8 @@ pub enum ShaperSysctlError {
     },
 }
 
-/// Name, only allowed value and reason, for sysctls with a fixed value, which is FreeBSD's default.
-/// Setting this value is allowed, so that scripts work, and has no effect.
+/// The sysctls that have a fixed value: name, value and reason. The values are FreeBSD's defaults.
+/// Setting such a sysctl to its value is allowed, so that scripts work, but has no effect.
 const FIXED_VALUES: &[(&str, u32, &str)] = &[
     ("io_fast", 0, "links have no ticks here: a packet leaves an idle link when its last bit has"),
     (
@@ -64,11 +64,11 @@ const FIXED_VALUES: &[(&str, u32, &str)] = &[
 ];
 
 impl<H: Copy> Dummynet<H> {
-    /// Sets a sysctl to `value`, or returns it if `value` is `None`; an empty name returns all
+    /// Sets a sysctl to `value`, or reads it if `value` is `None`. If `name` is empty, reads all
     /// sysctls. The text has the format of sysctl(8).
     ///
     /// # Errors
-    /// [`ShaperSysctlError`] if the name or the value is invalid; nothing is changed then.
+    /// [`ShaperSysctlError`] if the name or the value is invalid. Nothing changes then.
     pub fn sysctl(&mut self, name: &str, value: Option<u32>) -> Result<String, ShaperSysctlError> {
         if name.is_empty() {
             let names = SETTABLE.iter().map(|entry| entry.0).chain(READ_ONLY.iter().copied());
@@ -109,8 +109,8 @@ impl<H: Copy> Dummynet<H> {
             "red_max_pkt_size" => red.max_len.into(),
             "io_pkt" => self.counters.received,
             "io_pkt_drop" => self.counters.drops.total(),
-            // Counters of events that cannot happen here are 0: no packet passes a link unpaced,
-            // and a clock in nanoseconds misses no tick.
+            // Counters of events that cannot happen in this implementation are 0. For example, a
+            // clock in nanoseconds misses no tick.
             name => return READ_ONLY.contains(&name).then_some(0),
         })
     }

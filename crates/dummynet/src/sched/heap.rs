@@ -1,5 +1,5 @@
-//! A min-heap of queues by key. Each node has four children, which share one cache line, so a heap
-//! of 10,000 queues is seven levels deep.
+//! A min-heap of queues by key. Each node has four children, which are in one cache line. So a heap
+//! of 10,000 queues has only seven levels.
 
 use alloc::vec::Vec;
 
@@ -59,7 +59,7 @@ impl IndexHeap {
         }
     }
 
-    /// Subtracts `base` from all keys; keys below `base` become 0.
+    /// Subtracts `base` from all keys. Keys below `base` become 0.
     pub(super) fn rebase(&mut self, base: u64) {
         self.0.iter_mut().for_each(|item| item.key = item.key.saturating_sub(base));
     }

@@ -1,4 +1,4 @@
-//! PRIO: strict priority; queues of equal priority take turns packet by packet.
+//! PRIO: strict priority. Queues with equal priority take turns, packet by packet.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -7,10 +7,10 @@ use super::queue_share::{QueueShare, grown};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Prio {
-    /// Priority of each queue, by index.
+    /// The priority of each queue, by the index of the queue.
     priorities: Vec<u32>,
     levels: [VecDeque<u32>; LEVELS],
-    /// Bit n is set if a queue of priority n has packets.
+    /// Bit n is set if a queue with priority n has packets.
     busy: u64,
 }
 
@@ -63,7 +63,7 @@ impl Prio {
         self.busy |= 1 << priority;
     }
 
-    /// Removes a queue from the list of its priority; returns whether the list contained it.
+    /// Removes a queue from the list of its priority. Returns whether it was in the list.
     fn take_out(&mut self, index: u32, priority: u32) -> bool {
         let level = &mut self.levels[priority as usize];
         let before = level.len();

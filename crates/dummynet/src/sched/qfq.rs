@@ -1,10 +1,10 @@
-//! QFQ: quick fair queueing (Checconi, Rizzo and Valente, 2013), at constant cost.
+//! QFQ: quick fair queueing (Checconi, Rizzo and Valente, 2013), whose cost per packet is constant.
 //!
-//! An approximation of WF2Q+ that deviates from fairness by at most a few packets. Queues are
-//! grouped by the logarithm of lmax / weight, which is the longest virtual time that a packet of
-//! the queue can take. Group g rounds virtual starts down to slots of length 2^g and keeps its
-//! queues by slot. Each group with queues is in one of four sets, stored as bit masks, so picking
-//! the next queue takes a few bit scans:
+//! QFQ approximates WF2Q+ and differs from fair shares by at most a few packets. Queues are grouped
+//! by the logarithm of lmax / weight, which is the longest virtual time that a packet of the queue
+//! can take. Group g rounds virtual starts down to slots of length 2^g, and keeps its queues by
+//! slot. Each group that has queues is in one of four sets. The sets are stored as bit masks, so
+//! the next queue is found with a few bit scans:
 //!
 //! | set | start of the group | earlier finish in a higher ready group |
 //! |---|---|---|
@@ -14,9 +14,9 @@
 //! | blocked ineligible | after V | yes |
 //!
 //! # Invariants
-//! 1. A group with queues is in exactly one of the sets; an empty group is in none.
+//! 1. A group with queues is in exactly one of the sets. An empty group is in none.
 //! 2. The finish times of the groups in `ready` increase with the number of the group.
-//! 3. A group's start is a multiple of its slot length; its finish is two slot lengths after its
+//! 3. A group's start is a multiple of its slot length. Its finish is two slot lengths after its
 //!    start.
 
 use alloc::boxed::Box;
@@ -24,13 +24,13 @@ use alloc::vec::Vec;
 
 use super::queue_share::{MAX_PACKET_LEN, QueueShare, grown};
 
-/// Binary logarithm of the virtual time per byte at weight 1: a byte takes an integer time at any
-/// weight.
+/// Binary logarithm of the virtual time that a byte takes at weight 1. It is chosen so that a byte
+/// takes an integer time at any weight.
 const FRACTION_BITS: u32 = 28;
-/// When V exceeds this, all virtual times are reduced by the same amount.
+/// When the virtual time V exceeds this, all virtual times are reduced by the same amount.
 const REBASE_THRESHOLD: u64 = 1 << 62;
-/// Number of slots per group; `LAST_SLOT` is the last slot, counted from the group's start, that
-/// gets queues.
+/// Number of slots per group. `LAST_SLOT` is the last slot that gets queues, counted from the
+/// group's start.
 const SLOTS: u64 = 64;
 const LAST_SLOT: u64 = SLOTS - 2;
 const GROUPS: usize = 64;
@@ -43,7 +43,7 @@ pub(crate) struct Qfq {
     sets: [u64; 4],
     /// The virtual time V.
     now: u64,
-    /// Sum of the weights of the queues that have packets.
+    /// Sum of the weights of all queues that have packets.
     weights: u64,
 }
 
@@ -64,13 +64,15 @@ struct QfqQueue {
 struct QfqGroup {
     start: u64,
     finish: u64,
-    /// Slots that contain queues: bit n is the slot at index `front` + n, modulo 64, in `heads`.
+    /// The slots that contain queues. Bit n stands for the slot at the index (`front` + n) modulo
+    /// 64 in `heads`.
     full: u64,
     front: u64,
     heads: [u32; SLOTS as usize],
 }
 
-/// Indexes of the sets; the bits of an index are the two properties, blocked and ineligible.
+/// The indexes of the four sets. The two bits of an index are the properties "blocked" and
+/// "ineligible".
 const READY: usize = 0;
 const INELIGIBLE: usize = 1;
 const BLOCKED: usize = 2;
@@ -93,7 +95,7 @@ impl QfqQueue {
         (u64::from(len.min(MAX_PACKET_LEN)) << FRACTION_BITS) / u64::from(self.weight)
     }
 
-    /// Returns the number of the group for packets up to `lmax` at the queue's weight.
+    /// Returns the number of the group to which the queue belongs, by its weight and `lmax`.
     fn home(&self) -> u32 {
         let longest = self.span(self.lmax.max(1));
         64 - longest.saturating_sub(1).leading_zeros()
@@ -104,7 +106,7 @@ const fn round_down(time: u64, group: u32) -> u64 {
     time >> group << group
 }
 
-/// Returns the bits of a set for `group` and all higher groups.
+/// Returns the bits of `set` for `group` and all groups with higher numbers.
 const fn bits_from(set: u64, group: u32) -> u64 {
     if group >= 64 { 0 } else { set >> group << group }
 }
@@ -160,7 +162,7 @@ impl Qfq {
         } else if let Some(next) = next
             && self.queues[index as usize].group != number
         {
-            // The packet is longer than any packet before, so the queue moves to another group.
+            // The packet is longer than any packet before it, so the queue moves to another group.
             self.activate(index, next);
         }
         self.catch_up(before);
@@ -169,9 +171,9 @@ impl Qfq {
         }
     }
 
-    /// Takes a queue from the head of its group's first slot, and puts it into the slot of its next
-    /// packet, of `next` bytes, if this slot is in the same group. Returns false if the queue
-    /// stays where it is, because the slot is the same.
+    /// Takes a queue from the head of its group's first slot and puts it into the slot of its next
+    /// packet, which has `next` bytes, if this slot is in the same group. Returns false if the
+    /// queue stays where it is, because its slot is the same.
     fn move_to_next_slot(&mut self, index: u32, number: u32, next: Option<u32>) -> bool {
         let queue = &mut self.queues[index as usize];
         let Some(group) = &mut self.groups[number as usize] else { return false };
@@ -201,7 +203,7 @@ impl Qfq {
         true
     }
 
-    /// Updates start, finish and set of group `number`, whose first slot may have become empty.
+    /// Updates start, finish and set of group `number`. Its first slot may have become empty.
     fn renew(&mut self, number: u32) {
         let Some(group) = &mut self.groups[number as usize] else { return };
         let old_finish = group.finish;
@@ -233,7 +235,8 @@ impl Qfq {
         self.sets[set] |= 1 << number;
     }
 
-    /// Unblocks the groups that group `number` alone blocked while its finish was `old_finish`.
+    /// Unblocks the groups that only group `number` blocked, as long as its finish was
+    /// `old_finish`.
     fn unblock(&mut self, number: u32, old_finish: u64) {
         let above = self.lowest(bits_from(self.sets[READY], number + 1));
         if above.is_some_and(|next| next.finish <= old_finish) {
@@ -244,8 +247,8 @@ impl Qfq {
         self.move_groups(below, BLOCKED_INELIGIBLE, INELIGIBLE);
     }
 
-    /// Updates the sets after V moved from `before`: groups whose start V has reached become
-    /// eligible. If no group is ready, V first jumps to the earliest start.
+    /// Updates the sets after V has moved from `before`. The groups whose start V has reached
+    /// become eligible. If no group is ready, V first jumps to the earliest start.
     fn catch_up(&mut self, before: u64) {
         let later = self.sets[INELIGIBLE] | self.sets[BLOCKED_INELIGIBLE];
         if later == 0 {
@@ -257,8 +260,8 @@ impl Qfq {
         }
         let changed = self.now ^ before;
         if changed != 0 {
-            // A start of group g is a multiple of 2^g. V reached it only if bit g of V, or a higher
-            // bit, changed.
+            // The start of a group g is a multiple of 2^g. V can have reached it only if bit g of V
+            // or a higher bit has changed.
             let reached = u64::MAX >> changed.leading_zeros();
             self.move_groups(reached, INELIGIBLE, READY);
             self.move_groups(reached, BLOCKED_INELIGIBLE, BLOCKED);
@@ -277,7 +280,7 @@ impl Qfq {
         self.groups.get(set.trailing_zeros() as usize)?.as_deref()
     }
 
-    /// Adds a queue that had no packets; its first packet has `len` bytes.
+    /// Adds a queue that had no packets before. Its first packet has `len` bytes.
     fn activate(&mut self, index: u32, len: u32) {
         let queue = &mut self.queues[index as usize];
         queue.lmax = queue.lmax.max(len);
@@ -313,8 +316,8 @@ impl Qfq {
     }
 
     /// Returns the virtual start of a queue whose previous packet finished at `finish`. This is
-    /// `finish`, unless it is in the past or too far ahead; then it is V, or the time that the
-    /// ordering of the sets requires.
+    /// `finish`, unless `finish` is in the past or too far ahead. In these cases it is V, or the
+    /// time that the order of the sets requires.
     fn fresh_start(&self, number: u32, finish: u64) -> u64 {
         let limit = round_down(self.now, number) + (1 << number);
         let rounded = round_down(finish, number);
@@ -328,7 +331,8 @@ impl Qfq {
         }
     }
 
-    /// Rebuilds all sets and groups, after rare changes that cannot be made incrementally.
+    /// Rebuilds all sets and groups after a rare change, for which they cannot be updated step by
+    /// step.
     #[cold]
     fn rebuild(&mut self) {
         self.sets = [0; 4];
@@ -344,7 +348,7 @@ impl Qfq {
         self.catch_up(0);
     }
 
-    /// Reduces all virtual times by the same amount, long before they would overflow.
+    /// Reduces all virtual times by the same amount, long before they could overflow.
     #[cold]
     fn rebase(&mut self) {
         // `base` is a multiple of the slot length of every group.
@@ -366,8 +370,8 @@ fn insert(group: &mut QfqGroup, queues: &mut [QfqQueue], index: u32, number: u32
     let queue = &mut queues[index as usize];
     let mut slot = round_down(queue.start, number).saturating_sub(group.start) >> number;
     if slot > LAST_SLOT {
-        // The start is beyond the last slot. The queue is put into the last slot and served
-        // slightly early.
+        // The start is beyond the last slot. The queue is put into the last slot, and is served
+        // slightly too early.
         let early = (slot - LAST_SLOT) << number;
         queue.start -= early;
         queue.finish -= early;

@@ -1,8 +1,8 @@
-//! RR: deficit round robin (Shreedhar and Varghese, 1995), at constant cost.
+//! RR: deficit round robin (Shreedhar and Varghese, 1995), whose cost per packet is constant.
 //!
-//! When its turn begins, a queue receives a quantum of `weight` times `lmax` bytes in addition to
-//! the credit it has left. The turn ends when the credit is less than the length of the packet at
-//! the queue's head. A queue that becomes empty loses its credit.
+//! At the start of its turn, a queue gets a quantum of `weight` × `lmax` bytes, in addition to its
+//! remaining credit. Its turn ends when the credit is less than the length of the packet at its
+//! head. A queue that becomes empty loses its credit.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

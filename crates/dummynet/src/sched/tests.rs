@@ -1,5 +1,5 @@
-//! Tests that schedulers give queues their fluid shares; progress is measured in bytes sent, not in
-//! time.
+//! Tests that each queue gets from a scheduler the share that an ideal link, which can send single
+//! bits, would give it. Progress is measured in bytes sent, not in time.
 
 use std::collections::VecDeque;
 use std::vec;
@@ -67,7 +67,8 @@ fn shares_of_backlogged_queues_are_within_two_percent_of_their_weights() {
     for kind in WEIGHTED {
         let all = [1, 2, 7, 30, 60];
         let mut bench = Bench::new(&kind, &weights(&all));
-        // The heavy queues send short packets: shares are of bytes, not of packets.
+        // The queues with large weights send short packets, because the shares are of bytes, not of
+        // packets.
         let len = |index| [1500, 1000, 700, 300, 64][index as usize];
         bench.backlog(60_000, len);
         let mut sent = [0u64; 5];
@@ -79,15 +80,16 @@ fn shares_of_backlogged_queues_are_within_two_percent_of_their_weights() {
         }
         for (sent, weight) in sent.iter().zip(all) {
             let share = *sent as f64 / total as f64 * 100.0 / f64::from(weight);
-            // A turn of RR is up to 1500 * 100 bytes here, so 4 million bytes are about 27 turns.
+            // A turn of RR is up to 1500 × 100 bytes in this test, so 4 million bytes are about 27
+            // turns.
             let bound = if kind == SchedKind::Rr { 0.05 } else { 0.02 };
             assert!((share - 1.0).abs() < bound, "{}: {weight} got {share}", kind.name());
         }
     }
 }
 
-/// One queue of weight 50 and fifty queues of weight 1 send equal packets. Returns the positions,
-/// in the output, of the packets of the first queue.
+/// One queue with weight 50 and fifty queues with weight 1 send packets of equal length. Returns at
+/// which positions of the output the packets of the first queue are.
 fn turns_of_the_heavy(kind: SchedKind) -> Vec<usize> {
     let mut all = vec![50];
     all.extend([1; 50]);
@@ -99,8 +101,8 @@ fn turns_of_the_heavy(kind: SchedKind) -> Vec<usize> {
 
 #[test]
 fn wf2q_interleaves_as_its_authors_show() {
-    // The heavy queue gets every other packet. Plain WFQ would send the first fifty packets of the
-    // heavy queue at once.
+    // The heavy queue sends every other packet. With plain WFQ, the heavy queue would send its
+    // first fifty packets at once.
     let turns = turns_of_the_heavy(SchedKind::Wf2q);
     let exact: Vec<usize> = (0..50).map(|n| 2 * n).collect();
     assert_eq!(turns, exact);
@@ -108,8 +110,8 @@ fn wf2q_interleaves_as_its_authors_show() {
 
 #[test]
 fn qfq_interleaves_within_a_slot() {
-    // A slot of the heavy queue covers up to two packets of its maximum length, which are as long
-    // as three of the packets sent here.
+    // A slot of the heavy queue can hold two packets of its maximum length. These are as long as
+    // three of the packets that are sent here.
     let turns = turns_of_the_heavy(SchedKind::Qfq);
     assert!((45..=55).contains(&turns.len()), "{turns:?}");
     let runs = turns.chunk_by(|a, b| a + 1 == *b).map(<[_]>::len);
@@ -122,9 +124,9 @@ fn rr_sends_a_quantum_a_turn_and_keeps_what_is_left() {
     let mut bench = Bench::new(&SchedKind::Rr, &[share(1, 1000), share(2, 1000)]);
     bench.backlog(20, |_| 600);
     let order: Vec<u32> = (0..15).map(|_| bench.pop().unwrap().0).collect();
-    // Queue 0 gets 1000 bytes per turn: it sends one packet and keeps 400 bytes, then sends two and
-    // keeps 200. Queue 1 gets 2000: it sends three and keeps 200, then three and keeps 400, then
-    // four.
+    // Queue 0 gets 1000 bytes per turn. It sends one packet and keeps 400 bytes, then sends two and
+    // keeps 200. Queue 1 gets 2000 bytes. It sends three and keeps 200, then sends three and keeps
+    // 400, then sends four.
     assert_eq!(order, [0, 1, 1, 1, 0, 0, 1, 1, 1, 0, 0, 1, 1, 1, 1]);
 }
 
@@ -145,7 +147,7 @@ fn prio_sends_nothing_of_a_later_priority_while_an_earlier_one_waits() {
     let mut order: Vec<u32> = (0..5).map(|_| bench.pop().unwrap().0).collect();
     bench.push(1, 100);
     order.extend(core::iter::from_fn(|| bench.pop()).map(|(index, _)| index));
-    // Queues of equal priority take turns; a queue without `pri` uses its weight as the priority.
+    // Queues with equal priority take turns. The priority of a queue without `pri` is its weight.
     assert_eq!(order, [1, 1, 1, 0, 3, 1, 0, 3, 0, 3, 2, 2, 2]);
 }
 
@@ -162,8 +164,8 @@ fn weights_out_of_range_are_clamped_as_dummynet_does() {
     assert_eq!(share(SchedKind::Prio, 1).priority, 63);
 }
 
-/// Returns, for each backlogged queue, the most bytes that it was behind (negative) and ahead of
-/// its fluid share.
+/// Returns, for each queue that always had packets, the largest number of bytes by which it was
+/// behind its ideal share (negative), and by which it was ahead.
 fn lag(kind: &SchedKind, all: &[u32], lens: &[u32], seed: u64) -> Vec<(f64, f64)> {
     let mut stream = Stream::new(seed, "test/lag");
     let mut bench = Bench::new(kind, &weights(all));
@@ -190,7 +192,7 @@ fn lag(kind: &SchedKind, all: &[u32], lens: &[u32], seed: u64) -> Vec<(f64, f64)
 }
 
 proptest! {
-    /// Bennett and Zhang, theorem 4: a queue is behind its fluid share by at most its own longest
+    /// Bennett and Zhang, theorem 4: a queue is behind its ideal share by at most its own longest
     /// packet plus the longest packet of all queues. WF2Q+ is worst-case fair: a queue is ahead by
     /// at most its own longest packet.
     #[test]
@@ -205,15 +207,15 @@ proptest! {
         }
     }
 
-    /// Checconi, Rizzo and Valente, section IV: a queue may be behind by a packet and three slots
-    /// of virtual time at its share (B-WFI). A slot is shorter than twice lmax / weight.
+    /// Checconi, Rizzo and Valente, section IV: a queue may be behind by a packet, and by what its
+    /// share is in three slots of virtual time (B-WFI). A slot is shorter than twice lmax / weight.
     #[test]
     fn qfq_is_within_its_bounds(
         queues in prop::collection::vec((1u32..=1000, 64u32..=1500), 2..12), seed: u64,
     ) {
         let (all, lens): (Vec<_>, Vec<_>) = queues.into_iter().unzip();
         let total: f64 = all.iter().map(|&weight| f64::from(weight)).sum();
-        // Queues are grouped by lmax, which is 1500 here.
+        // Queues are grouped by lmax, which is 1500 in this test.
         for ((behind, ahead), &weight) in lag(&SchedKind::Qfq, &all, &lens, seed).iter().zip(&all) {
             let slot = 2.0 * 1500.0;
             let share = f64::from(weight) / total;
@@ -223,8 +225,8 @@ proptest! {
         }
     }
 
-    /// Shreedhar and Varghese, theorem 4.2: two backlogged queues of equal weight differ by at most
-    /// a quantum and two packets.
+    /// Shreedhar and Varghese, theorem 4.2: two queues that have equal weights and always have
+    /// packets differ by at most a quantum and two packets.
     #[test]
     fn rr_is_within_a_quantum_of_the_fluid_share(
         lens in prop::collection::vec(64u32..=1500, 2..12), seed: u64,
@@ -236,7 +238,7 @@ proptest! {
     }
 
     /// Whatever packets arrive, leave or are dropped, and whatever weights change, every packet is
-    /// sent once, and the scheduler never idles while a packet waits.
+    /// sent once, and the scheduler is never idle while a packet waits.
     #[test]
     fn schedulers_neither_lose_nor_invent_packets(
         steps in prop::collection::vec((0u8..10, 0u32..6, 1u32..3000), 1..400), kind in 0usize..4,
@@ -253,8 +255,7 @@ proptest! {
                     bench.turns.set(index, QueueShare::new(&kind, &weight(1 + len % 100)));
                 }
                 6 => if let Some(index) = bench.turns.next() {
-                    // All waiting packets of the queue are dropped, as a queue management algorithm
-                    // may do.
+                    // All packets that wait in the queue are dropped, as AQM may do.
                     bench.queues[index as usize].clear();
                     bench.turns.sent(index, 0, None);
                 }
@@ -275,11 +276,11 @@ fn a_queue_that_slept_is_owed_nothing_and_owes_nothing() {
         let mut bench = Bench::new(&kind, &weights(&[1, 1]));
         (0..1000).for_each(|_| bench.push(0, 1000));
         (0..500).for_each(|_| _ = bench.pop());
-        // Queue 1 becomes active late; from then on both queues alternate.
+        // Queue 1 gets its first packet late. From then on, both queues alternate.
         (0..200).for_each(|_| bench.push(1, 1000));
         let first: usize = (0..100).filter(|_| bench.pop().unwrap().0 == 1).count();
         assert!((48..=52).contains(&first), "{}: {first}", kind.name());
-        // The queues also alternate after both were empty.
+        // The queues still alternate after both were empty.
         while bench.pop().is_some() {}
         bench.backlog(100, |_| 1000);
         let first: usize = (0..100).filter(|_| bench.pop().unwrap().0 == 1).count();

@@ -1,8 +1,9 @@
-//! WF2Q+: worst-case fair weighted fair queueing (Bennett and Zhang, 1997), at logarithmic cost.
+//! WF2Q+: worst-case fair weighted fair queueing (Bennett and Zhang, 1997), whose cost per packet
+//! is logarithmic in the number of queues.
 //!
-//! The packet at the head of each queue has a virtual start and a virtual finish; the finish is
-//! start + length / weight. Among the queues whose start is not after the virtual time, the queue
-//! with the smallest finish sends.
+//! The packet at the head of each queue has a virtual start and a virtual finish. The finish is
+//! start + length / weight. The scheduler considers the queues whose start is not after the virtual
+//! time. Of these, the queue with the smallest finish sends.
 //!
 //! ```text
 //!   waiting, by start  --start <= V-->  ready, by finish  --> sends
@@ -10,8 +11,8 @@
 //!          +------------- next packet: start = finish ---------+
 //! ```
 //!
-//! The virtual time V advances by length / (sum of the weights of queues that have packets), and
-//! jumps to the earliest start if no queue is ready.
+//! When a packet is sent, the virtual time V advances by its length / (sum of the weights of all
+//! queues that have packets). If no queue is ready, V jumps to the earliest start.
 //!
 //! # Invariants
 //! 1. A queue with packets is in exactly one of the heaps.
@@ -29,30 +30,30 @@ pub(crate) struct Wf2q {
     waiting: IndexHeap,
     /// The virtual time V.
     now: u64,
-    /// The latest virtual finish of any packet sent so far.
+    /// The latest virtual finish of all packets that were sent.
     latest: u64,
     weights: u64,
-    /// Virtual time per byte of V: 2^40 / `weights`.
+    /// By how much V advances per byte sent: 2^40 / `weights`.
     per_byte: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Wf2qQueue {
-    /// Virtual time per byte of the queue: 2^40 / `weight`.
+    /// The virtual time that a byte of the queue takes: 2^40 / `weight`.
     per_byte: u64,
     start: u64,
-    /// Virtual finish of the packet at the head, or of the last packet if the queue is empty.
+    /// Virtual finish of the packet at the head. If the queue is empty, that of its last packet.
     finish: u64,
     weight: u32,
     has_packets: bool,
 }
 
 const SCALE_BITS: u32 = 40;
-/// When V exceeds this, all virtual times are reduced by the same amount. The limit is lower in
-/// tests, so that tests reach it.
+/// When V exceeds this, all virtual times are reduced by the same amount. The value is lower in
+/// tests, so that they reach it.
 const REBASE_THRESHOLD: u64 = if cfg!(test) { 1 << 52 } else { 1 << 62 };
 
-/// Returns the virtual time of `len` bytes; `per_byte` is 2^40 / weight.
+/// Returns the virtual time that `len` bytes take. `per_byte` must be 2^40 / weight.
 #[inline]
 fn span(len: u32, per_byte: u64) -> u64 {
     (u64::from(len.min(MAX_PACKET_LEN)) * per_byte) >> (SCALE_BITS - FRACTION_BITS)
@@ -65,12 +66,12 @@ impl Wf2q {
         queue.weight = share.weight;
         queue.per_byte = (1 << SCALE_BITS) / new;
         if queue.has_packets {
-            // The packet at the head keeps its virtual times; the next packet uses the new weight.
+            // The packet at the head keeps its virtual times. The next packet uses the new weight.
             self.set_weights(self.weights + new - old);
         }
     }
 
-    /// Removes a queue, with or without packets.
+    /// Removes a queue, whether or not it has packets.
     pub(super) fn remove(&mut self, index: u32) {
         let queue = grown(&mut self.queues, index);
         let weight = u64::from(queue.weight);
@@ -83,7 +84,7 @@ impl Wf2q {
 
     pub(super) fn arrive(&mut self, index: u32, len: u32) {
         if self.weights == 0 {
-            // All queues are empty, so no queue is ahead or behind: V jumps to the latest finish.
+            // All queues are empty, so no queue is ahead or behind. V jumps to the latest finish.
             self.now = self.latest;
             self.rebase();
         }
@@ -112,13 +113,13 @@ impl Wf2q {
 
     #[inline]
     pub(super) fn sent(&mut self, index: u32, len: u32, next: Option<u32>) {
-        // The sum is rounded up, so that rounding does not exclude a queue whose start V has just
+        // The sum is rounded up. Otherwise rounding could exclude a queue whose start V has just
         // reached.
         self.now += span(len, self.per_byte) + 1;
         let now = self.now;
         let queue = &mut self.queues[index as usize];
-        // `len` is the length that was sent, which is not the length of the head if the head was
-        // dropped.
+        // `len` is the length of the packet that was sent. If the packet at the head was dropped
+        // before, this is not the length of that packet.
         let finish = queue.start + span(len, queue.per_byte);
         self.latest = self.latest.max(finish);
         queue.finish = finish;
@@ -155,14 +156,14 @@ impl Wf2q {
         self.per_byte = (1u64 << SCALE_BITS).checked_div(weights).unwrap_or(0);
     }
 
-    /// Reduces all virtual times by the same amount, long before they would overflow.
+    /// Reduces all virtual times by the same amount, long before they could overflow.
     #[cold]
     fn rebase(&mut self) {
         if self.now < REBASE_THRESHOLD {
             return;
         }
-        // Packets in `ready` started before V, by at most the longest span of a packet, so their
-        // times stay positive.
+        // The packets in `ready` started before V, by at most the longest time that a packet takes.
+        // So their times stay positive.
         let base = self.now - (REBASE_THRESHOLD >> 2);
         self.now -= base;
         self.latest = self.latest.saturating_sub(base);

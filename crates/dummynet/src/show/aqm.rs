@@ -1,4 +1,4 @@
-//! Formats parameters of active queue management as ipfw does.
+//! Formats the parameters of active queue management as ipfw does.
 
 use alloc::format;
 use alloc::string::String;
@@ -25,7 +25,7 @@ pub(super) fn fair(fair: &FairSpec) -> String {
     format!(" quantum {quantum} limit {limit_packets} flows {flows}")
 }
 
-/// Formats PIE's parameters; `fair`, the text of flow queueing, is inserted before the flags.
+/// Formats PIE's parameters. `fair` is the text of flow queueing; it is inserted before the flags.
 pub(super) fn pie(pie: &PieSpec, fair: &str) -> String {
     let times = format!("target {} tupdate {}", time(pie.target_ns), time(pie.update_ns));
     let gains = format!("alpha {} beta {}", general(pie.alpha, 6), general(pie.beta, 6));

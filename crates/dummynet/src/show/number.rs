@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 
-/// Formats a rate in the style of `%7.3f`, followed by a unit, with constant width.
+/// Formats a rate like C's `%7.3f`, followed by a unit. The result always has the same width.
 pub(super) fn rate(bits_per_sec: u64) -> String {
     let (scale, unit) = match bits_per_sec {
         0 => return "unlimited     ".into(),
@@ -15,7 +15,7 @@ pub(super) fn rate(bits_per_sec: u64) -> String {
     format!("{:7.3} {unit}", bits_per_sec as f64 / scale)
 }
 
-/// Formats a time in ms. Fractions, which dummynet does not support, are shown with all digits.
+/// Formats a time in ms. A fraction, which dummynet cannot have, is shown with all its digits.
 pub(super) fn milliseconds(ns: u64) -> String {
     (ns as f64 / 1e6).to_string()
 }
@@ -34,8 +34,8 @@ pub(super) fn humanized(number: u64) -> String {
     format!("{} {}", value + (rest + 512) / 1024, prefixes[prefix])
 }
 
-/// Formats a time in the largest unit in which the value is at least 1. As in ipfw, seconds are
-/// `fs`: `15ms`, `1.5fs`.
+/// Formats a time in the largest unit in which it is at least 1, such as `15ms`. As in ipfw, the
+/// unit of seconds is `fs`: `1.5fs`.
 pub(super) fn time(ns: u64) -> String {
     let us = ns / 1000;
     match us {
@@ -46,7 +46,8 @@ pub(super) fn time(ns: u64) -> String {
     }
 }
 
-/// Formats like C's `%g` with `digits` significant digits, for numbers that need no exponent.
+/// Formats a number like C's `%g` with `digits` significant digits. Only for numbers that need no
+/// exponent.
 pub(super) fn general(value: f64, digits: usize) -> String {
     if value == 0.0 {
         return "0".into();

@@ -1,5 +1,5 @@
-//! Parameters of CoDel, PIE and flow queueing. They come last in a command: all words after them
-//! are parsed as such parameters.
+//! Parses the parameters of CoDel, PIE and flow queueing. They come last in a command: all words
+//! after them are parsed as such parameters.
 
 use alloc::format;
 
@@ -9,7 +9,8 @@ use super::cursor::{ShaperCursor, ShaperWord};
 use super::error::ShaperTextError;
 use super::number;
 
-/// Maximum of time parameters: 10 s in ns. `GAIN_SCALE` is the precision of PIE's gains.
+/// Maximum of parameters that are times, in ns: 10 s. `GAIN_SCALE` is the precision with which
+/// PIE's gains are stored.
 const MAX_TIME_NS: u64 = 10_000_000_000;
 const GAIN_SCALE: f64 = 8192.0;
 
@@ -43,7 +44,8 @@ pub(super) fn codel_of(
     Ok(spec)
 }
 
-/// Returns dummynet's defaults for PIE: delay from timestamps, and no marks.
+/// Returns dummynet's defaults for PIE: the delay is measured by timestamps, and packets are not
+/// marked.
 pub(super) fn default_pie() -> PieSpec {
     let max_ecn_p = fixed(0.1);
     PieSpec { delay_from: DelaySource::Timestamps, max_ecn_p, ..PieSpec::default() }
@@ -106,7 +108,7 @@ fn of_fair(
     Ok(true)
 }
 
-/// Parses a time in ns other than zero.
+/// Parses a time that is not zero; returns it in ns.
 fn time(cursor: &mut ShaperCursor<'_>) -> Result<u64, ShaperTextError> {
     let word = cursor.next("a time")?;
     let ns = number::time(word, MAX_TIME_NS)?;
@@ -119,7 +121,7 @@ fn gain(cursor: &mut ShaperCursor<'_>, most: f64) -> Result<f64, ShaperTextError
     value.map(fixed).ok_or_else(|| word.wrong(format!("a number from 0 to {most}")))
 }
 
-/// Rounds a gain down to the precision in which it is stored.
+/// Rounds a gain down to the precision with which it is stored.
 pub(super) fn fixed(value: f64) -> f64 {
     libm::floor(value * GAIN_SCALE) / GAIN_SCALE
 }

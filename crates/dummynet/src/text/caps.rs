@@ -1,11 +1,11 @@
-//! Upper limits on the values in commands.
+//! The maximum values in commands.
 
-/// Upper limits on configured queue sizes, with their sysctl names and defaults.
+/// The maximum sizes of queues. Each is given with the name of its sysctl and its default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueCaps {
-    /// `net.inet.ip.dummynet.pipe_slot_limit`: maximum of a size in slots; 100.
+    /// `net.inet.ip.dummynet.pipe_slot_limit`: maximum of a size in slots. Default: 100.
     pub slots: u32,
-    /// `net.inet.ip.dummynet.pipe_byte_limit`: maximum of a size in bytes; 1 MiB.
+    /// `net.inet.ip.dummynet.pipe_byte_limit`: maximum of a size in bytes. Default: 1 MiB.
     pub bytes: u32,
 }
 
@@ -16,11 +16,11 @@ impl Default for QueueCaps {
 }
 
 impl QueueCaps {
-    /// No limits, for values that are checked elsewhere.
+    /// No limits. For commands whose values another program checks.
     pub const NONE: Self = Self { slots: u32::MAX, bytes: u32::MAX };
 
-    /// Returns these limits with the sysctl `name`, given with or without its prefix, set to
-    /// `value`.
+    /// Returns these limits, changed as the sysctl `name` would do if it was set to `value`. The
+    /// name may be given with or without its prefix. Other sysctls change nothing.
     #[must_use]
     pub fn with_sysctl(mut self, name: &str, value: u32) -> Self {
         match name.rsplit('.').next() {

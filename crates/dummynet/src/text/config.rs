@@ -1,4 +1,4 @@
-//! The parameters after `config`, in any order.
+//! Parses the parameters after `config`, which may be in any order.
 
 use alloc::format;
 use alloc::string::String;
@@ -23,7 +23,7 @@ const PARAMETERS: &str = "a parameter: bw, delay, burst, profile, profile-values
                           mask, buckets, red, gred, codel, pie, ecn, droptail, noerror, weight, \
                           lmax, pri, pipe, sched or type";
 
-/// Collects the parameters of a command, for any kind of object.
+/// Collects the parameters of a command for any kind of object.
 #[derive(Default)]
 struct ParameterReader {
     link: PipeLinkSpec,
@@ -38,8 +38,8 @@ struct ParameterReader {
     ecn: bool,
 }
 
-/// RED's parameters as written. Their meaning depends on whether the queue is limited in bytes and
-/// whether packets are marked, which may follow later in the command.
+/// RED's parameters as they were written. Their meaning depends on whether the queue is limited in
+/// bytes and whether packets are marked. Both may come later in the command.
 struct UnresolvedRed {
     spec: ShaperRedSpec,
     column: usize,
@@ -152,8 +152,8 @@ impl ParameterReader {
         Ok(())
     }
 
-    /// Resolves parameters that depend on each other; `last` is the last word, for the position of
-    /// errors.
+    /// Resolves the parameters that depend on each other. `last` is the last word of the command,
+    /// for the position in errors.
     fn resolve(&mut self, last: ShaperWord<'_>) -> Result<(), ShaperTextError> {
         if let Some(UnresolvedRed { mut spec, column }) = self.red.take() {
             spec.ecn = self.ecn;
@@ -178,7 +178,7 @@ impl ParameterReader {
     }
 }
 
-/// Returns an error for a parameter that belongs only to other kinds of objects.
+/// Returns an error if a parameter belongs only to other kinds of objects.
 fn check_applicable(word: ShaperWord<'_>, kind: ObjectKind) -> Result<(), ShaperTextError> {
     let only = match word.text {
         "bw" | "bandwidth" | "delay" | "burst" | "profile" | "profile-values"
@@ -200,7 +200,7 @@ fn check_applicable(word: ShaperWord<'_>, kind: ObjectKind) -> Result<(), Shaper
 }
 
 /// Parses `pipe N` in the command of a scheduler. N must be the scheduler's own number, because a
-/// scheduler always has the link of this number.
+/// scheduler always uses the link with its own number.
 fn own_pipe(cursor: &mut ShaperCursor<'_>, number: ObjectNumber) -> Result<(), ShaperTextError> {
     let word = cursor.next("a number")?;
     let pipe = number::object(word)?;
@@ -258,7 +258,7 @@ fn loss(word: ShaperWord<'_>) -> Result<ShaperLoss, ShaperTextError> {
     }
 }
 
-/// Parses a threshold of RED, with an optional K for 1024.
+/// Parses a threshold of RED. A `K` at its end stands for 1024.
 fn threshold(text: &str) -> Option<u32> {
     let (digits, scale) = match text.strip_suffix(['K', 'k']) {
         Some(digits) => (digits, 1024),
@@ -271,7 +271,7 @@ fn sched_kind(cursor: &mut ShaperCursor<'_>) -> Result<SchedKind, ShaperTextErro
     const KINDS: &str = "fifo, wf2q+, rr, qfq, prio, fq_codel or fq_pie";
     let word = cursor.next(KINDS)?;
     let is = |name: &str| word.text.eq_ignore_ascii_case(name);
-    // dummynet's flow queueing drops one packet at a time.
+    // dummynet's flow queueing drops only one packet at a time.
     let mut fair = FairSpec { drop_batch: 1, ..FairSpec::default() };
     if is("fq_codel") {
         let codel = aqm::codel_of(cursor, CoDelSpec::default(), Some(&mut fair))?;
@@ -303,8 +303,8 @@ fn mask(cursor: &mut ShaperCursor<'_>) -> Result<FlowMask, ShaperTextError> {
                 cursor.take();
                 return Ok(FlowMask { queue: mask.queue, ..FlowMask::ALL });
             }
-            // `queue` followed by a size is the size of the queue. Otherwise it belongs to the
-            // mask.
+            // If `queue` is followed by a size, this is the size of the queue. Otherwise `queue`
+            // belongs to the mask.
             "queue" if !followed_by_size(cursor) => {
                 cursor.take();
                 mask.queue = true;
@@ -347,7 +347,7 @@ fn field(
     let most = (1u64 << bits) - 1;
     let length = value.text.strip_prefix('/').map(number::whole);
     let found = match length {
-        // `/N` means the N lowest bits, as in dummynet.
+        // As in dummynet, `/N` means the N lowest bits.
         Some(length) => length.filter(|&length| length <= bits).map(|n| (1u64 << n) - 1),
         None => number::whole(value.text).filter(|&value| value <= most),
     };
@@ -368,7 +368,7 @@ fn field(
     Ok(())
 }
 
-/// Parses an IPv6 mask, which is a prefix length.
+/// Parses the mask of an IPv6 address, which is a prefix length.
 fn field6(
     mask: &mut FlowMask,
     name: ShaperWord<'_>,

@@ -9,7 +9,7 @@ use super::error::ShaperTextError;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ShaperWord<'t> {
     pub(super) text: &'t str,
-    /// Column in characters, counted from 1.
+    /// Column of the word's first character, counted from 1.
     pub(super) column: usize,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct ShaperCursor<'t> {
 
 impl<'t> ShaperCursor<'t> {
     pub(super) fn new(text: &'t str) -> Self {
-        // `#` starts a comment, so the command ends before it.
+        // A comment starts at `#`, so the command ends before it.
         let code = text.split_once('#').map_or(text, |(code, _)| code);
         Self { rest: code, column: 1 }
     }
@@ -56,7 +56,7 @@ impl<'t> ShaperCursor<'t> {
         self.clone().take()
     }
 
-    /// Takes the next word; at the end of the command, returns an error that names what is
+    /// Takes the next word. At the end of the command, returns an error that says what was
     /// `expected`.
     pub(super) fn next(&mut self, expected: &str) -> Result<ShaperWord<'t>, ShaperTextError> {
         let column = self.column;

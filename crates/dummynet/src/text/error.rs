@@ -1,12 +1,12 @@
-//! Errors of commands.
+//! The error in an invalid command.
 
 use alloc::string::String;
 
-/// The error in a command, and its position.
+/// What is wrong in a command, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} at column {column}; expected {expected}")]
 pub struct ShaperTextError {
-    /// Column in characters, counted from 1.
+    /// Column of the mistake, counted in characters from 1.
     pub column: usize,
     /// What is wrong, in words.
     pub what: String,

@@ -14,7 +14,7 @@ pub(super) fn object(word: ShaperWord<'_>) -> Result<ObjectNumber, ShaperTextErr
     number.ok_or_else(|| word.wrong("a number from 1 to 65535"))
 }
 
-/// Parses the numbers of objects: `N`, `N-M`, or a list of both, separated by commas.
+/// Parses the numbers of objects: `N`, `N-M`, or several of these, separated by commas.
 pub(super) fn range(
     word: ShaperWord<'_>,
 ) -> Result<Vec<RangeInclusive<ObjectNumber>>, ShaperTextError> {
@@ -34,12 +34,12 @@ pub(super) fn whole(text: &str) -> Option<u64> {
         None if text.len() > 1 && text.starts_with('0') => (&text[1..], 8),
         None => (text, 10),
     };
-    // A sign is refused here, because `from_str_radix` would accept it.
+    // Signs are refused here, because `from_str_radix` would accept them.
     let is_plain = digits.starts_with(|c: char| c.is_ascii_hexdigit());
     u64::from_str_radix(digits, radix).ok().filter(|_| is_plain)
 }
 
-/// Parses an integer within a range.
+/// Parses an integer that must be within a range.
 pub(super) fn within(
     word: ShaperWord<'_>,
     range: RangeInclusive<u64>,
@@ -50,22 +50,22 @@ pub(super) fn within(
         .ok_or_else(|| word.wrong(format!("{name} from {} to {}", range.start(), range.end())))
 }
 
-/// Parses a decimal number without sign or exponent from the start of `text`; returns it and the
-/// text after it.
+/// Parses a decimal number, without sign or exponent, at the start of `text`. Returns it and the
+/// text after it; `None` if there is no number.
 pub(super) fn decimal(text: &str) -> Option<(f64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (digits, rest) = text.split_at(end);
     digits.parse().ok().map(|value| (value, rest))
 }
 
-/// Parses a decimal number within `range`; `None` if text follows the number.
+/// Parses a decimal number within `range`; `None` if it is out of range or other text follows it.
 pub(super) fn share(text: &str, range: RangeInclusive<f64>) -> Option<f64> {
     let (value, rest) = decimal(text)?;
     (rest.is_empty() && range.contains(&value)).then_some(value)
 }
 
-/// Parses a prefix K, M, G or T; returns its power (1 for K to 4 for T, 0 without a prefix) and the
-/// text after it.
+/// Parses a prefix K, M, G or T. Returns its power (1 for K to 4 for T, 0 if there is no prefix)
+/// and the text after it.
 fn prefix(unit: &str) -> (i32, &str) {
     let power = match unit.bytes().next() {
         Some(b'k' | b'K') => 1,
@@ -77,7 +77,7 @@ fn prefix(unit: &str) -> (i32, &str) {
     (power, &unit[usize::from(power > 0)..])
 }
 
-/// Parses `10Mbit/s`, `30Byte/s`, `2.5G`, or a bare number in bit/s.
+/// Parses a rate such as `10Mbit/s`, `30Byte/s` or `2.5G`. A number without a unit is in bit/s.
 pub(super) fn rate(word: ShaperWord<'_>) -> Result<u64, ShaperTextError> {
     const EXPECTED: &str = "a rate such as 10Mbit/s, 2.5Gbit/s or 30Byte/s";
     if word.text.starts_with(|c: char| c.is_ascii_lowercase()) {
@@ -97,11 +97,13 @@ pub(super) fn rate(word: ShaperWord<'_>) -> Result<u64, ShaperTextError> {
     if rate >= 1e18 {
         return Err(word.error(format!("`{}` is beyond all links", word.text), EXPECTED));
     }
-    // Rounding corrects the last bits of the product: 0.3 Gbit/s is an integer.
+    // Rounding corrects the last bits of the product. For example, 0.3 Gbit/s must become an
+    // integer.
     Ok(libm::round(rate) as u64)
 }
 
-/// Parses a time in `ns`, `us`, `ms` or `s`, at most `most_ns`; a number without a unit is in ms.
+/// Parses a time in `ns`, `us`, `ms` or `s`, which must be at most `most_ns`. A number without a
+/// unit is in ms.
 pub(super) fn time(word: ShaperWord<'_>, most_ns: u64) -> Result<u64, ShaperTextError> {
     let most_ms = most_ns / 1_000_000;
     let wrong = || word.wrong(format!("a time up to {most_ms}ms, such as 250ms, 50us or 1s"));
@@ -117,7 +119,7 @@ pub(super) fn time(word: ShaperWord<'_>, most_ns: u64) -> Result<u64, ShaperText
     if ns > most_ns as f64 { Err(wrong()) } else { Ok(ns as u64) }
 }
 
-/// Parses a number of bytes, with k, M or G for powers of 1024; it must be below 2^48.
+/// Parses a number of bytes, which must be below 2^48. `k`, `M` and `G` stand for powers of 1024.
 pub(super) fn bytes(word: ShaperWord<'_>) -> Result<u64, ShaperTextError> {
     let wrong = || word.wrong("bytes below 2^48, with k, M or G");
     let (value, unit) = decimal(word.text).ok_or_else(wrong)?;
@@ -127,13 +129,13 @@ pub(super) fn bytes(word: ShaperWord<'_>) -> Result<u64, ShaperTextError> {
     if is_unit && bytes < (1u64 << 48) as f64 { Ok(bytes as u64) } else { Err(wrong()) }
 }
 
-/// The size of a queue: a number of slots, or of bytes if the text has a unit.
+/// The size of a queue. It is a number of slots, or a number of bytes if the text has a unit.
 pub(super) enum ParsedSize {
     Slots(u64),
     Bytes(u64),
 }
 
-/// Parses the size of a queue: `50` (slots), `50KBytes`, `5000B`; `50K` means 50 KBytes.
+/// Parses the size of a queue, such as `50` (slots), `50KBytes` or `5000B`. `50K` means 50 KBytes.
 pub(super) fn size(word: ShaperWord<'_>) -> Result<ParsedSize, ShaperTextError> {
     let wrong = || word.wrong("slots, or bytes such as 50KBytes or 5000B");
     let end = word.text.find(|c: char| !c.is_ascii_digit()).unwrap_or(word.text.len());

@@ -1,5 +1,5 @@
 //! Prints configurations as the commands that create them. Numbers are printed as people type them:
-//! as the shortest text that parses to the same value.
+//! each is the shortest text that is parsed to the same value.
 
 use alloc::format;
 use alloc::string::String;
@@ -56,7 +56,8 @@ fn time(ns: u64) -> String {
     decimal::in_units(ns, TIME_UNITS)
 }
 
-/// Formats a number of bytes with M or K if the result is an integer, followed by `unit`.
+/// Formats a number of bytes, followed by `unit`. If it is an integer number of M or K, it is
+/// printed with that prefix.
 fn bytes(count: u64, unit: &str) -> String {
     let is_whole = |shift: u32| count > 0 && count.trailing_zeros() >= shift;
     match [(20, "M"), (10, "K")].into_iter().find(|(shift, _)| is_whole(*shift)) {
@@ -115,7 +116,8 @@ fn mask(f: &mut Formatter<'_>, mask: &FlowMask, buckets: Option<u32>) -> fmt::Re
         ("dst-ip6", v6(mask.dst6), "/"),
         ("flow-id", mask.flow_label.into(), ""),
     ];
-    // A listing shows the address family that was named last, so the printed order matters.
+    // A listing shows the address family that the command named last. So the order in which the
+    // families are printed matters.
     let (first, last) = (&of_v4[..], &of_v6[..]);
     let (first, last) = if mask.shown_as_v6 { (first, last) } else { (last, first) };
     for (name, value, prefix) in fields.iter().chain(first).chain(last) {
@@ -128,8 +130,8 @@ fn mask(f: &mut Formatter<'_>, mask: &FlowMask, buckets: Option<u32>) -> fmt::Re
     if mask.queue { f.write_str(" queue") } else { Ok(()) }
 }
 
-/// All words after the parameters of CoDel or PIE are parsed as more of them, so these parameters
-/// are printed last.
+/// Prints scheduling algorithm and policy. All words after the parameters of CoDel or PIE would be
+/// parsed as more of these parameters, so they are printed last.
 fn kind_and_policy_of(
     f: &mut Formatter<'_>,
     kind: Option<&SchedKind>,
@@ -148,7 +150,7 @@ fn policy_of(f: &mut Formatter<'_>, policy: &PolicySpec) -> fmt::Result {
     match policy.limit {
         QueueLimit::Slots(50) => {}
         QueueLimit::Slots(slots) => write!(f, " queue {slots}")?,
-        // A bare number means slots.
+        // A number without a unit means slots.
         QueueLimit::Bytes(limit) => write!(f, " queue {}", bytes(limit.into(), "Bytes"))?,
     }
     let p = |loss: u32| ExactFraction(loss, ShaperLoss::SCALE);
@@ -181,8 +183,8 @@ fn policy_of(f: &mut Formatter<'_>, policy: &PolicySpec) -> fmt::Result {
     }
 }
 
-/// A stored fraction as numerator and denominator. Parsing the printed text rounds down to the same
-/// numerator.
+/// A fraction that was stored as numerator and denominator. When the printed text is parsed,
+/// rounding down results in the same numerator.
 struct ExactFraction(u32, u32);
 
 impl Display for ExactFraction {
@@ -193,7 +195,7 @@ impl Display for ExactFraction {
     }
 }
 
-/// Formats a number with the precision of PIE's gains, 13 bits after the binary point.
+/// Formats a number with the precision of PIE's gains, which have 13 bits after the binary point.
 fn gain(value: f64) -> String {
     decimal::shortest(value, |typed| fixed(typed) == value)
 }

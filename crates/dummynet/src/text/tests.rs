@@ -1,4 +1,4 @@
-//! Tests of parsing, refusing and printing commands.
+//! Tests of parsing and printing commands, and of invalid commands.
 
 use std::string::{String, ToString};
 
@@ -220,7 +220,7 @@ fn configurations_print_as_they_were_typed() {
 }
 
 prop_compose! {
-    /// A number as people type it: few digits, with the decimal point at any position.
+    /// A number as people type it: with few digits, and with the decimal point at any position.
     fn typed()(whole in 0u32..1000, rest in 0u32..10_000, digits in 0usize..=4) -> String {
         let rest = rest % 10_u32.pow(digits as u32);
         if digits == 0 { whole.to_string() } else { std::format!("{whole}.{rest:0digits$}") }
@@ -279,8 +279,8 @@ proptest! {
         prop_assert_eq!(config(&first.to_string()), first);
     }
 
-    /// The printed command parses to the same configuration, prints the same text again, and is no
-    /// longer than the command it was parsed from.
+    /// A printed command is parsed to the same configuration, is printed as the same text again,
+    /// and is not longer than the command from which it was parsed.
     #[test]
     fn any_configuration_prints_as_one_that_means_the_same_and_prints_the_same(
         bw in (typed(), prop_oneof![Just("bit/s"), Just("Kbit/s"), Just("Mbit/s"), Just("Gbit/s")]),
@@ -305,7 +305,7 @@ proptest! {
         );
         let first = match DummynetCommand::parse_within(&text, &QueueCaps::NONE) {
             Ok(DummynetCommand::Config(first)) => first,
-            // A command may be invalid, for example with a delay above 10 s.
+            // The command may be invalid, for example because it has a delay above 10 s.
             _ => return Ok(()),
         };
         let printed = first.to_string();

@@ -1,10 +1,11 @@
-//! `profile-values`: the contents of a profile file as one word, so that the file is not needed.
+//! `profile-values`: the contents of a profile file as one word of a command. A command with it
+//! does not need the file.
 //!
 //! ```text
 //! bad_wireless/8/200x8,300x2      NAME/FIRST_LOST/MS[xTIMES],…
 //! ```
 //!
-//! Bytes of the name that a word cannot contain are written as `%` and two hexadecimal digits.
+//! Bytes of the name that a word cannot contain are written as `%` with two hexadecimal digits.
 
 use alloc::format;
 use alloc::string::String;

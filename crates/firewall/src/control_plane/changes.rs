@@ -1,4 +1,4 @@
-//! Classifies commands by what they change, which determines what the engines must receive.
+//! Determines what a command changes, and therefore what the engines must receive.
 
 use slipring_ipfw::rule::RESERVED_SET;
 use slipring_ipfw::run::{CommandFileError, Firewall, LineError, Ruleset};
@@ -11,8 +11,8 @@ use crate::command_batch::{CommandBatch, CommandFault, CommandStep, MAX_FAULTS};
 use crate::dataplane::DataplaneNanos;
 use crate::shaper_commands::changes_shaper;
 
-/// Returns the compiled rules for the engines to adopt, or `None` if the steps do not change rules.
-/// Compiling rules is slow, so it is done only if needed.
+/// Returns the compiled rules that the engines must adopt; `None` if the steps change neither rules
+/// nor tables. Compiling rules is slow, so it is done only if a step changes rules.
 pub(super) fn ruleset_after(master: &Firewall, steps: &[CommandStep]) -> Option<Ruleset> {
     let does = |changes: fn(&IpfwCommand) -> bool| steps.iter().any(|step| changes(&step.command));
     if does(changes_rules) {
@@ -21,7 +21,7 @@ pub(super) fn ruleset_after(master: &Firewall, steps: &[CommandStep]) -> Option<
     does(changes_tables).then(|| master.before())
 }
 
-/// Returns whether the step changes what a state file contains.
+/// Returns whether the step changes something that a state file contains.
 pub(super) fn changes_anything(step: &CommandStep) -> bool {
     changes_rules(&step.command)
         || changes_tables(&step.command)
@@ -41,7 +41,8 @@ const fn changes_rules(command: &IpfwCommand) -> bool {
     }
 }
 
-/// Whether the command changes only tables and translators, so that the compiled rules stay valid.
+/// Returns whether the command changes only tables and translators. The compiled rules stay valid
+/// then.
 const fn changes_tables(command: &IpfwCommand) -> bool {
     match command {
         IpfwCommand::Table(table) => !matches!(
@@ -72,8 +73,8 @@ pub(super) const fn shows_translations(command: &IpfwCommand) -> bool {
     }
 }
 
-/// For loading a file: returns the steps that remove all rules, and each table and `nptv6` instance
-/// that `steps` create and `firewall` already has.
+/// Returns the steps that must precede the steps of a file that replaces the rules. They remove all
+/// rules, and those tables and `nptv6` instances that `steps` create and `firewall` already has.
 pub(super) fn cleared_for(firewall: &Firewall, steps: &[CommandStep]) -> Vec<CommandStep> {
     let step = |command| CommandStep { line: 0, command, shaper: None };
     let mut cleared = vec![step(IpfwCommand::Flush { set: None })];
@@ -109,7 +110,8 @@ pub(super) fn cleared_for(firewall: &Firewall, steps: &[CommandStep]) -> Vec<Com
     cleared
 }
 
-/// Returns warnings about states that could not be restored.
+/// Returns warnings about states that could not be restored. `refused` has the line of each, and
+/// the reason.
 pub(super) fn unrestored_states(refused: Vec<(u32, String)>) -> Vec<String> {
     let more = refused.len().saturating_sub(MAX_FAULTS);
     let messages = refused.into_iter().take(MAX_FAULTS);
@@ -120,8 +122,8 @@ pub(super) fn unrestored_states(refused: Vec<(u32, String)>) -> Vec<String> {
     messages
 }
 
-/// Tries commands on the master. A single command may be executed in part; the result says which
-/// part.
+/// Executes the commands on the master. If a single command is executed only in part, the result
+/// says which part.
 pub(super) fn dry_run(
     master: &mut Firewall,
     order: &CommandBatch,

@@ -1,4 +1,4 @@
-//! Waits for the replies of the packet threads, which may be late or ending.
+//! Waits for the replies of the engines. An engine's thread may be late or ending.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -11,26 +11,28 @@ const OPEN: u8 = 0;
 const BEGUN: u8 = 1;
 const WITHDRAWN: u8 = 2;
 
-/// Decides whether a change that was posted to several engines takes effect. The first engine that
-/// starts the change, or the caller that withdraws it, decides for all of them.
+/// Decides whether a change that several engines were asked to make takes effect. The first engine
+/// that starts to make it decides that it does, for all engines. The caller can withdraw it before,
+/// for all engines.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ChangeClaim(Arc<AtomicU8>);
 
 impl ChangeClaim {
-    /// Called by an engine before it applies the change; returns false if the change was withdrawn.
+    /// Must be called by an engine before it makes the change. Returns false if the change was
+    /// withdrawn.
     pub(super) fn begin(&self) -> bool {
         self.settle(BEGUN)
     }
 
-    /// Withdraws the change; returns false if an engine has begun to apply it.
+    /// Withdraws the change. Returns false if an engine has already started to make it.
     fn withdraw(&self) -> bool {
         self.settle(WITHDRAWN)
     }
 
-    /// If the claim is open, sets it to `as_what`; returns whether the claim is now in the state
-    /// `as_what`.
+    /// If nothing is decided yet, decides `as_what`. Returns whether the decision is now `as_what`.
     fn settle(&self, as_what: u8) -> bool {
-        // Relaxed: the claim orders no other data; results are passed through channels.
+        // Relaxed suffices: the claim does not order any other data. Results are passed through
+        // channels.
         match self.0.compare_exchange(OPEN, as_what, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => true,
             Err(settled) => settled == as_what,
@@ -41,7 +43,7 @@ impl ChangeClaim {
 /// Collects the results of all engines.
 ///
 /// # Errors
-/// An engine has ended, or does not answer in time.
+/// [`CommandFault`] if an engine has ended or does not answer in time.
 pub(super) fn wait_for_all<T>(
     posted: Vec<Receiver<T>>,
     timeout: Duration,
@@ -57,11 +59,11 @@ pub(super) fn wait_for_all<T>(
     posted.into_iter().map(answer).collect()
 }
 
-/// Collects the results of a change. If no engine has begun the change in time, it is withdrawn. If
-/// an engine has begun, the other engines will apply it, too, and this call waits for all results.
+/// Collects the results of a change. If no engine starts the change in time, the change is
+/// withdrawn. If one has started it, all others will also make it, so this waits for all results.
 ///
 /// # Errors
-/// An engine has ended, or the change was withdrawn.
+/// [`CommandFault`] if an engine has ended or the change was withdrawn.
 pub(super) fn wait_for_change<T>(
     posted: Vec<Receiver<Option<T>>>,
     claim: &ChangeClaim,

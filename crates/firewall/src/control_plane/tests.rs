@@ -10,7 +10,7 @@ use super::*;
 use crate::dataplane::{PortMap, RuleCheckPasses};
 use crate::events::LogEvents;
 
-/// Threads that each execute the tasks of one engine, until this is dropped.
+/// Threads that each execute the tasks of one engine, until this value is dropped.
 struct EngineThreads {
     queues: Vec<Arc<TaskQueue>>,
     is_over: Arc<AtomicBool>,
@@ -63,7 +63,7 @@ fn what_any_engine_refuses_is_reported_and_changes_no_other_engine() {
     let engines = EngineThreads::start(2);
     let plane = ControlPlane::new(Firewall::new(1, [1, 2]), engines.queues.clone());
     assert!(plane.apply_to_engines(change("pipe 1 config bw 1Mbit/s")).is_ok());
-    // The pipe is deleted in the second engine only.
+    // Only the second engine's copy of the pipe is deleted.
     let deleted = engines.queues[1].submit(|dataplane, _, now| {
         shape(dataplane.shaper_mut(), &commands("pipe 1 delete"), RowOrder::default(), now)
             .0

@@ -1,4 +1,4 @@
-//! Frames that bypass the rules: as in FreeBSD's bridge, ARP passes unchecked.
+//! Frames that are not checked by the rules. As in FreeBSD's bridge, ARP is among them.
 //!
 //! | frame | setting | by default |
 //! |---|---|---|
@@ -6,8 +6,8 @@
 //! | ARP, RARP | `net.link.bridge.ipfw_arp` | passes |
 //! | any other EtherType | `net.link.bridge.pfil_onlyip` | checked by the rules |
 //!
-//! VLAN tags are skipped. A frame too short to classify is passed to the rules, which count it as
-//! malformed.
+//! VLAN tags are skipped. A frame that is too short to be classified is passed to the rules, which
+//! count it as malformed.
 
 use slipring_ipfw::packet::{IpFamily, PacketHeaders};
 use slipring_ipfw::run::{FrameBatch, IpfwSettings, NonIpPolicy};
@@ -15,21 +15,22 @@ use slipring_ipfw::run::{FrameBatch, IpfwSettings, NonIpPolicy};
 const ETHERTYPE_ARP: u16 = 0x0806;
 const ETHERTYPE_RARP: u16 = 0x8035;
 
-/// The fate of a frame that bypasses the rules.
+/// What happens to a frame that bypasses the rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BypassVerdict {
     /// ARP or RARP: the frame passes.
     Arp,
     /// Neither IP nor ARP: the frame passes.
     NonIp,
-    /// Neither IP nor ARP: the frame is dropped.
+    /// Neither IP nor ARP: a setting says that such frames are dropped.
     Dropped,
 }
 
-/// Classifies a frame. Returns `None` if the rules must check the frame.
+/// Classifies a frame; `None` if the rules must check it.
 #[inline]
 pub(crate) fn bypass(settings: &IpfwSettings, frame: &[u8]) -> Option<BypassVerdict> {
-    // IPv4 and IPv6, the EtherTypes of nearly all frames, are decided first.
+    // These are the EtherTypes of IPv4 and IPv6. Nearly all frames have one of them, so they are
+    // tested first.
     if matches!(frame.get(12..14), Some([0x08, 0x00] | [0x86, 0xdd])) {
         return None;
     }
@@ -52,7 +53,7 @@ fn bypass_of_others(settings: &IpfwSettings, frame: &[u8]) -> Option<BypassVerdi
     }
 }
 
-/// A suffix of a frame batch, from index `first`.
+/// The frames of a batch from index `first` on, as a batch.
 pub(super) struct FrameRange<'f, F: ?Sized> {
     pub(super) frames: &'f mut F,
     pub(super) first: usize,

@@ -1,12 +1,12 @@
-//! Counts of frames by outcome.
+//! Counts frames by what happened to them.
 
 use serde::Serialize;
 use slipring_dummynet::{ShaperCounters, ShaperDropCause};
 use slipring_ipfw::packet::{MalformedCounters, MalformedReason};
 use slipring_ipfw::run::{DenyReason, FragmentCounters};
 
-/// Why a frame is lost in the dataplane. Losses in pipes and of fragments have their own lists of
-/// causes.
+/// Why a frame is lost in the dataplane itself. Pipes and the reassembly of fragments have their
+/// own lists of causes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum DataplaneLoss {
@@ -20,10 +20,11 @@ pub enum DataplaneLoss {
     StateLimit,
     /// `call` rules are nested too deeply or form a loop.
     CallDepth,
-    /// The number of the pipe or queue comes from a table (`tablearg`), which has none for this
-    /// frame.
+    /// The number of the pipe or queue comes from a table (`tablearg`), and the table has no number
+    /// for this frame.
     NoNumber,
-    /// The next hop has not been learned yet, or the next hop's port does not exist.
+    /// The next hop's MAC address has not been learned yet, or the port of the next hop does not
+    /// exist.
     NoHop,
     /// The port map has no output port for the frame's input port.
     NoTarget,
@@ -33,14 +34,14 @@ pub enum DataplaneLoss {
     TxFull,
     /// The frame's output port cannot send.
     NoTx,
-    /// The dataplane with the pipes is overloaded.
+    /// The dataplane that has the pipes is overloaded.
     ShaperCongested,
     /// The frame is neither IP nor ARP, and a setting drops such frames.
     NonIp,
 }
 
 impl DataplaneLoss {
-    /// All causes.
+    /// All causes, in the order in which this enum declares them.
     pub const ALL: [Self; 13] = [
         Self::Denied,
         Self::Malformed,
@@ -78,7 +79,7 @@ impl DataplaneLoss {
     }
 }
 
-/// Frames that bypassed the rules and passed. Each also counts as sent or lost.
+/// Frames that bypassed the rules and were not dropped for this. Each also counts as sent or lost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct BypassCounters {
     /// ARP and RARP frames.
@@ -87,14 +88,14 @@ pub struct BypassCounters {
     pub non_ip: u64,
 }
 
-/// Counts of frames.
+/// The frames of a dataplane by what happened to them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DataplaneCounters {
     /// Frames received from ports.
     pub offered: u64,
-    /// Copies made to send one frame to several ports.
+    /// Copies that were made to send a frame to several ports.
     pub copies: u64,
-    /// Frames generated here: replies and keepalives.
+    /// Frames that the dataplane generated itself: replies and keepalives.
     pub made: u64,
     /// Frames that bypassed the rules.
     pub bypassed: BypassCounters,
@@ -102,16 +103,18 @@ pub struct DataplaneCounters {
     pub sent: u64,
     /// Frames in pipes, and fragments that wait for the rest of their packet.
     pub waiting: u64,
-    /// Frames handed to other dataplanes: to be shaped, or back to their owners after shaping.
+    /// Frames that were passed to other dataplanes: to be shaped there, or back after they were
+    /// shaped here.
     pub handed_off: u64,
-    /// Frames accepted from other dataplanes; the counterpart of `handed_off`.
+    /// Frames that were received from other dataplanes. Summed over all dataplanes, this is equal
+    /// to `handed_off` once no frame is in transit.
     pub foreign: u64,
     lost: [u64; DataplaneLoss::ALL.len()],
-    /// Frames lost as [`DataplaneLoss::Malformed`], by kind.
+    /// The frames that were lost as [`DataplaneLoss::Malformed`], by what is wrong with them.
     malformed: MalformedCounters,
-    /// Counters of the shaper.
+    /// The counters of the shaper.
     pub shaper: ShaperCounters,
-    /// Counters of fragments.
+    /// The counters of the reassembly of fragments.
     pub fragments: FragmentCounters,
 }
 
@@ -127,13 +130,14 @@ impl DataplaneCounters {
         self.count_loss(cause.into());
     }
 
-    /// Returns the number of frames lost here for one cause.
+    /// Returns the number of frames that were lost in the dataplane itself for one cause.
     #[must_use]
     pub const fn of(&self, cause: DataplaneLoss) -> u64 {
         self.lost[cause as usize]
     }
 
-    /// Returns the number of lost frames by cause, including those in pipes and of fragments.
+    /// Returns the number of lost frames by cause, including losses in pipes and in the reassembly
+    /// of fragments.
     pub fn losses(&self) -> impl Iterator<Item = (String, u64)> {
         let own = DataplaneLoss::ALL.into_iter().filter(|cause| *cause != DataplaneLoss::Malformed);
         let own = own.map(|cause| (cause.name().to_owned(), self.of(cause)));
@@ -153,20 +157,22 @@ impl DataplaneCounters {
         own.chain(malformed).chain(shaper).chain(fragments)
     }
 
-    /// Returns the number of lost frames, for all causes.
+    /// Returns the number of lost frames, summed over all causes.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.losses().map(|(_, count)| count).sum()
     }
 
-    /// Returns whether the frames offered, copied and generated equal those sent, lost and waiting.
+    /// Returns whether the number of frames offered, copied and generated is equal to the number of
+    /// frames sent, lost and waiting.
     #[must_use]
     pub fn is_balanced(&self) -> bool {
         let came = self.offered + self.copies + self.made + self.foreign;
         came == self.sent + self.lost() + self.waiting + self.handed_off
     }
 
-    /// Adds the counters of another dataplane. `self` must belong to the dataplane with the pipes.
+    /// Adds the counters of another dataplane. `self` must be those of the dataplane with the
+    /// pipes.
     #[must_use]
     pub fn plus(mut self, other: &Self) -> Self {
         self.offered += other.offered;

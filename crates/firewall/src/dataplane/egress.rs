@@ -1,5 +1,5 @@
-//! Sends frames: to the output ports of the port from which they came, or to the port that a rule
-//! chose, after the check on output if the rules require it.
+//! Sends frames to the output ports of the port from which they came, or to the port that a rule
+//! chose. If the rules require a check on output, this comes first.
 
 use slipring_ipfw::rule::NextHop;
 use slipring_ipfw::run::{CheckPass, EmissionTarget, EmittedFrame, PacketMetadata, PortIndex};
@@ -8,7 +8,7 @@ use super::bypass::BypassVerdict;
 use super::{Dataplane, DataplaneLoss, DataplaneNanos, DataplaneOutput};
 
 impl Dataplane {
-    /// Counts a frame that bypasses the rules, and returns its output port as [`Self::offer`] does.
+    /// Counts a frame that bypasses the rules. Returns its output port like [`Self::offer`].
     pub(super) fn forward_bypassed(
         &mut self,
         what: BypassVerdict,
@@ -62,8 +62,8 @@ impl Dataplane {
         self.egress(self.map.targets(from)[last], frame, crossing, now, outlet)
     }
 
-    /// Checks on output a packet that `reass` has reassembled; its fragments are sent or dropped by
-    /// the verdict.
+    /// Checks a packet that `reass` has reassembled, on output. The verdict decides whether its
+    /// fragments are sent or dropped.
     pub(super) fn egress_reassembled(
         &mut self,
         (whole, parts): (Vec<u8>, Vec<Vec<u8>>),
@@ -89,7 +89,7 @@ impl Dataplane {
         }
     }
 
-    /// Sends the frame to port `to`, if the check on output accepts it.
+    /// Sends the frame to port `to`, if it is accepted on output.
     fn egress(
         &mut self,
         port: PortIndex,
@@ -104,7 +104,7 @@ impl Dataplane {
         self.process(frame, crossing.outgoing(port), now, outlet)
     }
 
-    /// Sends a frame to the next hop of a `fwd` rule.
+    /// Sends a frame to the next hop that a `fwd` rule gave.
     pub(super) fn forward(
         &mut self,
         hop: &NextHop,
@@ -130,7 +130,7 @@ impl Dataplane {
         }
     }
 
-    /// Continues with a frame that has left the shaper.
+    /// Continues the processing of a frame that has left the shaper.
     pub(super) fn resume(
         &mut self,
         frame: &mut [u8],
@@ -146,7 +146,7 @@ impl Dataplane {
         output.into_iter().for_each(|port| self.send(port, frame, outlet));
     }
 
-    /// Sends a copy and counts it.
+    /// Sends a copy of a frame and counts it.
     pub(super) fn send(
         &mut self,
         port: PortIndex,

@@ -1,10 +1,10 @@
-//! Frames in the shaper, with their metadata.
+//! Stores the frames that are in the shaper, which itself knows only their handles.
 
 use slipring_ipfw::run::PacketMetadata;
 
 use super::DataplaneId;
 
-/// A frame in the shaper.
+/// A stored frame, with what is needed to continue its processing after the shaper.
 #[derive(Debug)]
 pub(super) struct ShapedFrame {
     pub(super) bytes: Vec<u8>,
@@ -13,8 +13,8 @@ pub(super) struct ShapedFrame {
     pub(super) owner: DataplaneId,
 }
 
-/// All shaped frames, by handle. The buffer that was freed last is reused first, because it is
-/// still in the CPU cache.
+/// All frames in the shaper, by handle. The buffer that was freed last is reused first, because it
+/// is still in the CPU cache.
 #[derive(Debug, Default)]
 pub(super) struct FrameStore {
     frames: Vec<ShapedFrame>,
@@ -43,15 +43,16 @@ impl FrameStore {
         &mut self.frames[handle as usize]
     }
 
-    /// Takes a frame out of the store. Pass it to [`Self::release`] afterwards, which frees the
-    /// handle and reuses the buffer.
+    /// Takes a frame out of the store. The caller must later pass it to [`Self::release`], which
+    /// frees the handle and reuses the buffer.
     pub(super) fn take_frame(&mut self, handle: u32) -> ShapedFrame {
         let empty =
             ShapedFrame { bytes: Vec::new(), crossing: PacketMetadata::incoming(0), owner: 0 };
         std::mem::replace(&mut self.frames[handle as usize], empty)
     }
 
-    /// Frees a handle. If `room`, the frame of that handle, is given, its buffer is reused.
+    /// Frees a handle. If `room` is given, it must be the frame of that handle, and its buffer is
+    /// reused.
     pub(super) fn release(&mut self, handle: u32, room: Option<ShapedFrame>) {
         if let Some(room) = room {
             self.frames[handle as usize] = room;

@@ -1,4 +1,4 @@
-//! Frames that one dataplane passes to another for shaping: all pipes are in one dataplane, and
+//! Frames that one dataplane passes to another for shaping. One dataplane has all pipes, but the
 //! flows are distributed over all dataplanes.
 
 use slipring_dummynet::ShaperTarget;
@@ -6,9 +6,9 @@ use slipring_ipfw::run::PacketMetadata;
 
 use super::neighbors::LearnedNeighbor;
 
-/// Number of a dataplane among those that share ports.
+/// The number of a dataplane among those that share the flows.
 pub type DataplaneId = u16;
-/// Number of the dataplane that has all pipes.
+/// The number of the dataplane that has all pipes.
 const SHAPER_ID: DataplaneId = 0;
 
 /// A frame in transit between two dataplanes.
@@ -18,8 +18,8 @@ pub struct Handoff {
     pub(super) crossing: PacketMetadata,
     /// The dataplane that handles the frame's flow.
     pub(super) owner: DataplaneId,
-    /// The pipe or queue that shapes the frame; `None` if the frame returns to its owner after
-    /// shaping.
+    /// The pipe or queue that must shape the frame; `None` if the frame was shaped and returns to
+    /// its owner.
     pub(super) object: Option<ShaperTarget>,
 }
 
@@ -31,22 +31,22 @@ impl Handoff {
     }
 }
 
-/// The frames and neighbours to exchange with other dataplanes; mostly empty.
+/// The frames and neighbours that other dataplanes must receive. Usually there are none.
 #[derive(Debug, Default)]
 pub(super) struct RemotePackets {
     own_id: DataplaneId,
-    /// Whether there are other dataplanes.
+    /// Whether other dataplanes share the flows.
     is_shared: bool,
-    /// Whether the dataplane that shapes is overloaded.
+    /// Whether the dataplane with the pipes is overloaded.
     pub(super) is_congested: bool,
     pub(super) handoffs: Vec<Handoff>,
     pub(super) learned_neighbors: Vec<LearnedNeighbor>,
-    /// Number of other dataplanes' frames that were lost in pipes here.
+    /// Number of frames of other dataplanes that were lost in the pipes of this one.
     pub(super) foreign_losses: u64,
 }
 
 impl RemotePackets {
-    /// Creates the exchange of one of several dataplanes that share the flows.
+    /// Creates the exchange for one of several dataplanes that share the flows.
     pub(super) fn shared(own_id: DataplaneId) -> Self {
         Self { own_id, is_shared: true, ..Self::default() }
     }

@@ -1,4 +1,4 @@
-//! The output ports of each input port.
+//! The port map: the output ports of each input port.
 
 use slipring_ipfw::run::PortIndex;
 
@@ -6,21 +6,21 @@ use slipring_ipfw::run::PortIndex;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortMap(Vec<Vec<PortIndex>>);
 
-/// Why a map is invalid.
+/// Why a port map is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PortMapError {
-    /// The text is not a valid map.
+    /// The text, given here, does not have the syntax of a map.
     #[error("`{0}` is no part of a map")]
     Unreadable(String),
-    /// The port does not exist.
+    /// The map names a port that does not exist.
     #[error("there is no port {number}: they are 1 to {ports}")]
     NoPort {
-        /// The number as written.
+        /// The number as the user wrote it.
         number: u64,
-        /// Number of ports.
+        /// How many ports there are.
         ports: usize,
     },
-    /// The map has no destination for the frames of this port.
+    /// The map has no output ports for the frames of this port, whose number is counted from 1.
     #[error("with {0} ports it must be said which frames go where")]
     Missing(usize),
 }
@@ -32,10 +32,11 @@ impl PortMap {
         Self(vec![vec![1], vec![0]])
     }
 
-    /// Parses words like `1=2,3` for `ports` ports, counted from 1.
+    /// Parses words like `1=2,3`, which means that port 1 sends to ports 2 and 3. Ports are counted
+    /// from 1 to `ports`.
     ///
     /// # Errors
-    /// [`PortMapError`].
+    /// [`PortMapError`] if the words do not form a complete map of existing ports.
     pub fn read<'w>(
         words: impl IntoIterator<Item = &'w str>,
         ports: usize,

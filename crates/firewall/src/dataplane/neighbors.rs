@@ -1,5 +1,5 @@
-//! Maps IP addresses to neighbours (MAC address and port), so that `fwd` can send a frame to a next
-//! hop.
+//! Learns which neighbour (MAC address and port) has an IP address, so that `fwd` can send a frame
+//! to a next hop.
 
 use std::net::IpAddr;
 
@@ -7,17 +7,17 @@ use slipring_ipfw::rule::NextHop;
 use slipring_ipfw::run::PortIndex;
 use slipring_neighbour::{SnoopTable, SnoopedAddress};
 
-/// Maximum number of stored addresses, because a host on the link could claim any number of
-/// addresses.
+/// Maximum number of neighbours that are stored. There is a limit because a host on the link could
+/// claim any number of addresses.
 const MAX_NEIGHBORS: usize = 65_536;
 
-/// A neighbour learned from a frame, and its port.
+/// A neighbour that was learned from a frame, and the port at which it is.
 pub type LearnedNeighbor = (SnoopedAddress, PortIndex);
 
-/// Neighbours learned from ARP and neighbour discovery.
+/// The neighbours that were learned from ARP and neighbour discovery.
 #[derive(Debug)]
 pub(super) struct NeighborTable {
-    /// Whether any rule needs the table.
+    /// Whether a rule uses the table. If not, nothing is learned.
     pub(super) is_needed: bool,
     table: SnoopTable<PortIndex>,
 }
@@ -29,7 +29,7 @@ impl Default for NeighborTable {
 }
 
 impl NeighborTable {
-    /// Records the sender of a frame. Returns the neighbour if it is new.
+    /// Learns the neighbour that has sent a frame. Returns the neighbour if it is new.
     pub(super) fn learn(&mut self, frame: &[u8], from: PortIndex) -> Option<LearnedNeighbor> {
         let learned = (SnoopedAddress::of(frame)?, from);
         self.insert(learned).then_some(learned)
@@ -40,8 +40,8 @@ impl NeighborTable {
         self.table.insert(address, port)
     }
 
-    /// Sets the destination MAC address of a frame to that of the next hop. Returns the next hop's
-    /// port; `None` if the next hop is unknown.
+    /// Sets the destination MAC address of a frame to that of the next hop, and returns the next
+    /// hop's port; `None` if the next hop is unknown.
     pub(super) fn resolve(&mut self, hop: &NextHop, frame: &mut [u8]) -> Option<PortIndex> {
         let address = match hop {
             NextHop::V4(address, _) => IpAddr::V4(*address),

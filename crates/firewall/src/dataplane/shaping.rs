@@ -28,18 +28,18 @@ impl Dataplane {
         self.submit(object, handle, now);
     }
 
-    /// Submits frame `handle` of the frame store to a pipe or queue.
+    /// Passes the frame with this handle to a pipe or queue.
     pub(super) fn submit(&mut self, object: ShaperTarget, handle: u32, now: DataplaneNanos) {
         let frame = &self.frames.get_mut(handle).bytes;
         let (key, ecn) = flow_of(frame);
-        // The shaper does not need the rule's number; it is in the metadata of the frame store.
+        // The shaper does not need the rule's number. It is stored with the frame.
         let packet = Shaped { handle, rule: 0, len: frame.len() as u32, ecn };
         let events = &mut self.events;
         self.shaper.submit(now, object, &key, packet, &mut |event| events.push(event));
     }
 
-    /// Handles the events of the shaper. Frames that leave it and continue in the rules may add
-    /// more events.
+    /// Handles the events of the shaper. A frame that leaves a pipe and continues in the rules may
+    /// cause further events, which are also handled.
     pub(super) fn process_shaper_events(
         &mut self,
         now: DataplaneNanos,
@@ -71,7 +71,7 @@ impl Dataplane {
     }
 }
 
-/// Returns the flow key for the shaper's masks, and the ECN field.
+/// Returns the flow to which the shaper's masks are applied, and the frame's ECN field.
 fn flow_of(frame: &[u8]) -> (ShaperFlowKey, Ecn) {
     let Ok(packet) = PacketHeaders::parse(frame) else {
         return (ShaperFlowKey::default(), Ecn::NotEct);

@@ -1,4 +1,4 @@
-//! Several dataplanes that share the flows: the frames, neighbours and counts that they exchange.
+//! The frames, neighbours and counts that dataplanes which share the flows exchange.
 
 use slipring_dummynet::ShaperTarget;
 use slipring_ipfw::run::PacketMetadata;
@@ -9,31 +9,32 @@ use super::neighbors::LearnedNeighbor;
 use super::{Dataplane, DataplaneLoss, DataplaneNanos, DataplaneOutput};
 
 impl Dataplane {
-    /// Makes this dataplane number `own` of several that share the flows.
+    /// Makes this the dataplane with number `own` of several that share the flows.
     #[must_use]
     pub fn with_id(mut self, own: DataplaneId) -> Self {
         self.remote = RemotePackets::shared(own);
         self
     }
 
-    /// Removes and returns the frames for other dataplanes: frames to be shaped, or shaped frames
-    /// that return to their owners.
+    /// Removes and returns the frames for other dataplanes. These frames must be shaped there, or
+    /// were shaped here and return to their owners.
     pub fn take_handoffs(&mut self) -> Vec<Handoff> {
         std::mem::take(&mut self.remote.handoffs)
     }
 
-    /// Removes and returns the neighbours that other dataplanes should
+    /// Removes and returns the learned neighbours that other dataplanes must
     /// [merge](Self::merge_neighbors).
     pub fn take_learned_neighbors(&mut self) -> Vec<LearnedNeighbor> {
         std::mem::take(&mut self.remote.learned_neighbors)
     }
 
-    /// Returns the number of other dataplanes' frames that were lost here since the last call.
+    /// Returns how many frames of other dataplanes were lost here since the last call.
     pub fn take_foreign_losses(&mut self) -> u64 {
         std::mem::take(&mut self.remote.foreign_losses)
     }
 
-    /// Sets whether the dataplane that shapes is overloaded. Frames for pipes are then dropped.
+    /// Sets whether the dataplane that shapes is overloaded. While it is, frames for pipes are
+    /// dropped.
     pub fn set_congested(&mut self, is_crowded: bool) {
         self.remote.is_congested = is_crowded;
     }
@@ -45,7 +46,8 @@ impl Dataplane {
         }
     }
 
-    /// Accepts frames that other dataplanes want shaped, or that return to this owner.
+    /// Accepts frames from other dataplanes: frames to be shaped here, and frames of this dataplane
+    /// that were shaped.
     pub fn accept_handoffs(
         &mut self,
         handoffs: Vec<Handoff>,
@@ -84,7 +86,7 @@ impl Dataplane {
         self.remote.handoffs.push(Handoff { bytes, crossing, owner: home, object: None });
     }
 
-    /// Counts a frame that the shaper has dropped, and frees it.
+    /// Counts a frame that the shaper has dropped, and removes it from the store.
     pub(super) fn count_shaper_drop(&mut self, handle: u32) {
         let home = self.frames.get_mut(handle).owner;
         self.remote.foreign_losses += u64::from(home != self.remote.own_id());

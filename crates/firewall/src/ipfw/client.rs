@@ -1,4 +1,4 @@
-//! The client of the control socket of a running firewall.
+//! Sends commands to the control socket of a running firewall.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::command_batch::{CommandBatch, CommandFault, CommandOutcome, sysexits}
 use crate::save::NOT_SAVED_PREFIX;
 use crate::service::PROGRAM_NAME;
 
-/// Sends a batch to the firewall, and prints the result.
+/// Sends a batch to the firewall and prints the result.
 pub(super) fn execute(
     input: &IpfwInput,
     order: &CommandBatch,
@@ -33,13 +33,13 @@ pub(super) fn execute(
     })
 }
 
-/// Returns the maximum time to wait for the answer to a batch: the base time, and one second more
-/// for about every thousand rules.
+/// Returns the maximum time to wait for the answer to a batch: [`REPLY_TIMEOUT`], and one second
+/// more for every 64 KiB of commands, which are about a thousand rules.
 fn reply_timeout(order: &CommandBatch) -> Duration {
     REPLY_TIMEOUT + Duration::from_secs(order.text.len() as u64 >> 16)
 }
 
-/// Prints the log lines of rules as they are produced, until the firewall ends.
+/// Prints the log lines of rules as they come, until the firewall ends.
 pub(super) fn monitor(
     input: &IpfwInput,
     session: &mut Session<'_>,
@@ -71,7 +71,7 @@ pub(super) fn monitor(
     }
 }
 
-/// Requests the explanation of packets from the firewall, and prints it.
+/// Asks the firewall to explain packets, and prints its answer.
 pub(super) fn explain(
     input: &IpfwInput,
     args: &Value,
@@ -88,7 +88,7 @@ pub(super) fn explain(
     }
 }
 
-/// Prints the counters of rules, pipes and losses as OpenMetrics text.
+/// Prints the counters of rules and pipes, and the losses, as OpenMetrics text.
 pub(super) fn metrics(
     input: &IpfwInput,
     session: &mut Session<'_>,
@@ -101,7 +101,7 @@ pub(super) fn metrics(
     }
 }
 
-/// Prints the commands that recreate the current configuration.
+/// Prints the commands that recreate the running configuration.
 pub(super) fn save(input: &IpfwInput, session: &mut Session<'_>) -> Result<(), IpfwCommandError> {
     let args = json!({ "states": input.with_states });
     let answer = find(input, session)?.request("save", args).map_err(fault)?;
@@ -114,7 +114,7 @@ pub(super) fn save(input: &IpfwInput, session: &mut Session<'_>) -> Result<(), I
     missing.try_for_each(|what| Ok(session.reporter.warn(format_args!("not kept: {what}"))?))
 }
 
-/// Parses lines of OpenMetrics text: `name{label="value",…} number`.
+/// Parses the lines of OpenMetrics text, such as `name{label="value",…} number`.
 fn values(text: &str) -> Vec<Value> {
     let value = |line: &str| {
         let (what, number) = line.rsplit_once(' ')?;
@@ -129,7 +129,7 @@ fn values(text: &str) -> Vec<Value> {
     text.lines().filter(|line| !line.starts_with('#')).filter_map(value).collect()
 }
 
-/// Connects to the firewall whose name the input gives, or to the only firewall.
+/// Connects to the firewall that the command line names, or to the only running firewall.
 fn find(input: &IpfwInput, session: &mut Session<'_>) -> Result<ControlClient, IpfwCommandError> {
     let dir = session.run_dir.clone();
     let dir = dir.as_path();
@@ -163,16 +163,16 @@ fn find(input: &IpfwInput, session: &mut Session<'_>) -> Result<ControlClient, I
     }
 }
 
-/// Connects to a process, and returns the client if the process is a firewall. If the process does
-/// not answer, that is an error: it may be a firewall of another user.
+/// Connects to a process; `None` if the process is not a firewall. A process that does not answer
+/// is an error, because it may be a firewall of another user.
 fn client_of(dir: &Path, pid: u32) -> Result<Option<ControlClient>, ControlError> {
     let mut client = ControlClient::find(dir, Some(&pid.to_string()))?;
     let hello: Value = client.request("hello", json!({}))?;
     Ok((hello["program"] == PROGRAM_NAME).then_some(client))
 }
 
-/// The error for a run directory that is not trusted. It is not an error of the command, so it has
-/// the same text as when a firewall starts with that directory.
+/// Returns the error for a run directory that is not trusted. It is not a mistake in the command,
+/// so it has the text that a firewall prints when it starts with such a directory.
 fn untrusted(error: &ControlError, session: &mut Session<'_>) -> IpfwCommandError {
     session.status = Some(sysexits::UNAVAILABLE);
     let error = Diagnostic::of(error).with_status(sysexits::UNAVAILABLE);

@@ -1,4 +1,5 @@
-//! `ipfw explain`: takes packets as words or from a capture, and shows the effect of rules on them.
+//! `ipfw explain`: takes packets from the command line or from a capture, and shows what the rules
+//! do to them.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -15,7 +16,7 @@ use super::error::IpfwCommandError;
 use super::input::IpfwInput;
 use crate::command_batch::{CommandFault, sysexits};
 
-/// Maximum number of packets that are read from a capture.
+/// Maximum number of packets that are read from a capture file.
 const MAX_PACKETS: usize = 100;
 const EXPECTED_PACKET_SYNTAX: &str = "a capture, or PROTO SOURCE[:PORT] DESTINATION[:PORT] [recv PORT] [out], as in: \
                         explain tcp 10.0.0.1:1024 10.1.0.1:22 recv eth0";
@@ -34,7 +35,7 @@ pub(super) fn run(
     Ok(session.reporter.raw(text_of(&answer, many).as_bytes())?)
 }
 
-/// Returns the request to the firewall, and whether the request has several packets.
+/// Returns the request to the firewall, and whether it contains several packets.
 pub(super) fn question(words: &[String]) -> Result<(Value, bool), CommandFault> {
     let words: Vec<_> = words.iter().map(String::as_str).collect();
     let (packet, more) = match words[..] {
@@ -54,7 +55,7 @@ pub(super) fn question(words: &[String]) -> Result<(Value, bool), CommandFault> 
     Ok((json!({ "frames": frames, "port": port, "out": is_out }), frames.len() > 1))
 }
 
-/// Formats the firewall's answer as text; `many` is set if there are several packets.
+/// Formats the firewall's answer as text. `many` must be set if there are several packets.
 pub(super) fn text_of(answer: &Value, many: bool) -> String {
     let explanation = answer.as_array().into_iter().flatten().enumerate();
     explanation.map(|(at, explanation)| text(at + 1, many, explanation)).collect()
@@ -97,7 +98,7 @@ fn captured(path: &str) -> Result<Vec<Vec<u8>>, CommandFault> {
         .map_err(|error| failed(error.to_string()))
 }
 
-/// Builds the frame of a packet of protocol `proto` from `src` to `dst`.
+/// Builds the frame of a packet with protocol `proto` from `src` to `dst`.
 fn frame(proto: &str, src: &str, dst: &str) -> Result<Vec<u8>, CommandFault> {
     let unread =
         |word: &str| usage_fault(&format!("`{word}` is no address with or without a port"));
@@ -131,7 +132,7 @@ fn frame(proto: &str, src: &str, dst: &str) -> Result<Vec<u8>, CommandFault> {
     built.map(|frame| frame.bytes.to_vec()).map_err(|error| usage_fault(&error.to_string()))
 }
 
-/// Parses `10.0.0.1`, `10.0.0.1:80`, `fd00::1` or `[fd00::1]:80`.
+/// Parses an address with an optional port: `10.0.0.1`, `10.0.0.1:80`, `fd00::1` or `[fd00::1]:80`.
 pub(super) fn end(text: &str) -> Option<(IpAddr, u16)> {
     if let Ok(address) = text.parse::<IpAddr>() {
         return Some((address, 0));

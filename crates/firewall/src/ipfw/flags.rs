@@ -1,4 +1,4 @@
-//! The flag tables of ipfw and dnctl.
+//! The command-line flags of ipfw and dnctl.
 
 use clap::{Arg, ArgAction, Command};
 use slipring_cli::flags;
@@ -42,7 +42,7 @@ Examples:
   slipring dnctl pipe 1 config bw 10Mbit/s delay 20ms
   slipring dnctl pipe show";
 
-/// Letter, long name and meaning of the flags that both programs have.
+/// Letter, long name and meaning of each flag that both programs have.
 const FLAG_LETTERS: &[(char, &str, &str)] = &[
     ('a', "counters", "Show packets and bytes"),
     ('b', "brief", "Show actions and comments only"),
@@ -60,7 +60,7 @@ const FLAG_LETTERS: &[(char, &str, &str)] = &[
     ('T', "seconds", "Show that time in seconds since 1970"),
 ];
 
-/// Returns letter and long name of each flag.
+/// Returns the letter and the long name of each flag.
 pub(super) fn letters() -> impl Iterator<Item = (char, &'static str)> {
     FLAG_LETTERS.iter().map(|&(letter, name, _)| (letter, name))
 }

@@ -15,7 +15,7 @@ use crate::rules_file;
 /// A parsed command line.
 pub(super) struct IpfwInput {
     pub(super) action: IpfwAction,
-    /// Whether `save` was given `--states`.
+    /// Whether the command `save` has the flag `--states`.
     pub(super) with_states: bool,
     /// Letters of the command-line flags, such as `q` for `-q`.
     pub(super) flags: String,
@@ -24,7 +24,7 @@ pub(super) struct IpfwInput {
     pub(super) is_dry_run: bool,
     pub(super) name: Option<String>,
     pub(super) words: Vec<String>,
-    /// The report format, if given after the command.
+    /// The report format; `None` if none was given after the command.
     pub(super) format: Option<ReportFormat>,
     preprocessor: Option<String>,
     is_dnctl: bool,
@@ -33,17 +33,17 @@ pub(super) struct IpfwInput {
 /// What the command line requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IpfwAction {
-    /// The command line has no command.
+    /// Nothing: the command line has no command.
     Nothing,
-    /// Print the log lines of rules with `log` as they come.
+    /// Prints the log lines of rules with `log` as they come.
     Monitor,
-    /// Explain the effect of rules on a packet.
+    /// Explains what the rules do to a packet.
     Explain,
-    /// Show rules, pipes and losses as OpenMetrics text.
+    /// Shows the counters of rules and pipes, and the losses, as OpenMetrics text.
     Metrics,
-    /// Show the running configuration as a file of commands.
+    /// Shows the running configuration as a file of commands.
     Save,
-    /// Execute commands.
+    /// Executes ipfw or dnctl commands.
     Order,
 }
 
@@ -76,7 +76,7 @@ impl IpfwInput {
         })
     }
 
-    /// Returns the text of the commands, and whether they come from a file.
+    /// Returns the text of the commands, and whether it comes from a file.
     pub(super) fn text(&self) -> Result<(String, bool), IpfwCommandError> {
         let (last, before) = self.words.split_last().expect("there is a command");
         if let Some(preprocessor) = &self.preprocessor {
@@ -89,7 +89,7 @@ impl IpfwInput {
         Ok((self.words.join(" "), false))
     }
 
-    /// If the commands come from a file, adds the file's name to a fault.
+    /// Adds the name of the file to a fault, if the commands come from a file.
     pub(super) fn with_file(&self, fault: CommandFault) -> CommandFault {
         let path = match self.words.last().map(String::as_str) {
             Some("-") | None => "standard input",
@@ -98,7 +98,7 @@ impl IpfwInput {
         CommandFault { message: format!("{}: {}", printable(path), fault.message), ..fault }
     }
 
-    /// If the program is dnctl, returns an error for commands that it does not have.
+    /// Returns an error if the program is dnctl and one of the commands is not for the shaper.
     pub(super) fn allows(&self, steps: &[CommandStep]) -> Result<(), IpfwCommandError> {
         let known = |step: &CommandStep| {
             matches!(step.command, IpfwCommand::Shaper(_) | IpfwCommand::Sysctl { .. })
@@ -112,7 +112,8 @@ impl IpfwInput {
         Err(CommandFault { expected, ..fault }.into())
     }
 
-    /// Asks the user for confirmation if the command is a flush; returns whether to execute it.
+    /// Asks the user for confirmation if the command is a flush. Returns whether to execute the
+    /// command.
     pub(super) fn is_confirmed(
         &self,
         steps: &[CommandStep],
@@ -136,8 +137,8 @@ impl IpfwInput {
     }
 }
 
-/// Removes `--json`, `--json=lines` or `-j` from the end of a command; none of these is a word of a
-/// command.
+/// Removes `--json`, `--json=lines` or `-j` from the end of a command. No command has one of these
+/// as a word.
 fn trailing_format(words: &mut Vec<String>) -> Option<ReportFormat> {
     let format = match words.last()?.as_str() {
         "--json" | "--json=document" | "-j" => ReportFormat::Json,

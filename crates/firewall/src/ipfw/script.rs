@@ -1,4 +1,5 @@
-//! Sessions with a firewall as text: commands, frames in and out, and the passing of time.
+//! Sessions with a firewall as text: commands, frames that come in and leave, and the passing of
+//! time.
 //!
 //! ```text
 //! ; a comment
@@ -9,13 +10,12 @@
 //! + 10s => em1@20ms                           time, and the frames sent meanwhile
 //! ```
 //!
-//! Sockets and ports are simulated, and the script controls the clock; all other code is that of
-//! the program. The output of a command with a mistake begins with `!`, and an exit code other than
-//! 0 is printed as a line with `exit`. Log lines follow the lines with `>` and `+` that caused
-//! them.
+//! Sockets and ports are simulated, and the script controls the clock. All other code is that of
+//! the program. The output of a command with a mistake begins with `!`. An exit code other than 0
+//! is printed as a line with `exit`. Log lines follow the lines with `>` and `+` that caused them.
 //!
-//! `SLIPRING_BLESS=1` rewrites the outputs. After `=>`, however, it only replaces a `?`: a person
-//! must write the expected fate of frames.
+//! `SLIPRING_BLESS=1` writes the actual outputs to the scripts. The expected fate of a frame, after
+//! `=>`, is only written if it was `?`, because a person must decide what is right.
 
 mod files;
 mod frames;
@@ -31,7 +31,7 @@ use slipring_test_support::golden;
 
 use script_firewall::ScriptFirewall;
 
-/// Plays the script of this name and compares the output.
+/// Plays the script with this name, and compares its outputs with the actual ones.
 pub(super) fn play(folder: &str, name: &str) {
     let path: PathBuf =
         [env!("CARGO_MANIFEST_DIR"), "tests", folder, &format!("{name}.txt")].iter().collect();
@@ -42,8 +42,8 @@ pub(super) fn play(folder: &str, name: &str) {
     golden::check(&path, &played);
 }
 
-/// Runs the script and returns it with the actual outputs. The expected fate of a packet, after
-/// `=>`, is kept; with `fills`, a `?` there is replaced by the actual fate.
+/// Runs the script and returns it with the actual outputs. The expected fates of frames, after
+/// `=>`, stay as they are, but if `fills` is set, each `?` is replaced by the actual fate.
 fn played(script: &str, fills: bool) -> String {
     let mut lines = script.lines().peekable();
     let setup = lines.clone().find_map(|line| line.strip_prefix("@ "));

@@ -1,11 +1,11 @@
-//! Tests of outputs and behaviour, each as a session in a file of its own; [`super::script`]
-//! defines the format.
+//! Tests of outputs and behaviour. Each is a session in a separate file; [`super::script`] defines
+//! the format.
 //!
 //! # Tests for ipfw's documented behaviour
-//! This table names the tests for each documented behaviour. Tests without a prefix are in
-//! `slipring_ipfw::run::tests`. Prefixes: `scenarios` and `golden` are folders in this directory,
-//! `between` are the tests with network namespaces, `join` are the tests of the dataplane,
-//! `dummynet` are the tests of that crate.
+//! This table names the tests of each documented behaviour of ipfw. Tests without a prefix are in
+//! `slipring_ipfw::run::tests`. The prefixes are: `scenarios` and `golden` for the folders in this
+//! directory, `between` for the tests with network namespaces, `join` for the tests of the
+//! dataplane, `dummynet` for the tests of that crate.
 //!
 //! | behaviour | test |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Tests of captures as ports.
+//! Tests of capture files as ports.
 
 use slipring_pcap::{LinkType, PcapFileReader, PcapWriter};
 use slipring_wire::frame::{IpSpec, Ipv4Spec, L4Spec, PortPair};
@@ -6,7 +6,7 @@ use slipring_wire::{FrameSpec, MacAddr};
 
 use super::*;
 
-/// Writes a capture of UDP to ports 1 to `count`.
+/// Writes a capture file with UDP datagrams to the ports 1 to `count`.
 fn capture(site: &FirewallLab, count: u16) -> String {
     let from = site.write("from.pcap", "");
     let mut bytes = Vec::new();
@@ -26,7 +26,7 @@ fn capture(site: &FirewallLab, count: u16) -> String {
     from
 }
 
-/// Runs a firewall from a capture into another, until it ends.
+/// Runs a firewall that reads one capture and writes another, until it ends.
 fn pass(site: &FirewallLab, count: u16, words: &str) -> (FinishedProgram, usize) {
     let (from, to) = (capture(site, count), site.dir.path().join("to.pcap"));
     let _ = std::fs::remove_file(&to);
@@ -43,7 +43,7 @@ fn firewall_report(ended: &FinishedProgram) -> serde_json::Value {
 #[test]
 fn the_rules_to_begin_with_hold_before_the_first_frame() {
     let Some(site) = FirewallLab::new() else { return };
-    // Many rules, so that loading them takes a while.
+    // There are many rules, so that loading them takes a while.
     let mut rules: String =
         (0..5000).map(|at| format!("add deny udp from any to any {}\n", 20_000 + at)).collect();
     rules += "add 60000 allow ip from any to any\n";
@@ -75,7 +75,8 @@ fn an_answer_toward_a_capture_is_lost_with_its_cause_and_holds_nothing_up() {
     let Some(site) = FirewallLab::new() else { return };
     let rules = site.write(
         "rules",
-        // No more packets than the number of ICMP errors that one sender may get at once.
+        // The number of rejected packets is at most the number of ICMP errors that one sender gets
+        // at once.
         "add 10 reject udp from any to any 1-50\nadd 20 allow ip from any to any\n",
     );
     for words in ["", "--threads 2"] {

@@ -1,4 +1,4 @@
-//! Tests of exit codes, of files, and of the choice among several firewalls.
+//! Tests of exit codes, of files, and of how one of several firewalls is chosen.
 
 use std::net::UdpSocket;
 
@@ -89,7 +89,7 @@ fn a_check_tells_mistakes_that_show_only_as_rules_are_carried_out() {
     {
         assert!(ended.stderr.contains(output), "{ended:?}");
     }
-    // `-n` does not know which ports the firewall will have.
+    // `-n` does not know which ports the firewall will have, so it accepts all names.
     let ended = site.try_ipfw(&format!("-n {rules}"));
     assert_eq!(ended.code(), 65, "{ended:?}");
     assert!(ended.stderr.contains("line 2: Table tt: File exists"), "{ended:?}");
@@ -166,11 +166,11 @@ fn icmp_errors_beyond_the_limits_on_their_rate_are_counted() {
     const DATAGRAMS: u64 = 300;
     let Some(site) = FirewallLab::new() else { return };
     let firewall = site.firewall("--json --default accept");
-    // After this ping the neighbour's MAC address is known, so no datagram waits for address
+    // After this ping, the neighbour's MAC address is known. So no datagram waits for address
     // resolution.
     assert!(site.pings());
     site.ipfw("add 50 unreach host udp from any to any");
-    // Many more datagrams at once than one sender gets ICMP errors for.
+    // These are many more datagrams at once than the number for which one sender gets ICMP errors.
     site.lab.left.run(|| {
         let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
         (0..DATAGRAMS).for_each(|_| _ = socket.send_to(b"x", "10.9.0.2:9").unwrap());

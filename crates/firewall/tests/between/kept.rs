@@ -26,7 +26,7 @@ fn rules_made_at_run_time_are_there_again_after_a_restart_with_the_state_file() 
     }
     let listings = ["-S list", "table all list", "pipe show", "set show", "sysctl -a"];
     let before = listings.map(|listing| site.ipfw(listing));
-    // The rules must be saved however the firewall ends.
+    // The rules must be saved no matter how the firewall ends.
     firewall.signal(Signal::KILL);
     drop(firewall);
     let firewall = site.firewall(&words);
@@ -56,8 +56,7 @@ fn an_open_connection_goes_on_after_a_restart_that_keeps_states_and_not_after_on
         let kept = std::fs::read_to_string(&state).unwrap_or_default();
         assert_eq!(kept.matches("\nstate ").count(), usize::from(goes_on), "{kept}");
         let firewall = site.firewall(&words);
-        // If the rules deny the connection, every attempt must remain without an answer until its
-        // timeout.
+        // If the rules deny the connection, no attempt may be answered before its timeout.
         assert_eq!(says(&far, &near, goes_on), goes_on, "{}", site.ipfw("-ad list"));
         assert_eq!(says(&near, &far, goes_on), goes_on);
         firewall.stop(Signal::INT).well();
@@ -136,8 +135,8 @@ fn connection(site: &FirewallLab) -> (TcpStream, TcpStream) {
     (near, listener.accept().unwrap().0)
 }
 
-/// Returns whether a byte sent at `from` arrives at `to`. Waits for an allowed byte up to the usual
-/// timeout of tests, and for a denied byte two seconds.
+/// Returns whether a byte that is sent at `from` arrives at `to`. If the byte is allowed, waits up
+/// to the usual timeout of tests; if it is denied, waits two seconds.
 fn says(mut from: &TcpStream, mut to: &TcpStream, is_allowed: bool) -> bool {
     from.write_all(b"x").unwrap();
     let time = if is_allowed { TIMEOUT } else { Duration::from_secs(2) };

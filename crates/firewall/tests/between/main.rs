@@ -1,5 +1,5 @@
-//! Tests of `slipring firewall` between namespaces, queried by `slipring ipfw` and `slipring
-//! dnctl`.
+//! Tests of `slipring firewall` between network namespaces. The tests query it with `slipring ipfw`
+//! and `slipring dnctl`.
 #![allow(clippy::unwrap_used)]
 
 mod captures;
@@ -15,17 +15,18 @@ use std::process::Command;
 use rustix::process::Signal;
 use slipring_test_support::{FinishedProgram, Lab, LabPort, Program};
 
-/// The binary under test. It contains only the firewall and its commands.
+/// The program under test. It contains only the firewall and its commands.
 const SLIPRING: &str = env!("CARGO_BIN_EXE_slipring-alone-firewall");
 
-/// A firewall between the sides of a laboratory, with its run directory.
+/// A firewall between the two sides of a test network, with its own run directory.
 struct FirewallLab {
     lab: Lab,
     dir: tempfile::TempDir,
 }
 
 impl FirewallLab {
-    /// Returns `None`, after printing why, where namespaces are not permitted.
+    /// Creates the test network; `None` where namespaces are not permitted. The reason is printed
+    /// then.
     fn new() -> Option<Self> {
         Some(Self { lab: Lab::new(LabPort::Packet)?, dir: tempfile::tempdir().unwrap() })
     }
@@ -45,12 +46,12 @@ impl FirewallLab {
         program
     }
 
-    /// Runs `slipring ipfw` to its end.
+    /// Runs `slipring ipfw` until it ends.
     fn try_ipfw(&self, words: &str) -> FinishedProgram {
         Program::launch(&self.lab.mid, self.command("ipfw", words)).finish()
     }
 
-    /// Returns the output of `slipring ipfw`.
+    /// Returns the output of `slipring ipfw`, which must succeed.
     fn ipfw(&self, words: &str) -> String {
         self.try_ipfw(words).well().stdout
     }
@@ -62,17 +63,17 @@ impl FirewallLab {
     }
 
     /// Returns whether the right side answers a ping of the left side. Waits longer than a second,
-    /// after which a failed ARP request is repeated.
+    /// because a failed ARP request is repeated after a second.
     fn pings(&self) -> bool {
         self.lab.left.attempt("ping", "-n -c 1 -W 10 10.9.0.2").0
     }
 
-    /// Returns whether a ping has no answer within a second.
+    /// Returns whether a ping gets no answer within a second.
     fn is_cut_off(&self) -> bool {
         !self.lab.left.attempt("ping", "-n -c 1 -W 1 10.9.0.2").0
     }
 
-    /// Returns the packets that a rule has counted.
+    /// Returns how many packets a rule has counted.
     fn count(&self, number: u32) -> u64 {
         let row = self.ipfw(&format!("-a list {number}"));
         row.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()

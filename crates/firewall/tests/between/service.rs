@@ -1,5 +1,6 @@
-//! Tests of the service under a systemd that the test starts: systemd is PID 1 of new namespaces,
-//! over a disposable copy of this machine's files, in a cgroup that is removed afterwards.
+//! Tests of the service under a systemd that the test starts. This systemd is PID 1 of new
+//! namespaces. It has a disposable copy of this machine's files, and a cgroup that is removed
+//! afterwards.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -13,8 +14,8 @@ use crate::SLIPRING;
 const UNIT: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/systemd/slipring-firewall@.service");
 
-/// Script of PID 1: mounts, overlays the files of the test on those of the machine, and execs
-/// systemd. `$1` is the directory of the test.
+/// The script that runs as PID 1. It mounts filesystems, overlays the files of the test on those of
+/// the machine, and execs systemd. `$1` is the directory of the test.
 const BOOT: &str = r#"
 set -e
 mount -t tmpfs tmpfs "$1/over"
@@ -43,7 +44,7 @@ exec chroot . /usr/bin/env -i container=test PATH=/usr/sbin:/usr/bin:/sbin:/bin 
     /lib/systemd/systemd --system --unit=try.target --log-target=console --show-status=no
 "#;
 
-/// Steps that exercise the service; each prints its result.
+/// The script that exercises the service. Each of its steps prints a result.
 const TRY: &str = r#"
 exec > /result/said 2>&1
 export SLIPRING_RUN=/run/slipring
@@ -106,11 +107,11 @@ systemctl stop slipring-firewall@edge
 step end
 "#;
 
-/// A cgroup. Dropping the value removes it and all of its processes.
+/// A cgroup. Dropping this value ends all processes in the cgroup and removes it.
 struct Group(PathBuf);
 
 impl Group {
-    /// Returns `None` where there is no writable cgroup v2 hierarchy.
+    /// Creates a cgroup; `None` where there is no writable cgroup v2 hierarchy.
     fn new() -> Option<Self> {
         let roots = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(Path::new);
         let root = roots.into_iter().find(|root| root.join("cgroup.procs").exists())?;
@@ -122,7 +123,8 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         let _ = std::fs::write(self.0.join("cgroup.kill"), "1");
-        // Child groups come first; a group empties as its last processes exit.
+        // Child groups are removed first. A group can be removed when its last process has exited,
+        // so this is repeated.
         for _ in 0..1000 {
             let _ = Command::new("find")
                 .arg(&self.0)
@@ -136,7 +138,7 @@ impl Drop for Group {
     }
 }
 
-/// Returns the output of the steps, or the reason why they could not run.
+/// Returns the output of the script's steps, or the reason why they could not run.
 fn tried(dir: &Path) -> Result<String, String> {
     if !rustix::process::geteuid().is_root() {
         return Err("only root can start a systemd".to_owned());
@@ -190,7 +192,8 @@ fn tried(dir: &Path) -> Result<String, String> {
     ]);
     systemd.arg("sh").arg(dir.join("boot")).arg(dir);
     let procs = group.0.join("cgroup.procs");
-    // The root of a new cgroup namespace is the cgroup of the process that calls unshare.
+    // The process that calls unshare must be in the cgroup, because that becomes the root of its
+    // new cgroup namespace.
     let mut inside = Command::new("sh");
     inside.args(["-c", r#"echo $$ > "$0" && exec "$@""#]).arg(procs);
     inside.arg(systemd.get_program()).args(systemd.get_args()).process_group(0);
@@ -222,7 +225,7 @@ fn the_service_starts_passes_frames_reloads_comes_back_and_tells_a_mistake_under
             assert!(step.lines().any(|output| output == *line), "{name}: no `{line}`\n{output}");
         }
     };
-    // A ready service answers commands and forwards frames.
+    // Once the service reports that it is ready, it answers commands and forwards frames.
     let rules = ["00100 allow ip from any to any", "65535 deny ip from any to any"];
     holds("start", &["start: 0", rules[0], rules[1], "ping: 0", "NoNewPrivs:\t1", "Seccomp:\t2"]);
     holds("command", &["restart: 0", "00050 count icmp from any to any keep-state :default"]);

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Adds hosts on the right side, so that flows are distributed.
+/// Adds hosts on the right side, so that there are flows for several threads. Returns their
+/// addresses.
 fn hosts(site: &FirewallLab) -> Vec<String> {
     let hosts: Vec<_> = (10..18).map(|n| format!("10.9.0.{n}")).collect();
     for host in &hosts {
@@ -27,8 +28,7 @@ fn both_ways_of_a_flow_meet_in_one_thread_and_counts_are_those_of_all() {
     }
     let states = site.ipfw("-d list");
     assert_eq!(states.matches("STATE").count(), hosts.len(), "{states}");
-    // The request creates a state, which the reply matches; so rule 200 counts two packets per
-    // host.
+    // A request creates a state that the reply matches. So rule 200 counts two packets per host.
     assert_eq!(site.count(200), 2 * hosts.len() as u64, "{}", site.ipfw("-a list"));
     assert_eq!(site.count(400), 0);
     let ended = firewall.stop(Signal::INT).well();

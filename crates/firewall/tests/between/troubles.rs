@@ -1,4 +1,4 @@
-//! Tests of trouble that must not stop frames: clients that die, full log buffers, endless changes.
+//! Tests that frames pass whatever goes wrong: clients that die, full log buffers, endless changes.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -8,7 +8,7 @@ use slipring_test_support::eventually;
 use super::*;
 
 impl FirewallLab {
-    /// Connects to the firewall's socket.
+    /// Connects to the firewall's control socket.
     fn knock(&self) -> UnixStream {
         let entries = std::fs::read_dir(self.dir.path()).unwrap();
         let sockets = entries.map(|entry| entry.unwrap().path());
@@ -22,8 +22,8 @@ fn clients_that_die_or_never_read_stop_neither_frames_nor_other_clients() {
     let Some(site) = FirewallLab::new() else { return };
     let _firewall = site.firewall("--default accept");
     assert!(site.pings());
-    // Three bad clients: one sends half a request, one sends many requests and reads no answer, one
-    // sends garbage.
+    // There are three bad clients. One sends half a request, one sends many requests and reads no
+    // answer, one sends garbage.
     let mut half = site.knock();
     half.write_all(br#"{"id":1,"do":"ipfw","text":"show"#).unwrap();
     let mut deaf = site.knock();
@@ -61,7 +61,7 @@ fn who_monitors_and_does_not_read_holds_nothing_up() {
     let firewall = site.firewall("--default accept");
     site.ipfw("add 100 count log icmp from any to any");
     let monitor = Program::launch(&site.lab.mid, site.command("ipfw", "monitor"));
-    // A monitor receives lines only from its first request on.
+    // A monitor receives only lines that are written after its first request.
     let pinged = eventually("a line", || {
         assert!(site.pings());
         monitor.so_far().stdout.lines().next().map(str::to_owned)
@@ -93,7 +93,8 @@ fn sets_that_change_places_under_load_show_each_packet_one_or_the_other() {
         let row = row.trim_start_matches("# DISABLED ").to_owned();
         row.split_ascii_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
     };
-    // Ping does not wait long for the last answer, so that packet may still be on its way.
+    // Ping does not wait long for the last answer. So the packet with that answer may still be in
+    // transit.
     eventually("each packet to see one of both, and none to be lost", || {
         (count(100) + count(300) == 4000).then_some(())
     });
@@ -123,13 +124,14 @@ fn tables_that_change_all_the_time_neither_crash_nor_hold_a_ping() {
     for _ in 0..10 {
         site.ipfw("table one flush");
         site.ipfw("table two flush");
-        // A command file fails as a whole if it adds an entry that exists or deletes an entry that
-        // does not.
+        // A command file fails as a whole if it adds an entry that already exists or deletes one
+        // that does not exist.
         site.try_ipfw(&format!("-f -q {path}"));
         site.ipfw("table one swap two");
     }
     load.finish().well();
-    // Ping does not wait long for the last answer, so that packet may still be on its way.
+    // Ping does not wait long for the last answer. So the packet with that answer may still be in
+    // transit.
     eventually("all pings and answers", || (site.count(200) == 4000).then_some(()));
     assert_eq!(site.count(100), 0);
 }
@@ -139,7 +141,7 @@ fn a_name_or_a_run_directory_that_cannot_be_had_is_told_before_any_port_is_opene
     let Some(site) = FirewallLab::new() else { return };
     let first = site.firewall("--name edge");
     let ports = site.lab.ports();
-    // The ports of the firewall are taken or missing: the name is checked first.
+    // The ports of this firewall are taken or missing, but its name is checked first.
     let closed = site.write("file", "");
     for (words, cause) in [
         (format!("{ports} --name edge"), "edge"),

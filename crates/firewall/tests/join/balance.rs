@@ -1,4 +1,4 @@
-//! Tests that every loss is counted.
+//! Tests that every lost frame is counted.
 
 use super::*;
 

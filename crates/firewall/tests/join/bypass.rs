@@ -1,5 +1,5 @@
-//! Tests of frames that are not IP. As in FreeBSD's bridge, ARP passes without a rule
-//! (`net.link.bridge.ipfw_arp=0`).
+//! Tests of frames that are not IP. As in FreeBSD's bridge, no rule checks ARP unless a setting
+//! says so (`net.link.bridge.ipfw_arp`).
 
 use super::*;
 use slipring_firewall::dataplane::BypassCounters;
@@ -25,7 +25,7 @@ fn tagged(kind: u16) -> Vec<u8> {
 fn neighbour_solicitation() -> Vec<u8> {
     let mut frame = ether(0x86dd);
     frame.resize(14 + 40 + 24, 0);
-    // An IPv6 header without options before 24 bytes of ICMPv6, type 135.
+    // An IPv6 header without options. It is followed by 24 bytes of ICMPv6, type 135.
     frame[14..22].copy_from_slice(&[0x60, 0, 0, 0, 0, 24, 58, 255]);
     frame[22..24].copy_from_slice(&[0xfe, 0x80]);
     frame[38..40].copy_from_slice(&[0xff, 0x02]);
@@ -73,7 +73,8 @@ fn other_ethertypes_meet_the_rules_pass_or_are_dropped_as_their_setting_says() {
     let mut fixture =
         Fixture::new("add 100 allow mac-type 0x88cc\nadd 200 deny ip from any to any");
     let stp = {
-        // A length instead of an EtherType, and the LLC header of spanning tree.
+        // The field of the EtherType has a length instead. The LLC header of the spanning tree
+        // protocol follows.
         let mut frame = ether(38);
         frame[14..17].copy_from_slice(&[0x42, 0x42, 3]);
         frame

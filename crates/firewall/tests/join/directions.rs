@@ -96,9 +96,9 @@ fn fwd_believes_only_messages_that_the_rfcs_allow() {
     arp.extend([2, 0, 0, 0, 0, 9, 8, 6, 0, 1, 8, 0, 6, 4, 0, 2]);
     arp.extend([2, 0, 0, 0, 0, 9, 10, 9, 9, 9, 2, 0, 0, 0, 0, 1, 10, 0, 0, 1]);
     arp.resize(60, 0);
-    // Three ARP packets from which no neighbour may be learned: the sender's MAC address is a group
-    // address (RFC 1812, 3.3.2), the hardware type is not Ethernet, the operation is neither
-    // request nor reply.
+    // From these three ARP packets no neighbour may be learned. In the first, the sender's MAC
+    // address is a group address (RFC 1812, 3.3.2). In the second, the hardware type is not
+    // Ethernet. In the third, the operation is neither request nor reply.
     for (at, byte) in [(22, 1), (15, 6), (21, 9)] {
         let mut bad = arp.clone();
         bad[at] = byte;
@@ -109,7 +109,7 @@ fn fwd_believes_only_messages_that_the_rfcs_allow() {
     assert_eq!(fixture.offer(udp(8, 60), 0), Some(1));
 }
 
-/// Returns a datagram of 100 bytes to a port, in two fragments.
+/// Returns a datagram of 100 bytes to a port as two fragments.
 fn fragments(dst_port: u16) -> [Vec<u8>; 2] {
     let whole = udp(dst_port, 114);
     [(34..82, 0x20, 0), (82..114, 0, 6)].map(|(part, more, offset)| {

@@ -18,7 +18,7 @@ use slipring_ipfw::run::{Firewall, LogEvent, PortIndex};
 use slipring_wire::frame::{IpSpec, Ipv4Spec, L4Spec, PortPair};
 use slipring_wire::{FrameSpec, MacAddr};
 
-/// Frames sent and lines logged.
+/// Collects the frames that were sent and the lines that were logged.
 #[derive(Debug, Default)]
 struct Sink {
     sent: Vec<(PortIndex, Vec<u8>)>,
@@ -48,7 +48,7 @@ impl DataplaneOutput for Sink {
     }
 }
 
-/// A dataplane between ports em0, em1, …, and a clock.
+/// A dataplane between the ports em0, em1, …, with a clock that the test advances.
 struct Fixture {
     master: Firewall,
     dataplane: Dataplane,
@@ -75,7 +75,7 @@ impl Fixture {
         Self::with(rules, PortMap::crossed(), RuleCheckPasses::Auto)
     }
 
-    /// Creates one of several dataplanes.
+    /// Creates the dataplane with number `id` of several that share the flows.
     fn at(id: u16, rules: &str) -> Self {
         let mut fixture = Self::new("");
         fixture.dataplane = fixture.dataplane.with_id(id);
@@ -95,14 +95,14 @@ impl Fixture {
         self.dataplane.adopt(&mut self.master.ruleset());
     }
 
-    /// Offers a frame from a port. Returns its immediate output port.
+    /// Offers a frame from a port. Returns the port to which it goes at once, if any.
     fn offer(&mut self, mut frame: Vec<u8>, from: PortIndex) -> Option<PortIndex> {
         let output = self.dataplane.offer(&mut frame, from, self.now, &mut self.sink);
         assert!(self.dataplane.is_balanced(), "{:?}", self.dataplane.counters());
         output
     }
 
-    /// Advances the clock. Returns the frames that left, with their times.
+    /// Advances the clock. Returns the frames that leave in this time, and when each leaves.
     fn pass(&mut self, time: DataplaneNanos) -> Vec<(DataplaneNanos, PortIndex)> {
         let (until, mut left) = (self.now + time, Vec::new());
         while let Some(due) = self.dataplane.next_ns().filter(|&due| due <= until) {

@@ -16,7 +16,7 @@ fn a_pipe_delays_each_frame_by_its_length_and_the_delay_to_the_nanosecond() {
 
 #[test]
 fn a_pipe_of_any_rate_gives_that_rate() {
-    // The rates include values above 2^31 bit/s.
+    // Some of the rates are above 2^31 bit/s.
     for (bw, rate) in [
         ("1Gbit/s", 1_000_000_000),
         ("4000Mbit/s", 4_000_000_000_u64),
@@ -55,7 +55,7 @@ fn wf2q_shares_the_link_by_weight() {
         "pipe 1 config bw 10Mbit/s\nqueue 1 config pipe 1 weight 30\nqueue 2 config pipe 1 weight 10\n\
          add 100 queue 1 udp from any to any 1\nadd 200 queue 2 udp from any to any 2",
     );
-    // Both queues must be busy for one second of link time.
+    // Both queues must be busy during one second of link time.
     let mut shares = [0_u64; 2];
     for _ in 0..1000 {
         for port in [1, 2] {

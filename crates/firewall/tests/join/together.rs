@@ -1,5 +1,5 @@
-//! Tests that a batch has the same result as its frames one by one, and that several dataplanes
-//! have the same result as one.
+//! Tests that the result of a batch is that of its frames one by one, and that the result of
+//! several dataplanes is that of one.
 
 use super::*;
 use slipring_firewall::dataplane::DataplaneCounters;
@@ -32,7 +32,7 @@ fn frames_offered_together_go_where_each_would_go() {
     }
 }
 
-/// Three dataplanes among which hosts are distributed; handoffs are delivered at once.
+/// Three dataplanes that share the flows. A handoff between them is delivered at once.
 struct Fixtures(Vec<Fixture>);
 
 impl Fixtures {
@@ -68,7 +68,7 @@ impl Fixtures {
         }
     }
 
-    /// Advances the clock. Returns the times at which frames left, and their dataplanes.
+    /// Advances the clock. Returns when each frame left, and from which dataplane.
     fn pass(&mut self, time: DataplaneNanos) -> Vec<(DataplaneNanos, usize)> {
         let mut left = Vec::new();
         let until = self.0[0].now + time;

@@ -1,5 +1,5 @@
-//! Requests by io_uring. A request that the device would deliver as one message arrives here in
-//! parts, as `struct fuse_uring_req_header` defines.
+//! Requests by io_uring. The device delivers a request as one message. Here it arrives in parts,
+//! which `struct fuse_uring_req_header` defines.
 //!
 //! ```text
 //!   0         128              256                      288
@@ -7,28 +7,28 @@
 //!   |         |                |                       | or the reply's bytes
 //! ```
 
-/// Command that registers an entry for requests.
+/// The command that registers an entry, so that it can receive requests.
 pub(crate) const REGISTER: u32 = 1;
-/// Command that commits a reply and returns the entry for the next request.
+/// The command that sends a reply and gives the entry back to the kernel for the next request.
 pub(crate) const COMMIT_AND_FETCH: u32 = 2;
-/// Number of bytes before the payload.
+/// Number of bytes in front of the payload.
 pub(crate) const HEAD_LEN: usize = 288;
-/// Offset at which the payload's length in bytes is stored.
+/// Offset of the length of the payload, which is in bytes.
 pub(crate) const PAYLOAD_LEN_OFFSET: usize = COMMIT_ID_OFFSET + 8;
 
 const ARGUMENT_OFFSET: usize = 128;
 const COMMIT_ID_OFFSET: usize = 256 + 8;
 
-/// Returns the size of the payload buffer in bytes that the kernel requires.
+/// Returns the size that the kernel requires for the payload buffer, in bytes.
 pub(crate) fn payload(page_size: usize) -> usize {
-    /// The kernel's minimum for a message buffer.
+    /// The minimum size of a message buffer that the kernel allows.
     const MIN_PAYLOAD_LEN: usize = 8192;
     MIN_PAYLOAD_LEN
         .max(super::init::MAX_WRITE as usize)
         .max(super::init::MAX_PAGES as usize * page_size)
 }
 
-/// Builds the data of a ring command, `struct fuse_uring_cmd_req`.
+/// Builds the data of a ring command, which is a `struct fuse_uring_cmd_req`.
 pub(crate) fn command(commit: u64, queue: u16) -> [u8; 80] {
     let mut bytes = [0; 80];
     bytes[8..16].copy_from_slice(&commit.to_ne_bytes());
@@ -36,7 +36,7 @@ pub(crate) fn command(commit: u64, queue: u16) -> [u8; 80] {
     bytes
 }
 
-/// The bytes before the payload of a request.
+/// The bytes in front of the payload of a request.
 pub(crate) struct UringHead<'h>(pub(crate) &'h [u8; HEAD_LEN]);
 
 impl<'h> UringHead<'h> {
@@ -45,12 +45,14 @@ impl<'h> UringHead<'h> {
         super::word64(self.0, COMMIT_ID_OFFSET)
     }
 
-    /// Returns the request's header, as it is at the start of a message from the device.
+    /// Returns the header of the request. It is the same as at the start of a message from the
+    /// device.
     pub(crate) fn header(&self) -> &'h [u8] {
         &self.0[..super::IN_HEADER_LEN]
     }
 
-    /// Returns the first argument. Its length is the message's length less header and payload.
+    /// Returns the first argument. Its length is the length of the message, minus header and
+    /// payload.
     pub(crate) fn arguments(&self) -> &'h [u8] {
         let all = (super::word32(self.0, 0) as usize).saturating_sub(super::IN_HEADER_LEN);
         let len = all.saturating_sub(self.payload()).min(PAYLOAD_LEN_OFFSET - 16 - ARGUMENT_OFFSET);
@@ -67,7 +69,8 @@ impl<'h> UringHead<'h> {
 mod tests {
     use super::*;
 
-    /// Builds the head of a request whose message has `len` bytes, of which `payload` are payload.
+    /// Builds the bytes in front of the payload, for a request whose message has `len` bytes, of
+    /// which `payload` are payload.
     fn head(len: u32, payload: u32) -> [u8; HEAD_LEN] {
         let mut head = [7; HEAD_LEN];
         head[..4].copy_from_slice(&len.to_ne_bytes());

@@ -1,5 +1,4 @@
-//! An io_uring through which the kernel delivers requests and takes replies, and the buffers for
-//! both.
+//! An io_uring with which the kernel delivers requests and takes replies, and the buffers for both.
 //!
 //! ```text
 //!   register --->  the kernel has the entry  --- a request ----->  ours: read, answered later
@@ -8,10 +7,10 @@
 //! ```
 //!
 //! # Invariants
-//! 1. This process accesses a buffer only while it owns the buffer's entry (`is_ours`); the kernel
-//!    accesses it only at other times.
+//! 1. This process accesses a buffer only while it owns the buffer's entry (`is_ours`). The kernel
+//!    accesses it only while it owns the entry.
 //! 2. Buffers are unmapped only when this process owns all entries.
-//! 3. Only the thread that made the ring submits to it and reads it; the kernel refuses other
+//! 3. Only the thread that made the ring submits to it and reads it. The kernel refuses other
 //!    threads.
 
 use std::io;
@@ -28,12 +27,12 @@ mod slab;
 
 use slab::Slab;
 
-/// Number of commands submitted to the kernel at once.
+/// Maximum number of commands that are submitted to the kernel at once.
 const SUBMISSION_ENTRIES: u32 = 64;
-/// Number of entries of the completion ring; the kernel holds further completions back until there
-/// is space.
+/// Number of entries of the completion ring. If it is full, the kernel keeps further completions
+/// until there is space.
 const COMPLETION_ENTRIES: u32 = 512;
-/// User data of the command that polls the wake-up descriptor, the only command that belongs to no
+/// User data of the command that polls the wake-up descriptor. Only this command belongs to no
 /// entry.
 const WAKEUP_TOKEN: u64 = u64::MAX;
 
@@ -51,11 +50,11 @@ impl UringEntryId {
 /// An event from the ring.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum UringEvent {
-    /// A request; this process owns its entry until [`FuseUring::commit`].
+    /// A request has arrived. This process owns its entry until [`FuseUring::commit`].
     Request(UringEntryId),
     /// The descriptor passed to [`FuseUring::poll_wakeup`] is readable.
     Wakeup,
-    /// The kernel has ended the entry: the device is unmounted, or a command was invalid.
+    /// The kernel has ended the entry, because the device was unmounted or a command was invalid.
     Ended(Errno),
 }
 
@@ -64,7 +63,7 @@ pub(crate) struct FuseUring {
     uring: IoUring<Entry128>,
     device: RawFd,
     entries: Vec<UringEntry>,
-    /// For each queue, the number of entries that the kernel owns.
+    /// For each of the kernel's queues, the number of entries that the kernel owns.
     kernel_entries: Vec<u32>,
     slabs: Vec<Slab>,
     payload: usize,
@@ -72,22 +71,23 @@ pub(crate) struct FuseUring {
 
 #[derive(Debug, Clone, Copy)]
 struct UringEntry {
-    /// The kernel's queue that the entry belongs to.
+    /// The queue of the kernel to which the entry belongs.
     queue: u16,
     is_ours: bool,
-    /// The kernel's commit id of the current request.
+    /// The number by which the kernel identifies the current request when it is answered.
     commit: u64,
 }
 
 impl FuseUring {
-    /// Creates a ring, which only the calling thread may use, for the connection `device`, which
-    /// must stay open.
+    /// Creates a ring for the connection `device`, which must stay open. Only the calling thread
+    /// may use the ring.
     ///
     /// # Errors
-    /// The kernel's error, if io_uring is unavailable.
+    /// The kernel's error if io_uring is not available.
     pub(crate) fn new(device: BorrowedFd<'_>) -> io::Result<Self> {
         let mut builder = IoUring::<Entry128>::builder();
-        // Task work runs only when this thread waits for completions.
+        // With these settings, the kernel processes completions only while this thread waits for
+        // them.
         builder.setup_single_issuer().setup_defer_taskrun().setup_submit_all();
         let uring = builder.setup_cqsize(COMPLETION_ENTRIES).build(SUBMISSION_ENTRIES)?;
         let payload = uring::payload(rustix::param::page_size());
@@ -99,7 +99,7 @@ impl FuseUring {
     /// Registers one more entry for `queue` with the kernel.
     ///
     /// # Errors
-    /// No memory is left, or the kernel's error.
+    /// The system's error if no memory is left or the kernel refuses the entry.
     pub(crate) fn register_entry(&mut self, queue: u16) -> io::Result<()> {
         let slot = UringEntryId(self.entries.len());
         if slot.0 == self.slabs.len() * Slab::PLACES_PER_SLAB {
@@ -115,10 +115,10 @@ impl FuseUring {
         self.submit()
     }
 
-    /// Requests one [`UringEvent::Wakeup`] when `bell` becomes readable.
+    /// Requests one [`UringEvent::Wakeup`], which is reported when `bell` becomes readable.
     ///
     /// # Errors
-    /// The kernel's error.
+    /// The kernel's error if it refuses the command.
     pub(crate) fn poll_wakeup(&mut self, bell: BorrowedFd<'_>) -> io::Result<()> {
         let poll = opcode::PollAdd::new(Fd(bell.as_raw_fd()), libc::POLLIN as u32).build();
         self.push(&poll.user_data(WAKEUP_TOKEN).into())
@@ -127,7 +127,7 @@ impl FuseUring {
     /// Submits pending commands and sleeps until an event arrives.
     ///
     /// # Errors
-    /// The kernel's error; a signal is not an error.
+    /// The kernel's error if it refuses to wait. A signal is not an error.
     #[inline]
     pub(crate) fn wait(&mut self) -> io::Result<()> {
         match self.uring.submit_and_wait(1) {
@@ -139,12 +139,12 @@ impl FuseUring {
     /// Submits pending commands.
     ///
     /// # Errors
-    /// The kernel's error.
+    /// The kernel's error if it refuses the commands.
     pub(crate) fn submit(&mut self) -> io::Result<()> {
         self.uring.submit().map(drop)
     }
 
-    /// Returns the next event, if there is one.
+    /// Returns the next event; `None` if there is none.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<UringEvent> {
         let done = self.uring.completion().next()?;
@@ -153,7 +153,7 @@ impl FuseUring {
         }
         let slot = UringEntryId(done.user_data() as usize);
         let entry = &mut self.entries[slot.0];
-        // Whatever the result of the command, the kernel no longer accesses the entry.
+        // Whatever the result of the command is, the kernel no longer accesses the entry.
         entry.is_ours = true;
         self.kernel_entries[usize::from(entry.queue)] -= 1;
         match done.result() {
@@ -168,14 +168,14 @@ impl FuseUring {
         self.kernel_entries[usize::from(queue)]
     }
 
-    /// Returns the kernel's queue of an entry; `None` if the kernel owns the entry.
+    /// Returns the kernel's queue to which an entry belongs; `None` if the kernel owns the entry.
     #[inline]
     pub(crate) fn owned_queue(&self, slot: UringEntryId) -> Option<u16> {
         let entry = self.entries[slot.0];
         entry.is_ours.then_some(entry.queue)
     }
 
-    /// Writes the request in `slot` to `message` in the form in which the device delivers it.
+    /// Writes the request in `slot` to `message`, in the form in which the device would deliver it.
     #[inline]
     pub(crate) fn read(&mut self, slot: UringEntryId, message: &mut Vec<u8>) {
         message.clear();
@@ -194,10 +194,10 @@ impl FuseUring {
         self.entries[slot.0].commit = head.commit();
     }
 
-    /// Answers the request in `slot`; the entry returns to the kernel at the next submit.
+    /// Answers the request in `slot`. At the next submit, the entry goes back to the kernel.
     ///
     /// # Errors
-    /// The kernel's error.
+    /// The kernel's error if it refuses the command.
     #[inline]
     pub(crate) fn commit(
         &mut self,
@@ -249,35 +249,35 @@ impl FuseUring {
             self.submit()?;
         }
         // SAFETY:
-        // - All commands are made in this module. What they point to is in slabs, which stay mapped
-        //   while the kernel has an entry (invariant 2) and are not touched meanwhile (invariant
-        //   1).
+        // - All commands are made in this module. What they point to is in slabs. These stay mapped
+        //   while the kernel has an entry (invariant 2), and this process does not access them
+        //   during that time (invariant 1).
         let pushed = unsafe { self.uring.submission().push(command) };
         pushed.map_err(io::Error::other)
     }
 }
 
-/// Sets the number of iovecs to which the command's address points; the io_uring crate cannot do
-/// that.
+/// Sets the number of iovecs to which the command's address points. The io_uring crate has no
+/// function for this.
 fn set_len(command: &mut Entry128, parts: u32) {
-    /// Offset of `len` in `struct io_uring_sqe`.
+    /// The offset of `len` in `struct io_uring_sqe`.
     const LEN: usize = 24;
     const { assert!(size_of::<Entry128>() == 128) };
     let start = std::ptr::from_mut(command).cast::<u8>();
     // SAFETY:
-    // - `Entry128` is 128 bytes in C's layout, as asserted, and borrowed for writing here.
+    // - As asserted, `Entry128` has 128 bytes in C's layout. It is borrowed for writing here.
     let len = unsafe { start.add(LEN) };
     // SAFETY:
-    // - The four bytes at `LEN` are a plain integer of the first `struct io_uring_sqe`, and aligned
-    //   because that struct is aligned to 8.
+    // - The four bytes at `LEN` are a plain integer of the first `struct io_uring_sqe`. They are
+    //   aligned, because that struct is aligned to 8.
     unsafe { len.cast::<u32>().write(parts) };
 }
 
 impl Drop for FuseUring {
     fn drop(&mut self) {
         if self.entries.iter().any(|entry| !entry.is_ours) {
-            // The slabs stay mapped for ever: the kernel may release a ring later than this process
-            // does (invariant 2).
+            // The slabs stay mapped for ever, because the kernel may release a ring later than this
+            // process does (invariant 2).
             std::mem::forget(std::mem::take(&mut self.slabs));
         }
     }

@@ -1,4 +1,4 @@
-//! The claims that messages make about neighbours, and their effect on the cache.
+//! What messages claim about neighbours, and how the cache changes because of it.
 
 use core::net::IpAddr;
 
@@ -12,16 +12,17 @@ use super::{NeighbourCache, NeighbourState};
 pub struct NeighbourClaim {
     /// The neighbour's IP address.
     pub address: IpAddr,
-    /// The neighbour's MAC address, if the message contains it.
+    /// The neighbour's MAC address; `None` if the message does not contain it.
     pub mac: Option<MacAddr>,
-    /// Whether the neighbour communicates with this interface; only then a new entry is created.
+    /// Whether an entry is created if the neighbour has none. Only messages of neighbours that
+    /// communicate with this interface do that.
     pub makes_entry: bool,
-    /// Whether the message answers a solicitation of this interface, which proves that frames
-    /// arrive in both directions.
+    /// Whether the message answers a solicitation of this interface. Such an answer proves that
+    /// frames arrive in both directions.
     pub is_solicited: bool,
-    /// Whether the MAC address replaces a different one in the cache.
+    /// Whether this MAC address replaces a different one in the cache.
     pub overrides: bool,
-    /// Whether the neighbour is a router, if the message says so.
+    /// Whether the neighbour is a router; `None` if the message does not say that.
     pub is_router: Option<bool>,
 }
 
@@ -71,7 +72,7 @@ impl<F> NeighbourCache<F> {
     }
 
     /// Creates an entry for a neighbour that communicates with this interface. The entry is not
-    /// confirmed, even if the message claims to be an answer, because nothing was solicited.
+    /// confirmed even if the message claims to be an answer, because nothing was solicited.
     fn learn_unknown(
         &mut self,
         claim: &NeighbourClaim,
@@ -96,8 +97,8 @@ impl<F> NeighbourCache<F> {
         let Some(entry) = self.entries.get_mut(&neighbour) else { return };
         let new_mac = claim.mac.filter(|mac| entry.mac() != Some(*mac));
         match new_mac {
-            // The MAC address differs and must not be replaced: it stays, and is verified at its
-            // next use.
+            // The MAC address differs but must not be replaced. It stays, and is verified when it
+            // is used next.
             Some(_) if !claim.overrides => {
                 if state == NeighbourState::Reachable {
                     entry.state = NeighbourState::Stale;
@@ -111,7 +112,7 @@ impl<F> NeighbourCache<F> {
         self.note_answer(claim, now_ns);
     }
 
-    /// Records the fields of an accepted claim other than the MAC address.
+    /// Records all fields of an accepted claim except the MAC address.
     fn note_answer(&mut self, claim: &NeighbourClaim, now_ns: u64) {
         if claim.is_solicited {
             self.set_reachable(claim.address, now_ns);

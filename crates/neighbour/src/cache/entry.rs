@@ -1,4 +1,4 @@
-//! One neighbour in the cache.
+//! A neighbour in the cache.
 
 use core::net::IpAddr;
 
@@ -11,16 +11,16 @@ use super::hold::HoldQueue;
 pub enum NeighbourState {
     /// The neighbour's MAC address is being solicited and is not known yet.
     Incomplete,
-    /// The neighbour answered recently.
+    /// The neighbour has answered recently.
     Reachable,
-    /// The reachable time is over, or the neighbour only claimed its MAC address. The address is
-    /// used, but the neighbour is probed after its next use.
+    /// The reachable time is over, or the neighbour has only claimed its MAC address. The address
+    /// is used, but after its next use the neighbour is probed.
     Stale,
-    /// The neighbour was stale and has been used. It will be probed unless it is confirmed before.
+    /// The neighbour was stale and has been used. It will be probed, unless it is confirmed before.
     Delay,
     /// The neighbour is being probed with unicast solicitations.
     Probe,
-    /// The neighbour did not answer. The next frame for it starts a new solicitation.
+    /// The neighbour has not answered. The next frame for it starts a new solicitation.
     Failed,
     /// The kernel or an administrator maintains the neighbour.
     Installed,
@@ -29,9 +29,9 @@ pub enum NeighbourState {
 /// One row of a listing of neighbours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NeighbourView {
-    /// The IP address.
+    /// The neighbour's IP address.
     pub address: IpAddr,
-    /// The MAC address, if known.
+    /// The neighbour's MAC address; `None` if it is not known.
     pub mac: Option<MacAddr>,
     /// The state of the neighbour.
     pub state: NeighbourState,
@@ -48,17 +48,18 @@ pub(super) struct NeighbourEntry<F> {
     pub(super) state: NeighbourState,
     mac: MacAddr,
     pub(super) is_router: bool,
-    /// Whether the neighbour has been confirmed at its current MAC address.
+    /// Whether the neighbour has been confirmed with its current MAC address.
     pub(super) was_confirmed: bool,
-    /// Number of solicitations sent in this state.
+    /// Number of solicitations that were sent in this state.
     pub(super) solicits: u8,
-    /// End of the reachable time, in ns.
+    /// Time at which the neighbour stops to count as reachable, in ns.
     pub(super) fresh_until_ns: u64,
     /// Time at which the neighbour was last used or confirmed, in ns.
     pub(super) active_ns: u64,
     /// Time at which the entry's timer is due, in ns; `None` if no timer runs.
     pub(super) deadline_ns: Option<u64>,
-    /// The entry's number among the incomplete entries, which are numbered in order of creation.
+    /// The number of the entry among the incomplete entries. These are numbered in the order in
+    /// which they were created.
     pub(super) sequence: u64,
     pub(super) queue: HoldQueue<F>,
 }
@@ -80,7 +81,8 @@ impl<F> NeighbourEntry<F> {
         }
     }
 
-    /// Creates an entry of a neighbour that did not answer, or whose MAC address is set next.
+    /// Creates an entry for a neighbour that has not answered, or whose MAC address will be set
+    /// immediately.
     pub(super) fn failed(active_ns: u64) -> Self {
         Self { state: NeighbourState::Failed, ..Self::incomplete(u64::MAX, active_ns) }
     }
@@ -93,7 +95,8 @@ impl<F> NeighbourEntry<F> {
         }
     }
 
-    /// Sets MAC address and state. If the address is new, it counts as not confirmed.
+    /// Sets the MAC address and the state. If the address differs from the previous one, the
+    /// neighbour counts as not confirmed.
     pub(super) fn set_mac(&mut self, mac: MacAddr, state: NeighbourState) {
         self.was_confirmed &= self.mac == mac;
         self.mac = mac;
@@ -106,7 +109,8 @@ impl<F> NeighbourEntry<F> {
         matches!(self.state, NeighbourState::Installed)
     }
 
-    /// The state as of `now_ns`: Stale instead of Reachable if the reachable time is over.
+    /// Returns the state at `now_ns`. It is Stale instead of Reachable if the reachable time is
+    /// over.
     pub(super) const fn state_at(&self, now_ns: u64) -> NeighbourState {
         match self.state {
             NeighbourState::Reachable if now_ns >= self.fresh_until_ns => NeighbourState::Stale,
@@ -114,8 +118,8 @@ impl<F> NeighbourEntry<F> {
         }
     }
 
-    /// Returns whether another entry may replace this one: the neighbour does not answer, was never
-    /// confirmed, or was neither used nor confirmed for `stale_lifetime_ns`.
+    /// Returns whether another entry may replace this one. This is so if the neighbour does not
+    /// answer, was never confirmed, or was neither used nor confirmed for `stale_lifetime_ns`.
     pub(super) fn is_dispensable(&self, stale_lifetime_ns: u64, now_ns: u64) -> bool {
         match self.state_at(now_ns) {
             NeighbourState::Failed => true,

@@ -7,47 +7,48 @@ use slipring_wire::MacAddr;
 /// An event of a cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NeighbourEvent<F> {
-    /// This address must be solicited: by multicast, or by unicast to `mac`. If the kernel
-    /// maintains the neighbours, the caller queries the kernel instead.
+    /// The address `target` must be solicited: by multicast if `mac` is `None`, otherwise by
+    /// unicast to `mac`. If the kernel maintains the neighbours, the caller queries the kernel
+    /// instead.
     Solicit {
-        /// The address to solicit.
+        /// The IP address to solicit.
         target: IpAddr,
         /// The last known MAC address of the neighbour; `None` for a multicast solicitation.
         mac: Option<MacAddr>,
     },
-    /// A frame that waited can be sent now.
+    /// A frame that has waited can be sent now.
     Released {
         /// The neighbour for which the frame waited.
         next_hop: IpAddr,
         /// The neighbour's MAC address.
         mac: MacAddr,
-        /// The frame.
+        /// The frame as it was passed to [`super::NeighbourCache::hold`].
         frame: F,
     },
-    /// A frame that waited is lost.
+    /// A frame that has waited is lost.
     Dropped {
         /// The neighbour for which the frame waited.
         next_hop: IpAddr,
-        /// The frame.
+        /// The frame as it was passed to [`super::NeighbourCache::hold`].
         frame: F,
-        /// The cause of the loss.
+        /// Why the frame is lost.
         cause: HoldDropCause,
     },
-    /// From now on, frames to this neighbour need this MAC address, or cannot be sent.
+    /// Frames to this neighbour now need another MAC address, or can no longer be sent.
     Changed {
-        /// The neighbour.
+        /// The neighbour's IP address.
         neighbour: IpAddr,
         /// The neighbour's new MAC address; `None` if it is no longer known.
         mac: Option<MacAddr>,
     },
 }
 
-/// Why a frame that waited is lost.
+/// Why a frame that has waited is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HoldDropCause {
-    /// The neighbour did not answer. The frame's sender should get an ICMP error.
+    /// The neighbour has not answered. The sender of the frame should get an ICMP error.
     Unanswered,
-    /// A newer frame for the same neighbour took its place (RFC 4861, 7.2.2).
+    /// A newer frame for the same neighbour has taken its place (RFC 4861, 7.2.2).
     Displaced,
     /// The neighbour's entry was removed to make space for another neighbour.
     Evicted,
@@ -63,15 +64,15 @@ impl HoldDropCause {
 /// Why a frame cannot be stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HoldRefusal {
-    /// The frame is longer than the limit for all waiting frames together.
+    /// The frame alone is longer than all waiting frames together may be.
     #[error("the frame is longer than all that may wait")]
     TooLong,
-    /// The table is full, and all its entries are neighbours in use.
+    /// The table is full, and all its entries are neighbours that are in use.
     #[error("the table of neighbours is full")]
     TableFull,
 }
 
-/// Counts of events so far.
+/// How often each kind of event has happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NeighbourCounters {
     /// Frames that were stored.
@@ -80,7 +81,7 @@ pub struct NeighbourCounters {
     pub released: u64,
     /// Stored frames that were lost, by [`HoldDropCause`].
     pub dropped: [u64; HoldDropCause::ALL.len()],
-    /// Frames that could not be stored.
+    /// Frames that could not be stored, for any [`HoldRefusal`].
     pub refused: u64,
     /// Solicitations of all kinds.
     pub solicited: u64,
@@ -88,12 +89,12 @@ pub struct NeighbourCounters {
     pub failed: u64,
     /// Entries that were removed to make space for others.
     pub evicted: u64,
-    /// Claims that would have made a new entry while the table had no space.
+    /// Claims for which no entry was created, because the table was full.
     pub ignored_claims: u64,
 }
 
 impl NeighbourCounters {
-    /// Number of stored frames that were lost for this cause.
+    /// Number of stored frames that were lost for `cause`.
     #[must_use]
     pub const fn dropped_for(&self, cause: HoldDropCause) -> u64 {
         self.dropped[cause as usize]

@@ -7,14 +7,14 @@ use slipring_wire::MacAddr;
 
 use super::{HoldDropCause, NeighbourCache, NeighbourEvent};
 
-/// Queue of the frames that wait for one neighbour, with their lengths.
+/// The frames that wait for one neighbour, with their lengths.
 #[derive(Debug)]
 pub(super) struct HoldQueue<F> {
     frames: VecDeque<(F, u32)>,
     bytes: u64,
 }
 
-/// Number and bytes of the frames that wait for all neighbours together.
+/// The number of all frames that wait, and of their bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct HoldUsage {
     pub(super) frames: usize,
@@ -49,7 +49,7 @@ impl<F> HoldQueue<F> {
 impl<F> NeighbourCache<F> {
     /// Appends a frame to the queue of an incomplete neighbour. If the queue is full, its oldest
     /// frame is dropped. If all queues together are full, the neighbour that has been solicited for
-    /// the longest time is removed, with its frames.
+    /// the longest time is removed, together with its frames.
     pub(super) fn enqueue(&mut self, next_hop: IpAddr, frame: F, len: u32) {
         while self.is_queue_full(next_hop, len) {
             self.displace(next_hop);
@@ -98,7 +98,7 @@ impl<F> NeighbourCache<F> {
         }
     }
 
-    /// Releases all frames that wait for a neighbour, whose MAC address is now `mac`.
+    /// Releases all frames that wait for a neighbour. `mac` is the neighbour's MAC address.
     pub(super) fn release_held(&mut self, next_hop: IpAddr, mac: MacAddr) {
         while let Some(entry) = self.entries.get_mut(&next_hop)
             && let Some(frame) = entry.queue.pop(&mut self.usage)
@@ -106,7 +106,8 @@ impl<F> NeighbourCache<F> {
             self.release(next_hop, mac, frame);
         }
         if let Some(entry) = self.entries.get_mut(&next_hop) {
-            // Replacing the queue frees its memory, because a known neighbour needs no queue.
+            // A neighbour whose address is known needs no queue. Replacing the queue frees its
+            // memory.
             entry.queue = HoldQueue::new();
         }
     }

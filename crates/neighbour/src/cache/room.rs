@@ -1,17 +1,18 @@
-//! Selects the neighbour that is removed when the table is full.
+//! Selects which neighbour is removed when the table is full.
 
 use core::net::IpAddr;
 use core::ops::Bound;
 
 use super::{HoldDropCause, NeighbourCache};
 
-/// Maximum number of entries that are checked to find space for one new entry. This bounds the work
-/// for each claim; the next search continues where the previous one ended.
+/// Maximum number of entries that are checked to find space for a new entry. It limits the work
+/// that a single claim can cause. The next search continues where the previous one has ended.
 const MAX_INSPECTED: usize = 64;
 
 impl<F> NeighbourCache<F> {
-    /// Makes space for one more entry. If no entry is dispensable and `may_stop_asking` is set,
-    /// removes the oldest incomplete entry. Returns `false` if there is no space.
+    /// Makes space for one more entry, by removing a dispensable one. If there is none and
+    /// `may_stop_asking` is set, removes the oldest incomplete entry. Returns `false` if nothing
+    /// can be removed.
     pub(super) fn make_room(&mut self, may_stop_asking: bool, now_ns: u64) -> bool {
         if self.entries.len() < self.limits.entries.max(1) {
             return true;
@@ -24,8 +25,8 @@ impl<F> NeighbourCache<F> {
         may_stop_asking && self.evict_oldest_incomplete(None)
     }
 
-    /// Searches for a dispensable entry after `hand`; checks at most [`MAX_INSPECTED`] entries, and
-    /// each at most once.
+    /// Searches for a dispensable entry, starting after `hand`. Checks at most [`MAX_INSPECTED`]
+    /// entries, and no entry twice.
     fn find_dispensable(&mut self, now_ns: u64) -> Option<IpAddr> {
         let lifetime_ns = self.timers.stale_lifetime_ns;
         let start = self.hand.map_or(Bound::Unbounded, Bound::Excluded);
@@ -40,7 +41,7 @@ impl<F> NeighbourCache<F> {
         found
     }
 
-    /// Removes the neighbour that has been solicited for the longest time, but never `spared`.
+    /// Removes the neighbour that has been solicited for the longest time, but not `spared`.
     /// Returns `false` if no other neighbour is being solicited.
     pub(super) fn evict_oldest_incomplete(&mut self, spared: Option<IpAddr>) -> bool {
         let mut oldest = self.incomplete.iter().map(|(_, neighbour)| *neighbour);
@@ -52,7 +53,7 @@ impl<F> NeighbourCache<F> {
         true
     }
 
-    /// Removes an entry; frames that wait for this neighbour are dropped for `cause`.
+    /// Removes an entry. The frames that wait for this neighbour are dropped for `cause`.
     pub(super) fn discard(&mut self, neighbour: IpAddr, cause: HoldDropCause) {
         self.clear_deadline(neighbour);
         self.drop_held(neighbour, cause);

@@ -1,4 +1,4 @@
-//! Answers to pings: ICMP echo (RFC 792), ICMPv6 echo (RFC 4443).
+//! Answers pings: ICMP echo (RFC 792) and ICMPv6 echo (RFC 4443).
 
 use alloc::vec::Vec;
 
@@ -11,11 +11,11 @@ use crate::field::{ETHERNET_LEN, array, be16};
 
 const V4_ICMP_OFFSET: usize = ETHERNET_LEN + 20;
 const V6_ICMP_OFFSET: usize = ETHERNET_LEN + 40;
-/// The initial TTL that hosts usually use.
+/// The TTL with which hosts usually send packets.
 const DEFAULT_TTL: u8 = 64;
 
-/// Turns the ICMP header at the start of `message` from an echo request into its reply, and updates
-/// the checksum. Returns `false` and leaves the message unchanged if it is not an echo request.
+/// If `message` starts with the ICMP header of an echo request, makes it a reply and updates its
+/// checksum. Otherwise leaves the message unchanged and returns `false`.
 pub fn turn_into_reply(message: &mut [u8], version: IpVersion) -> bool {
     let (request, reply) = match version {
         IpVersion::V4 => (8, 0),
@@ -35,7 +35,7 @@ pub fn turn_into_reply(message: &mut [u8], version: IpVersion) -> bool {
 
 /// Builds the answer to a ping of `own`; `None` if the frame is not a ping, or is damaged. Only
 /// whole packets without VLAN tags and IP options are answered. The answer goes to the MAC address
-/// from which the request came, so no neighbour has to be resolved.
+/// from which the request came, so that no neighbour has to be resolved.
 #[must_use]
 pub fn reply(frame: &[u8], own: MacAddr) -> Option<Vec<u8>> {
     let asker = MacAddr(array(frame, 6)?);
@@ -55,7 +55,7 @@ pub fn reply(frame: &[u8], own: MacAddr) -> Option<Vec<u8>> {
 fn reply_v4(frame: &[u8]) -> Option<Vec<u8>> {
     let [plain, _, long, short] = array(frame, ETHERNET_LEN)?;
     let end = ETHERNET_LEN + usize::from(u16::from_be_bytes([long, short]));
-    // All bits except "do not fragment" must be 0: fragments are not answered.
+    // All bits except "do not fragment" must be 0, because fragments are not answered.
     let [flags, offset] = array(frame, ETHERNET_LEN + 6)?;
     let is_whole = plain == 0x45 && flags & 0xbf == 0 && offset == 0;
     let message = frame.get(V4_ICMP_OFFSET..end)?;
@@ -83,7 +83,7 @@ fn reply_v6(frame: &[u8]) -> Option<Vec<u8>> {
         return None;
     }
     let mut answer = frame[..end].to_vec();
-    // Swapping the addresses does not change their sum, so the checksum stays valid.
+    // Swapping the addresses does not change their sum. So the checksum stays valid.
     swap::<16>(&mut answer, ETHERNET_LEN + 8);
     answer[ETHERNET_LEN + 7] = DEFAULT_TTL;
     turn_into_reply(&mut answer[V6_ICMP_OFFSET..], IpVersion::V6).then_some(answer)

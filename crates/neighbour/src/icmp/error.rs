@@ -17,7 +17,7 @@ const MAX_V4_LEN: usize = 576;
 /// Maximum length in bytes of an IPv6 packet with an ICMPv6 error: the minimum MTU (RFC 4443, 2.4
 /// c).
 const MAX_V6_LEN: usize = 1280;
-/// The initial TTL that hosts usually use.
+/// The TTL with which hosts usually send packets.
 const DEFAULT_TTL: u8 = 64;
 
 /// Why a packet was not forwarded.
@@ -40,7 +40,7 @@ pub enum IcmpProblem {
     TimeExceeded,
 }
 
-/// The variable part of an ICMP error: type, code and the 32 bits after the checksum.
+/// What distinguishes ICMP errors: type, code, and the 32 bits after the checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IcmpMessage {
     /// The ICMP or ICMPv6 type.
@@ -51,17 +51,17 @@ pub struct IcmpMessage {
     pub rest: u32,
 }
 
-/// How much of an IPv4 packet an error quotes. ICMPv6 errors always quote as much as fits.
+/// How much of an IPv4 packet an error quotes. An ICMPv6 error always quotes as much as fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QuoteLength {
-    /// The IP header and 8 bytes (RFC 792).
+    /// Its IP header and the next 8 bytes (RFC 792).
     Minimal,
-    /// As much as fits into 576 bytes (RFC 1812).
+    /// As much as fits in 576 bytes (RFC 1812).
     Full,
 }
 
 impl IcmpProblem {
-    /// The ICMP message about this problem, or, if `is_v6` is true, the ICMPv6 message.
+    /// Returns the ICMP message about this problem; if `is_v6` is true, the ICMPv6 message.
     #[must_use]
     pub const fn message(self, is_v6: bool) -> IcmpMessage {
         let (kind, code, rest) = match (self, is_v6) {
@@ -73,7 +73,7 @@ impl IcmpProblem {
             (Self::Prohibited, true) => (1, 1, 0),
             (Self::PortUnreachable, false) => (3, 3, 0),
             (Self::PortUnreachable, true) => (1, 4, 0),
-            // RFC 1191: the MTU field has 16 bits, so greater values are reduced.
+            // RFC 1191: the field for the MTU has 16 bits. So larger values are reduced.
             (Self::TooBig { mtu }, false) => (3, 4, if mtu > 0xffff { 0xffff } else { mtu }),
             (Self::TooBig { mtu }, true) => (2, 0, mtu),
             (Self::TimeExceeded, false) => (11, 0, 0),
@@ -84,17 +84,17 @@ impl IcmpProblem {
 }
 
 impl IcmpMessage {
-    /// Returns whether this ICMPv6 message may be about a packet to a group. Only "packet too big"
-    /// and "parameter problem" because of an unknown option may.
+    /// Returns whether this ICMPv6 message may be sent because of a packet to a group. This is only
+    /// allowed for "packet too big", and for "parameter problem" because of an unknown option.
     pub(super) const fn is_allowed_for_groups(self) -> bool {
         matches!((self.kind, self.code), (2, _) | (4, 2))
     }
 }
 
 impl OffendingPacket<'_> {
-    /// Builds the IP packet from `own` that reports the problem to the sender of this packet;
-    /// `None` if `own` is not of the packet's address family. The caller must check whether the
-    /// error may be sent.
+    /// Builds an IP packet from `own` that tells the sender of this packet about the problem;
+    /// `None` if `own` has not the packet's address family. The caller must check whether the error
+    /// may be sent.
     #[must_use]
     pub fn error(&self, message: IcmpMessage, own: IpAddr, quote: QuoteLength) -> Option<Vec<u8>> {
         match (own, self.source) {

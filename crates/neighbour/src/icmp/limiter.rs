@@ -1,5 +1,5 @@
-//! Limits on the rate of ICMP errors (RFC 1812, 4.3.2.8; RFC 4443, 2.4 f): a token bucket for all
-//! destinations together, and one for each destination.
+//! Limits the rate of ICMP errors (RFC 1812, 4.3.2.8; RFC 4443, 2.4 f). There is one token bucket
+//! for all destinations together, and one for each destination.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -7,11 +7,11 @@ use core::net::IpAddr;
 use slipring_model::Draws;
 use slipring_model::bucket::TokenBucket;
 
-/// Number of buckets for destinations. Destinations whose hashes are equal share a bucket and are
-/// limited together: no destination gets more errors than allowed, and memory is bounded.
+/// Number of buckets for destinations. Destinations with equal hashes share a bucket. So no
+/// destination gets more errors than allowed, and memory is bounded.
 const BUCKETS: u64 = 1024;
 
-/// Rates of errors in messages per second, and bursts in messages.
+/// The allowed rates of errors in messages per second, and the bursts in messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IcmpLimits {
     /// Rate of errors to all destinations together.
@@ -30,10 +30,10 @@ impl Default for IcmpLimits {
     }
 }
 
-/// The limit that an error exceeds.
+/// A limit that an error exceeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum IcmpLimit {
-    /// The limit of the destination.
+    /// The limit of a single destination.
     #[error("too many ICMP errors to one destination")]
     Destination,
     /// The limit of all destinations together.
@@ -41,7 +41,7 @@ pub enum IcmpLimit {
     Total,
 }
 
-/// Decides which ICMP errors may be sent, with token buckets.
+/// Decides by token buckets which ICMP errors may be sent.
 ///
 /// ```
 /// use slipring_neighbour::icmp::{IcmpLimit, IcmpLimiter, IcmpLimits};
@@ -57,14 +57,15 @@ pub struct IcmpLimiter {
     limits: IcmpLimits,
     key: Draws,
     total: Option<TokenBucket>,
-    /// The buckets of destinations; allocated when the first error is sent.
+    /// The buckets of the destinations. They are allocated when the first error is sent.
     destinations: Vec<Option<TokenBucket>>,
     /// Number of errors that were not sent because of the limits.
     suppressed: u64,
 }
 
 impl IcmpLimiter {
-    /// Creates a limiter with full buckets. The seed decides which destinations share a bucket.
+    /// Creates a limiter whose buckets are full. The seed determines which destinations share a
+    /// bucket.
     #[must_use]
     pub fn new(limits: IcmpLimits, seed: u64) -> Self {
         let key = Draws::new(seed, "neighbour/icmp-limits");
@@ -77,10 +78,10 @@ impl IcmpLimiter {
         self.suppressed
     }
 
-    /// Takes a token for one error to `destination`.
+    /// Takes a token for an error to `destination`.
     ///
     /// # Errors
-    /// Returns the limit that the error exceeds. No token is taken then, and the error is counted
+    /// The [`IcmpLimit`] that the error exceeds. No token is taken then, and the error is counted
     /// as suppressed.
     pub fn allows(&mut self, destination: IpAddr, now_ns: u64) -> Result<(), IcmpLimit> {
         let taken = self.take(destination, now_ns);
@@ -107,8 +108,8 @@ impl IcmpLimiter {
     }
 }
 
-/// Returns the bucket in `slot`; creates it full if there is none. A message costs one byte of
-/// tokens. `None` if the burst is 0, with which no message is ever allowed.
+/// Returns the bucket in `slot`. If there is none, creates a full one. A message costs one byte of
+/// tokens. Returns `None` if the burst is 0, because then no message is ever allowed.
 fn filled(
     slot: &mut Option<TokenBucket>,
     per_second: u32,

@@ -12,10 +12,10 @@ use crate::field::array;
 /// Why a sender gets no ICMP error (RFC 1122, 3.2.2; RFC 1812, 4.3.2.7; RFC 4443, 2.4 e).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum IcmpSilence {
-    /// The packet itself is an ICMP error or redirect.
+    /// The packet is itself an ICMP error or a redirect.
     #[error("it is an ICMP error itself")]
     AboutError,
-    /// The packet is a fragment other than the first; only first fragments are answered.
+    /// The packet is a fragment, but not the first one. Only first fragments are answered.
     #[error("it is a later fragment")]
     LaterFragment,
     /// The packet arrived as a broadcast or multicast frame.
@@ -29,10 +29,10 @@ pub enum IcmpSilence {
     Source,
 }
 
-/// The IP packet in a frame, parsed as far as errors need it.
+/// The IP packet in a frame. It is parsed as far as ICMP errors need it.
 #[derive(Debug, Clone, Copy)]
 pub struct OffendingPacket<'a> {
-    /// The bytes of the packet that the frame contains, without padding.
+    /// The bytes of the packet that are in the frame, without padding.
     pub(super) bytes: &'a [u8],
     /// Offset in `bytes` of the first byte after the IP headers.
     pub(super) l4: usize,
@@ -46,7 +46,7 @@ pub struct OffendingPacket<'a> {
 }
 
 impl<'a> OffendingPacket<'a> {
-    /// Parses the IP headers of a frame; VLAN tags are skipped. `None` if the frame is not IP, or
+    /// Parses the IP headers of a frame. VLAN tags are skipped. `None` if the frame is not IP or is
     /// damaged.
     #[must_use]
     pub fn parse(frame: &'a [u8]) -> Option<Self> {
@@ -82,10 +82,10 @@ impl<'a> OffendingPacket<'a> {
         self.link_source
     }
 
-    /// Returns whether `message` may be sent to the packet's sender.
+    /// Checks whether `message` may be sent to the sender of the packet.
     ///
     /// # Errors
-    /// [`IcmpSilence`] is the reason why it may not.
+    /// [`IcmpSilence`] if it may not; the value is the reason.
     pub fn may_answer(&self, message: IcmpMessage) -> Result<(), IcmpSilence> {
         if self.is_error() {
             return Err(IcmpSilence::AboutError);
@@ -93,8 +93,8 @@ impl<'a> OffendingPacket<'a> {
         if self.ip.fragment == FragmentPosition::Later {
             return Err(IcmpSilence::LaterFragment);
         }
-        // RFC 4443, 2.4 e.3: errors for path MTU discovery and about unknown options may be about
-        // packets to groups.
+        // RFC 4443, 2.4 e.3: errors for path MTU discovery and about unknown options may be sent
+        // because of packets to groups.
         if !(self.source.is_ipv6() && message.is_allowed_for_groups()) {
             if self.link_destination.is_multicast() {
                 return Err(IcmpSilence::LinkGroup);
@@ -109,7 +109,7 @@ impl<'a> OffendingPacket<'a> {
         Ok(())
     }
 
-    /// Returns whether the packet is an ICMP error or redirect. An ICMP packet that is truncated
+    /// Returns whether the packet is an ICMP error or a redirect. An ICMP packet that is truncated
     /// before its type counts as an error.
     fn is_error(&self) -> bool {
         let kind = self.bytes.get(self.l4);
@@ -118,7 +118,7 @@ impl<'a> OffendingPacket<'a> {
             IpProto::ICMP if self.source.is_ipv4() => {
                 matches!(kind, None | Some(3 | 4 | 5 | 11 | 12))
             }
-            // ICMPv6 errors have types below 128; type 137 is a redirect.
+            // In ICMPv6, errors have types below 128. Type 137 is a redirect.
             IpProto::ICMPV6 if self.source.is_ipv6() => matches!(kind, None | Some(..128 | 137)),
             _ => false,
         }
@@ -129,7 +129,8 @@ fn is_group(address: IpAddr) -> bool {
     address.is_multicast() || address == IpAddr::V4(Ipv4Addr::BROADCAST)
 }
 
-/// Returns whether a source is the address of a single host, to which an error can be sent.
+/// Returns whether a source is the address of a single host. Only to such an address an error can
+/// be sent.
 fn is_one_host(source: IpAddr) -> bool {
     match source {
         IpAddr::V4(v4) => !matches!(v4.octets()[0], 0 | 127 | 224..),

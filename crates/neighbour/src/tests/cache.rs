@@ -10,7 +10,7 @@ fn new() -> NeighbourCache<u32> {
     cache(NeighbourLimits::default())
 }
 
-/// A cache in which `HOST` has been reachable at `mac(9)` since time 0.
+/// Returns a cache in which `HOST` has been reachable at `mac(9)` since time 0.
 fn reachable() -> NeighbourCache<u32> {
     let mut cache = new();
     assert!(cache.solicit(ip(HOST), 0));
@@ -127,7 +127,7 @@ fn an_advertisement_about_nobody_asked_for_is_discarded() {
     cache.learn(advertisement(9, true, true), 0);
     cache.confirm(ip(HOST), 0);
     assert!(cache.is_empty());
-    // A solicited advertisement does not make a failed neighbour reachable either.
+    // A solicited advertisement also does not make a failed neighbour reachable.
     cache.solicit(ip(HOST), 0);
     (1..4).for_each(|second| cache.tick(second * SECOND));
     cache.learn(advertisement(9, true, true), 4 * SECOND);
@@ -144,7 +144,7 @@ fn an_advertisement_resolves_and_is_believed_as_far_as_it_is_solicited() {
         let without = NeighbourClaim { mac: None, ..advertisement(9, true, true) };
         cache.learn(without, 1);
         assert_eq!(view(&cache, ip(HOST), 1).state, NeighbourState::Incomplete);
-        // The override flag does not matter for an incomplete entry.
+        // For an incomplete entry, the override flag does not matter.
         cache.learn(advertisement(9, solicited, false), 2);
         assert_eq!(view(&cache, ip(HOST), 2).state, state);
         let sent: Vec<u32> = events(&mut cache)
@@ -197,8 +197,8 @@ fn the_router_flag_follows_advertisements_and_not_solicitations() {
     assert!(view(&cache, ip(HOST), 1).is_router);
     cache.learn(NeighbourClaim::question(ip(HOST), mac(9)), 2);
     assert!(view(&cache, ip(HOST), 2).is_router);
-    // RFC 4861, 7.2.5: an advertisement with another MAC address and without the override flag does
-    // not update the MAC address or any other field.
+    // RFC 4861, 7.2.5: if an advertisement has another MAC address and no override flag, neither
+    // the MAC address nor any other field is updated.
     cache.learn(advertisement(8, true, false), 3);
     assert!(view(&cache, ip(HOST), 3).is_router);
     cache.learn(advertisement(9, true, true), 4);
@@ -249,7 +249,7 @@ fn a_full_queue_gives_up_its_oldest_frame() {
 fn a_neighbour_that_the_kernel_keeps_changes_only_when_the_kernel_says_so() {
     let mut cache = new();
     cache.hold(ip(HOST), 1, 60, 0).unwrap();
-    // The caller queries the kernel, which answers through netlink.
+    // The caller asks the kernel, which answers through netlink.
     assert!(cache.install(ip(HOST), mac(9), 1));
     let event = events(&mut cache);
     assert_eq!(

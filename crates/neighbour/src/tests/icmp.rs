@@ -1,4 +1,4 @@
-//! ICMP errors: their bytes, the cases in which they must not be sent, and their rate limits.
+//! Tests of ICMP errors: their bytes, the cases in which they must not be sent, and their limits.
 
 use super::messages::slow_checksum;
 use super::*;
@@ -11,8 +11,8 @@ use std::vec;
 
 const TOO_LATE: IcmpMessage = IcmpProblem::TimeExceeded.message(false);
 
-/// A frame with a UDP packet of `len` payload bytes. `edit` changes the packet before its IPv4
-/// header checksum is computed.
+/// Returns a frame with a UDP packet that has `len` payload bytes. `edit` can change the packet
+/// before its IPv4 header checksum is computed.
 fn frame_v4(len: usize, edit: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let total = ((28 + len) as u16).to_be_bytes();
     let mut ip = vec![0x45, 0, total[0], total[1], 0, 7, 0, 0, 1, 17, 0, 0];
@@ -51,8 +51,8 @@ fn time_exceeded_quotes_the_packet_unchanged() {
     let offending = OffendingPacket::parse(&frame).unwrap();
     assert_eq!((offending.source, offending.link_source()), (ip("10.1.0.2"), mac(9)));
     let error = offending.error(TOO_LATE, ip("10.1.0.1"), QuoteLength::Full).unwrap();
-    // RFC 792: type 11, code 0. The whole packet fits and is quoted, without the padding of the
-    // frame.
+    // RFC 792: type 11, code 0. The whole packet fits, so it is quoted completely, but without the
+    // padding of the frame.
     assert_eq!((error[0], error[9], &error[20..22]), (0x45, 1, &[11, 0][..]));
     assert_eq!(error[12..20], [10, 1, 0, 1, 10, 1, 0, 2]);
     assert_eq!(error[28..], frame[14..82]);
@@ -73,7 +73,7 @@ fn errors_are_never_longer_than_576_and_1280_bytes() {
     let message = IcmpProblem::TooBig { mtu: 1400 }.message(true);
     let error = offending.error(message, ip("fd01::1"), QuoteLength::Full).unwrap();
     assert_eq!((error.len(), &error[48..]), (1280, &frame[14..14 + 1232]));
-    // RFC 4443, 3.2: type 2, code 0, the MTU; the checksum covers the pseudo header.
+    // RFC 4443, 3.2: type 2, code 0, and the MTU. The checksum covers the pseudo header.
     assert_eq!((&error[40..42], &error[44..48]), (&[2, 0][..], &1400u32.to_be_bytes()[..]));
     let len = (error.len() - 40) as u16;
     let pseudo = [0, 0, len.to_be_bytes()[0], len.to_be_bytes()[1], 0, 0, 0, 58];
@@ -96,7 +96,7 @@ fn problems_have_the_numbers_of_the_rfcs() {
             assert_eq!(problem.message(is_v6), IcmpMessage { kind, code, rest }, "{problem:?}");
         }
     }
-    // RFC 1191: the next-hop MTU has 16 bits.
+    // RFC 1191: the field for the next-hop MTU has 16 bits.
     assert_eq!(IcmpProblem::TooBig { mtu: 100_000 }.message(false).rest, 0xffff);
 }
 
@@ -161,7 +161,8 @@ fn packet_too_big_and_unknown_options_are_told_about_groups_as_well() {
     ] {
         assert_eq!(answer(&frame, message(kind, code)), expected, "{kind}, {code}");
     }
-    // In IPv4, ICMP type 2 is another message, which must not be about a packet to a group.
+    // In IPv4, ICMP type 2 has another meaning, and must not be sent because of a packet to a
+    // group.
     let frame = frame_v4(9, |ip| ip[16] = 224);
     assert_eq!(answer(&frame, message(2, 0)), Err(IcmpSilence::Group));
 }

@@ -1,4 +1,5 @@
-//! The interface: which senders it answers, which claims it accepts, and which requests it sends.
+//! Tests of the interface: which senders it answers, which claims it accepts, and which requests it
+//! sends.
 
 use super::messages::{SOURCE_MAC, TARGET_MAC, icmpv6, neighbour};
 use super::*;
@@ -17,7 +18,7 @@ fn new() -> NeighbourInterface<u32> {
     NeighbourInterface::new(OWN, subnets, role, NeighbourLimits::default(), 7)
 }
 
-/// An ARP frame from the host with the MAC address 02:…:09.
+/// Returns an ARP frame from the host with the MAC address 02:…:09.
 fn arp(operation: u8, sender: [u8; 4], target_mac: [u8; 6], target: [u8; 4]) -> Vec<u8> {
     let head = [255, 255, 255, 255, 255, 255, 2, 0, 0, 0, 0, 9, 8, 6, 0, 1, 8, 0, 6, 4, 0];
     let body = [&[operation, 2, 0, 0, 0, 0, 9][..], &sender, &target_mac, &target];
@@ -60,7 +61,7 @@ fn requests_for_others_are_not_answered_and_make_no_entry() {
     let mut interface = new();
     interface.receive(&arp(1, [10, 0, 0, 9], [0; 6], [10, 0, 0, 77]), 0);
     interface.receive(&arp(2, [10, 0, 0, 9], mac(5).0, [10, 0, 0, 5]), 0);
-    // First an announcement, then a reply from a host in another subnet.
+    // First, an announcement. Then, a reply from a host in another subnet.
     interface.receive(&arp(1, [10, 0, 0, 9], [0; 6], [10, 0, 0, 9]), 0);
     interface.receive(&arp(2, [10, 9, 0, 9], OWN.0, [10, 0, 0, 1]), 0);
     interface.receive(
@@ -92,7 +93,7 @@ fn a_host_that_uses_an_own_address_is_noticed_and_not_believed() {
     interface.receive(&nd(&icmpv6("fd00::1", "ff02::1", 255, &advert)), 0);
     assert_eq!(interface.conflicts(), 2);
     assert!(interface.cache().is_empty() && messages(&mut interface).is_empty());
-    // If the interface receives its own message, this is no conflict.
+    // It is no conflict if the interface receives its own message.
     let request = crate::arp::ArpPacket::announcement(OWN, [10, 0, 0, 1].into());
     interface.receive(&request.frame(MacAddr::BROADCAST), 0);
     assert_eq!(interface.conflicts(), 2);
@@ -123,10 +124,10 @@ fn a_solicitation_is_answered_with_the_flags_of_the_rfc() {
         nd(&icmpv6(source, to, 255, &neighbour(135, 0, "fd00::1", options)))
     };
     for (frame, to_mac, to, flags) in [
-        // RFC 4861, 7.2.4: the answer goes to the source, with the router, solicited and override
+        // RFC 4861, 7.2.4: the answer goes to the source. It has the router, solicited and override
         // flags.
         (ask("fd00::9", "ff02::1:ff00:1", &SOURCE_MAC), mac(9), "fd00::9", 0xe0),
-        // A host that checks whether its address is unique receives the answer at the all-nodes
+        // A host that checks whether its address is unique gets the answer at the all-nodes
         // address.
         (ask("::", "ff02::1:ff00:1", &[]), MacAddr([0x33, 0x33, 0, 0, 0, 1]), "ff02::1", 0xa0),
         // A unicast solicitation may omit its MAC address.

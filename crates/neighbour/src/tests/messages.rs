@@ -1,4 +1,4 @@
-//! Messages byte by byte, as shown in the RFCs.
+//! Tests of messages byte by byte, as the RFCs show them.
 
 use super::*;
 use crate::arp::{ArpError, ArpOperation, ArpPacket};
@@ -16,7 +16,7 @@ fn v6(text: &str) -> Ipv6Addr {
     text.parse().unwrap()
 }
 
-/// The Internet checksum, computed the simple way: the one's complement of the one's complement
+/// Computes the Internet checksum in the simplest way: the one's complement of the one's complement
 /// sum.
 pub(super) fn slow_checksum(parts: &[&[u8]]) -> [u8; 2] {
     let bytes = parts.concat();
@@ -28,7 +28,7 @@ pub(super) fn slow_checksum(parts: &[&[u8]]) -> [u8; 2] {
     (!(sum as u16)).to_be_bytes()
 }
 
-/// An ICMPv6 packet with its checksum, as RFC 4443, 2.3 defines it.
+/// Returns an ICMPv6 packet with its checksum, as RFC 4443, 2.3 defines it.
 pub(super) fn icmpv6(source: &str, to: &str, hop_limit: u8, message: &[u8]) -> Vec<u8> {
     let (source, to) = (v6(source).octets(), v6(to).octets());
     let len = message.len() as u8;
@@ -39,7 +39,7 @@ pub(super) fn icmpv6(source: &str, to: &str, hop_limit: u8, message: &[u8]) -> V
     [&[0x60, 0, 0, 0, 0, len, 58, hop_limit][..], &source, &to, &message].concat()
 }
 
-/// A neighbour solicitation or advertisement (RFC 4861, 4.3 and 4.4).
+/// Returns a neighbour solicitation or advertisement (RFC 4861, 4.3 and 4.4).
 pub(super) fn neighbour(kind: u8, flags: u8, target: &str, options: &[u8]) -> Vec<u8> {
     [&[kind, 0, 0, 0, flags, 0, 0, 0][..], &v6(target).octets(), options].concat()
 }
@@ -61,7 +61,8 @@ fn an_arp_request_is_read_and_written_byte_for_byte() {
         reply[14..42],
         [0, 1, 8, 0, 6, 4, 0, 2, 2, 0, 0, 0, 0, 9, 10, 0, 0, 9, 2, 0, 0, 0, 0, 1, 10, 0, 0, 1]
     );
-    // RFC 5227, 3: sender and target are the announced address, the target MAC is zero.
+    // RFC 5227, 3: both sender and target are the announced address. The target's MAC address is
+    // zero.
     let announced = ArpPacket::announcement(mac(1), [10, 0, 0, 1].into()).frame(mac(0));
     assert_eq!(
         announced[20..42],
@@ -158,8 +159,8 @@ fn messages_that_the_rfc_calls_invalid_are_refused_by_name() {
     let with_nonce = [&[14, 1, 1, 2, 3, 4, 5, 6][..], &SOURCE_MAC].concat();
     let read = parse(icmpv6("fd00::9", group, 255, &ask(&with_nonce))).unwrap();
     assert_eq!(read.mac, Some(mac(9)));
-    // A solicitation without a source address is valid only to the target's group, and without a
-    // MAC address.
+    // A solicitation without a source address must go to the target's group and have no MAC
+    // address.
     assert!(parse(icmpv6("::", group, 255, &ask(&[]))).is_ok());
     let unspecified = Err(NdError::Unspecified);
     assert_eq!(parse(icmpv6("::", group, 255, &ask(&SOURCE_MAC))), unspecified);

@@ -1,5 +1,5 @@
-//! Compares the cache, under random sequences of calls, with a plain model of the RFC: a list of
-//! neighbours, searched from its start.
+//! Compares the cache with a plain model of the RFC in random sequences of calls. The model is a
+//! list of neighbours that is searched from its start.
 
 use super::*;
 use crate::{HoldDropCause, NeighbourClaim, NeighbourState};
@@ -38,7 +38,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// An effect of a call that concerns one neighbour.
+/// What a call has caused for one neighbour.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Effect {
     Ask(Option<MacAddr>),
@@ -47,7 +47,8 @@ enum Effect {
     Change(Option<MacAddr>),
 }
 
-/// A neighbour as the RFC describes it. In the list, `None` means that the neighbour is unknown.
+/// A neighbour as the RFC describes it. In the list of the model, `None` means that the neighbour
+/// is unknown.
 #[derive(Debug, Clone)]
 struct Model {
     state: NeighbourState,
@@ -151,7 +152,7 @@ impl Models {
         it.due = Some(now + SECOND);
     }
 
-    /// Takes over the state of the cache where the RFC makes the end of a reachable time random.
+    /// Takes over the cache's state if the RFC makes it random when the reachable time ends.
     fn agree(&mut self, host: usize, state: NeighbourState, now: u64) {
         let Some(it) = &mut self.hosts[host] else { return };
         let age = now.saturating_sub(it.confirmed);
@@ -247,7 +248,7 @@ fn run(steps: Vec<Step>) {
                 }
             }
             Step::Wait(time) => {
-                // The caller handles timers when they are due, as a poll loop does.
+                // The caller handles each timer when it is due, as a loop with poll does.
                 let end = now + time;
                 while let Some(due) = cache.next_ns().filter(|due| *due <= end) {
                     now = now.max(due);

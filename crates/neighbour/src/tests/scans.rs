@@ -1,4 +1,4 @@
-//! Tests that limits hold, whatever addresses are requested or claimed.
+//! Tests that the limits hold, no matter which addresses are requested or claimed.
 
 use super::*;
 use crate::{HoldDropCause, NeighbourClaim, NeighbourState, SnoopTable, SnoopedAddress};
@@ -23,13 +23,13 @@ fn a_scan_of_a_large_subnet_is_bounded_and_a_new_host_still_gets_through() {
     let mut cache = cache(NeighbourLimits::default());
     let limits = NeighbourLimits::default();
     for number in 0..65_534 {
-        // 10,000 frames are sent per second, each to another host.
+        // 10,000 frames are sent per second, each to a different host.
         let now = u64::from(number) * SECOND / 10_000;
         cache.tick(now);
         cache.hold(host(number), number, 60, now).unwrap();
         assert!(cache.len() <= limits.entries && cache.waiting() <= limits.incomplete);
         if number % 1000 == 500 {
-            // In the middle of the scan, a host exists and answers after 10 ms.
+            // In the middle of the scan, one host exists. It answers after 10 ms.
             let (real, answer) = (host(1 << 20 | number), NeighbourClaim::answer);
             cache.hold(real, number, 60, now).unwrap();
             cache.learn(answer(real, mac(1)), now + SECOND / 100);
@@ -111,7 +111,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The neighbours that a claimed or solicited address must not displace.
+/// Returns the neighbours that a claimed or solicited address must not replace.
 fn protected(cache: &NeighbourCache<u32>, now: u64) -> Vec<IpAddr> {
     use NeighbourState::{Delay, Probe, Reachable};
     let entries = cache.iter(now);
@@ -195,6 +195,6 @@ fn an_address_that_a_bridge_uses_stays_in_its_full_table() {
     assert_eq!(table.resolve(host(3)), Some((mac(1), 0)));
     assert!(!table.insert(snooped(3), 0), "nothing has changed");
     assert!(table.insert(snooped(3), 2), "the port has changed");
-    // All other addresses were unused, so the newest address is in the table.
+    // None of the other addresses was used. So the newest address is in the table.
     assert!(table.resolve(host(1_999)).is_some());
 }

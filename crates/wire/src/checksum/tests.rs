@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 use std::vec::Vec;
 
-/// Computes the checksum word by word, as RFC 1071 describes it.
+/// Computes the checksum one word at a time, as RFC 1071 describes it.
 fn naive(bytes: &[u8]) -> u16 {
     let mut sum = 0u32;
     for pair in bytes.chunks(2) {

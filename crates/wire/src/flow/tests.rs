@@ -101,7 +101,7 @@ fn hash_depends_on_both_secret_words_and_on_nothing_else() {
     assert_eq!(hash([1, 2]), hash([1, 2]));
     assert_ne!(hash([1, 2]), hash([2, 2]));
     assert_ne!(hash([1, 2]), hash([1, 3]));
-    // Computed independently of this code, from the published definition of SipHash-1-3.
+    // This number was computed without this code, from the published definition of SipHash-1-3.
     assert_eq!(hash([1, 2]), 9_906_780_969_528_134_122);
 }
 
@@ -115,7 +115,7 @@ fn neighbouring_flows_spread_evenly() {
         seen[(hasher.hash_frame(&frame) >> 58) as usize] += 1;
     }
     let chi2: f64 = seen.iter().map(|&n| (f64::from(n) - 1000.0).powi(2) / 1000.0).sum();
-    // With 63 degrees of freedom, chi-square is above 103.4 once in a thousand tests.
+    // With 63 degrees of freedom, chi-square is above 103.4 in one of a thousand tests.
     assert!(chi2 < 103.4, "{chi2}");
 }
 

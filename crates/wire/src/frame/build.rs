@@ -1,4 +1,5 @@
-//! Builds a frame from its specification: headers are appended in wire order, checksums come last.
+//! Builds a frame from its specification. Headers are appended in the order in which they are on
+//! the wire. Checksums are computed last.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -16,7 +17,7 @@ use crate::view::{IpVersion, MAX_TAGS};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The requested length is less than that of the headers.
+    /// The requested length of the frame is less than that of its headers.
     #[error("{len} bytes cannot hold the headers, which take {min}")]
     TooShort {
         /// Requested length, in bytes.
@@ -24,7 +25,7 @@ pub enum BuildError {
         /// Length of the headers, in bytes.
         min: usize,
     },
-    /// The requested length does not fit into the 16-bit length fields of IP or UDP.
+    /// The requested length does not fit in the 16-bit length fields of IP or UDP.
     #[error("{len} bytes are more than the {max} that the IP length field allows")]
     TooLong {
         /// Requested length, in bytes.
@@ -41,17 +42,19 @@ pub enum BuildError {
 }
 
 impl FrameSpec {
-    /// Returns the length of all headers in bytes: the shortest frame that can be built.
+    /// Returns the length of all headers in bytes. It is the length of the shortest frame that can
+    /// be built.
     #[must_use]
     pub fn header_len(&self) -> usize {
         self.layout().payload
     }
 
-    /// Builds a frame of exactly `len` bytes, not counting the CRC. The payload takes the bytes
-    /// after the headers, so there is no Ethernet padding, even if `len` is below 60.
+    /// Builds a frame of exactly `len` bytes, without CRC. The payload has all bytes after the
+    /// headers. There is no Ethernet padding, even if `len` is below 60.
     ///
     /// # Errors
-    /// [`BuildError`] if `len` does not fit the headers or there are too many tags.
+    /// [`BuildError`] if `len` is too small for the headers or too large for their length fields,
+    /// or if there are too many tags.
     pub fn build(&self, len: usize) -> Result<FrameTemplate, BuildError> {
         let layout = self.layout();
         self.check(len, &layout)?;
@@ -124,7 +127,7 @@ impl FrameSpec {
         bytes.extend(ethertype.0.to_be_bytes());
     }
 
-    /// Appends the transport header, with a checksum of zero.
+    /// Appends the transport header. Its checksum is zero at first.
     fn push_l4(&self, bytes: &mut Vec<u8>, l4_len: u16) {
         match &self.l4 {
             L4Spec::Udp(ports) => {
@@ -137,8 +140,8 @@ impl FrameSpec {
         }
     }
 
-    /// Returns the sum of the pseudo header, or an empty sum for ICMPv4, whose checksum covers
-    /// none.
+    /// Returns the sum of the pseudo header. For ICMPv4, whose checksum does not cover a pseudo
+    /// header, returns an empty sum.
     fn pseudo(&self, l4_len: usize) -> Sum {
         let (proto, len) = (self.proto(), l4_len as u32);
         match &self.ip {

@@ -1,6 +1,6 @@
-//! The offsets of the fields of a built frame, and setters for them.
+//! The offsets of the fields of a built frame, and functions that set the fields.
 //!
-//! Every setter works on a *copy* of the template's bytes, keeps both checksums valid and costs a
+//! Every setter is for a *copy* of the template's bytes. It keeps both checksums valid and costs a
 //! few nanoseconds. If the frame does not have the field, or the slice is too short to be a copy, a
 //! setter changes nothing and returns `None`.
 
@@ -13,7 +13,7 @@ use crate::field::{array, be16, put, put_be16};
 use crate::mac::MacAddr;
 use crate::view::IpVersion;
 
-/// A frame to copy, and the offsets of the fields to change in the copies.
+/// A frame to be copied, and the offsets of the fields that can be changed in the copies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameTemplate {
     /// The frame, without CRC and with valid checksums.
@@ -22,27 +22,27 @@ pub struct FrameTemplate {
     pub layout: FrameLayout,
 }
 
-/// Offsets of a frame's fields in bytes.
+/// The offsets of a frame's fields, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameLayout {
-    /// Version of the IP header.
+    /// The version of the IP header.
     pub version: IpVersion,
-    /// Protocol above IP.
+    /// The protocol above IP.
     pub proto: IpProto,
-    /// Offset of the IP header.
+    /// Offset of the first byte of the IP header.
     pub l3: usize,
-    /// Offset of the transport header.
+    /// Offset of the first byte of the transport header.
     pub l4: usize,
-    /// Offset of the checksum of the transport header.
+    /// Offset of the checksum in the transport header.
     pub l4_check: usize,
-    /// Offset of the payload.
+    /// Offset of the first byte of the payload.
     pub payload: usize,
 }
 
 impl FrameLayout {
-    /// Offset of the destination MAC.
+    /// Offset of the destination MAC address.
     pub const DST_MAC: usize = 0;
-    /// Offset of the source MAC.
+    /// Offset of the source MAC address.
     pub const SRC_MAC: usize = 6;
 
     /// Offset of the source address in the IP header.
@@ -63,7 +63,7 @@ impl FrameLayout {
         }
     }
 
-    /// Offset of the checksum of the IPv4 header.
+    /// Offset of the checksum of the IPv4 header; `None` for IPv6.
     #[must_use]
     pub const fn ip_check(&self) -> Option<usize> {
         match self.version {
@@ -72,7 +72,7 @@ impl FrameLayout {
         }
     }
 
-    /// Offset of the source port, for UDP and TCP.
+    /// Offset of the source port; `None` if the frame is neither UDP nor TCP.
     #[must_use]
     pub const fn src_port(&self) -> Option<usize> {
         match self.proto {
@@ -81,7 +81,7 @@ impl FrameLayout {
         }
     }
 
-    /// Offset of the destination port, for UDP and TCP.
+    /// Offset of the destination port; `None` if the frame is neither UDP nor TCP.
     #[must_use]
     pub const fn dst_port(&self) -> Option<usize> {
         match self.proto {
@@ -90,7 +90,8 @@ impl FrameLayout {
         }
     }
 
-    /// Offset of the identifier of an ICMP echo message; the sequence number is 2 bytes after it.
+    /// Offset of the identifier of an ICMP echo message; `None` if the frame is no such message.
+    /// The sequence number is 2 bytes after it.
     #[must_use]
     pub const fn echo_id(&self) -> Option<usize> {
         match self.proto {
@@ -99,13 +100,13 @@ impl FrameLayout {
         }
     }
 
-    /// Sets the destination MAC.
+    /// Sets the destination MAC address.
     #[inline]
     pub fn set_dst_mac(&self, frame: &mut [u8], mac: MacAddr) -> Option<()> {
         put(frame, Self::DST_MAC, mac.0)
     }
 
-    /// Sets the source MAC.
+    /// Sets the source MAC address.
     #[inline]
     pub fn set_src_mac(&self, frame: &mut [u8], mac: MacAddr) -> Option<()> {
         put(frame, Self::SRC_MAC, mac.0)
@@ -147,7 +148,7 @@ impl FrameLayout {
         self.set_l4(frame, self.dst_port()?, port.to_be_bytes())
     }
 
-    /// Sets identifier and sequence number of an echo message.
+    /// Sets the identifier and the sequence number of an echo message.
     #[inline]
     pub fn set_echo(&self, frame: &mut [u8], id: u16, seq: u16) -> Option<()> {
         let value = u32::from(id) << 16 | u32::from(seq);
@@ -163,8 +164,8 @@ impl FrameLayout {
         self.set_l4(frame, self.l4 + 4, seq.to_be_bytes())
     }
 
-    /// Overwrites payload bytes from offset `at` on. `at` must be even, because checksums are sums
-    /// of 16-bit words.
+    /// Overwrites the payload's bytes from its offset `at` on. `at` must be even, because checksums
+    /// are sums of 16-bit words.
     #[inline]
     pub fn set_payload<const N: usize>(
         &self,
@@ -178,9 +179,9 @@ impl FrameLayout {
         self.set_l4(frame, self.payload.checked_add(at)?, bytes)
     }
 
-    /// Makes the first `len` bytes of `frame` a valid frame: changes lengths and checksums. The
-    /// caller then drops the bytes beyond `len`. The function reads these bytes, so build the
-    /// template at the maximum length and shorten copies of it.
+    /// Makes the first `len` bytes of `frame` a valid frame, by changing lengths and checksums. The
+    /// caller must then drop the bytes after `len`. The function reads these bytes. So the template
+    /// must have the maximum length, and copies of it are shortened.
     ///
     /// # Examples
     /// ```
@@ -198,7 +199,7 @@ impl FrameLayout {
         if len < self.payload {
             return None;
         }
-        // In the sum, a tail at an odd offset contributes with the bytes of its words swapped.
+        // If the tail starts at an odd offset, each of its bytes is in the other half of a word.
         let lead: &[u8] = if (len - self.l4) % 2 == 1 { &[0] } else { &[] };
         let removed = Sum::new().bytes(lead).bytes(cut).folded();
         let (old, new) = ((end - self.l4) as u16, (len - self.l4) as u16);
@@ -214,7 +215,7 @@ impl FrameLayout {
         self.set_ip_len(frame, len)
     }
 
-    /// Returns the offset of the end of the IP packet.
+    /// Returns the offset of the first byte after the IP packet.
     fn end(&self, frame: &[u8]) -> Option<usize> {
         Some(match self.version {
             IpVersion::V4 => self.l3 + usize::from(be16(frame, self.l3 + 2)?),
@@ -239,7 +240,8 @@ impl FrameLayout {
         let delta = Delta::new().u32(old, address.to_bits());
         put(frame, at, address.octets())?;
         fix(frame, check, delta)?;
-        // Of the protocols built here, only ICMP's checksum does not cover the IP addresses.
+        // Of all checksums in frames that are built here, only that of ICMP does not cover the IP
+        // addresses.
         if self.proto == IpProto::ICMP { Some(()) } else { self.fix_l4(frame, delta) }
     }
 
@@ -251,7 +253,7 @@ impl FrameLayout {
         self.set_l4(frame, at, address.octets())
     }
 
-    /// Writes bytes that only the transport checksum covers, and updates it.
+    /// Writes bytes that only the transport checksum covers, and corrects this checksum.
     #[inline]
     fn set_l4<const N: usize>(&self, frame: &mut [u8], at: usize, new: [u8; N]) -> Option<()> {
         frame.get(..self.payload)?;

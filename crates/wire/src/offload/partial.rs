@@ -1,21 +1,21 @@
 //! Completes a checksum that the kernel left incomplete (CHECKSUM_PARTIAL).
 //!
-//! In such a frame, the TCP or UDP checksum field contains the folded, uncomplemented sum of the
-//! pseudo header. So a frame whose field equals that sum counts as incomplete. A complete frame has
-//! the same value with a probability of 1 in 65,535; completing it again is then harmless, because
-//! the result does not depend on the field's value.
+//! In such a frame, the checksum field of TCP or UDP contains the folded sum of the pseudo header,
+//! not complemented. So a frame whose field has this value counts as incomplete. A complete frame
+//! has this value with a probability of 1 in 65,535. Completing it again does no harm, because the
+//! result does not depend on the value of the field.
 
 use crate::assigned::IpProto;
 use crate::checksum::{Sum, nonzero};
 use crate::field::{array, be16, put_be16};
 use crate::view::{FragmentPosition, Headers, Ip, IpVersion};
 
-/// Completes the TCP or UDP checksum of `frame` if the field contains only the sum of the pseudo
-/// header; returns whether it did.
+/// Completes the TCP or UDP checksum of `frame` if its field contains only the sum of the pseudo
+/// header. Returns whether it did.
 ///
-/// All other frames stay unchanged, at the cost of parsing the headers: fragments, frames that end
-/// before their IP packet does, IPv6 packets with routing segments left, and invalid frames.
-/// Handles up to two VLAN tags and IPv6 extension headers.
+/// All other frames stay unchanged: fragments, frames that end before their IP packet does, IPv6
+/// packets with routing segments left, and invalid frames. For them, this costs the parsing of the
+/// headers. Up to two VLAN tags and IPv6 extension headers are skipped.
 #[inline]
 pub fn complete_partial(frame: &mut [u8]) -> bool {
     match partial_checksum(frame) {
@@ -24,7 +24,7 @@ pub fn complete_partial(frame: &mut [u8]) -> bool {
     }
 }
 
-/// The position of an incomplete checksum, and the bytes that it covers.
+/// Where an incomplete checksum is, and which bytes it covers.
 struct PartialChecksum {
     l4: usize,
     end: usize,
@@ -33,18 +33,19 @@ struct PartialChecksum {
 
 #[inline]
 fn partial_checksum(frame: &[u8]) -> Option<PartialChecksum> {
-    // `partial_checksum_in` is inlined twice: in the first copy, most header fields are constants.
+    // The compiler inlines `partial_checksum_in` twice. In the first copy, most header fields are
+    // constants.
     match Headers::plain_ipv4(frame) {
         Some(headers) => partial_checksum_in(frame, frame.len(), &headers),
         None => partial_checksum_in(frame, frame.len(), &Headers::parse(frame).ok()?),
     }
 }
 
-/// Whether [`complete_partial`] would complete a frame of `len` bytes, given a copy `head` of its
-/// first bytes. Also true if `head` is too short to decide.
+/// Returns whether [`complete_partial`] would complete a frame of `len` bytes that starts with the
+/// bytes `head`. Also returns true if `head` is too short to decide.
 ///
-/// Use this for a frame in memory that another party may write: only its first bytes are copied and
-/// checked, and the whole frame only if its checksum must be completed.
+/// This is for a frame in memory that another process can write. Only its first bytes have to be
+/// copied and checked; the whole frame has to be copied only if its checksum must be completed.
 #[inline]
 #[must_use]
 pub fn may_be_partial(head: &[u8], len: usize) -> bool {
@@ -55,8 +56,8 @@ pub fn may_be_partial(head: &[u8], len: usize) -> bool {
     parsed.unwrap_or(head.len() < len)
 }
 
-/// Returns the result of [`may_be_partial`] according to the headers; `None` if the checksum, or a
-/// header that determines its position, is beyond `head`.
+/// Returns the result of [`may_be_partial`], according to the headers; `None` if the checksum, or a
+/// header that determines its position, is not in `head`.
 #[inline(always)]
 fn told_by(head: &[u8], len: usize, headers: &Headers) -> Option<bool> {
     let Some(at) = headers.ip.and_then(|ip| Some(usize::from(ip.l4) + checksum_offset(ip.proto)?))
@@ -80,7 +81,8 @@ fn partial_checksum_in(frame: &[u8], len: usize, headers: &Headers) -> Option<Pa
     (be16(frame, field)? == pseudo).then_some(PartialChecksum { l4, end, field })
 }
 
-/// Returns the offset of the checksum within the transport header.
+/// Returns the offset of the checksum within the transport header; `None` if the protocol is
+/// neither TCP nor UDP.
 #[inline]
 pub(super) fn checksum_offset(proto: IpProto) -> Option<usize> {
     match proto {
@@ -99,35 +101,37 @@ fn pseudo_sum(frame: &[u8], l3: usize, ip: Ip) -> Option<Sum> {
     })
 }
 
-/// Stores the complete checksum; returns true. The field contains the pseudo header's sum, so the
-/// sum over header and payload, including the field, is complete.
+/// Stores the complete checksum, and returns true. The field contains the sum of the pseudo header,
+/// so it is included in the sum over header and payload.
 fn complete(frame: &mut [u8], what: PartialChecksum) -> bool {
     let Some(covered) = frame.get(what.l4..what.end) else {
         return false;
     };
-    // Stores 0 as 0xffff for TCP too, as Linux does. Both are valid. A complete frame that was
-    // mistaken for an incomplete one (its field cannot be 0) then stays unchanged.
+    // A checksum of 0 is stored as 0xffff, also for TCP, as Linux does. Both are valid. So a
+    // complete frame that was taken for an incomplete one stays unchanged, because its field cannot
+    // be 0.
     let checksum = nonzero(Sum::new().bytes(covered).checksum());
     put_be16(frame, what.field, checksum).is_some()
 }
 
-/// A checksum request does not fit the frame.
+/// A virtio header requests a checksum at a place that is not in the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("checksum at byte {start} + {offset} asked of a frame of {len} bytes")]
 pub struct CompleteError {
-    /// Requested offset in the frame at which the checksummed bytes start.
+    /// The requested offset in the frame at which the checksummed bytes start.
     pub start: u16,
-    /// Requested offset of the checksum field, relative to `start`.
+    /// The requested offset of the checksum field, relative to `start`.
     pub offset: u16,
     /// Length of the frame in bytes.
     pub len: usize,
 }
 
-/// Completes the checksum that a virtio header requests: stores the sum from `start` to the end of
-/// the frame at `start + offset`, where the sum of the pseudo header already is.
+/// Completes the checksum that a virtio header requests. The field at `start + offset` must contain
+/// the sum of the pseudo header. It gets the checksum of the bytes from `start` to the end of the
+/// frame.
 ///
 /// # Errors
-/// [`CompleteError`] if the field is outside the frame; nothing changes then.
+/// [`CompleteError`] if the field is not in the frame. Nothing changes then.
 pub fn complete_at(frame: &mut [u8], start: u16, offset: u16) -> Result<(), CompleteError> {
     let error = CompleteError { start, offset, len: frame.len() };
     let covered = frame.get(usize::from(start)..).ok_or(error)?;

@@ -1,10 +1,11 @@
-//! Software segmentation: splits one super-frame into frames of the size that the wire supports.
+//! Segmentation in software: splits a super-frame into frames of the size that the wire supports.
 //!
-//! Each segment consists of header bytes (generated here, with checksums) and a slice of the
-//! super-frame's payload, so the payload is copied only once, by the caller into its buffer.
+//! A segment consists of header bytes, which are generated here with their checksums, and a slice
+//! of the super-frame's payload. So the payload is copied only once, by the caller.
 //!
-//! Fields that differ between segments: IP length, IPv4 id (+1 each) and checksum; TCP sequence
-//! number, FIN and PSH (last segment only), CWR (first only); UDP length; the transport checksum.
+//! These fields differ between the segments: the IP length; the IPv4 id, which increases by 1, and
+//! the IPv4 checksum; the TCP sequence number, FIN and PSH (only in the last segment), CWR (only in
+//! the first); the UDP length; the transport checksum.
 
 use super::partial::checksum_offset;
 use crate::assigned::IpProto;
@@ -12,8 +13,8 @@ use crate::checksum::{Sum, nonzero, of};
 use crate::field::{array, be16, be32, put, put_be16};
 use crate::view::{FragmentPosition, Headers, IpVersion, ViewError};
 
-/// Maximum length of Ethernet, IP and transport headers together, in bytes: two tags, an IPv4
-/// header with options and a TCP header with options take 142.
+/// Maximum length in bytes of Ethernet, IP and transport headers together. Two tags, an IPv4 header
+/// with options and a TCP header with options need 142.
 const MAX_HEADER_LEN: usize = 192;
 const UDP_LEN: usize = 8;
 const TCP_MIN_LEN: usize = 20;
@@ -23,23 +24,23 @@ const TCP_CWR: u8 = 0x80;
 /// Offset of the flags in a TCP header.
 const TCP_FLAGS_OFFSET: usize = 13;
 
-/// How to segment a super-frame.
+/// How a super-frame must be segmented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Gso {
-    /// The protocol of the frame.
+    /// The protocol of the super-frame.
     pub kind: GsoKind,
-    /// Payload bytes per segment, without the transport header.
+    /// Number of payload bytes per segment, without the transport header.
     pub size: u16,
 }
 
-/// Protocols that can be segmented.
+/// The protocols that can be segmented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum GsoKind {
     /// TCP over IPv4.
     Tcp4,
     /// TCP over IPv6.
     Tcp6,
-    /// UDP over IPv4 or IPv6, one datagram per segment (USO).
+    /// UDP over IPv4 or IPv6. Each segment is a datagram (USO).
     Udp,
 }
 
@@ -57,48 +58,49 @@ impl GsoKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SegmentError {
-    /// The super-frame's link or IP headers are broken.
+    /// The link or IP headers of the super-frame are invalid.
     #[error(transparent)]
     View(#[from] ViewError),
-    /// The super-frame's protocol does not match the request.
+    /// The protocol of the super-frame is not the requested one.
     #[error("segmentation asks for {expected:?}, the frame carries something else")]
     Kind {
         /// The protocol that the [`Gso`] requests.
         expected: GsoKind,
     },
-    /// A segment size of zero.
+    /// The requested segment size is zero.
     #[error("segment size 0")]
     ZeroSize,
     /// The frame is already a fragment.
     #[error("a fragment cannot be segmented")]
     Fragment,
-    /// The frame has an IPv6 routing header with segments left, so the checksum covers an address
-    /// in that header.
+    /// The frame has an IPv6 routing header with segments left. So the checksum covers an address
+    /// in that header, not the one in the IPv6 header.
     #[error("an IPv6 packet with routing stops left cannot be segmented")]
     Rerouted,
-    /// The frame ends before its IP packet, or the packet ends before its transport header.
+    /// The frame ends before its IP packet does, or the packet ends before its transport header
+    /// does.
     #[error("the frame ends at byte {have}, what it claims to hold at byte {need}")]
     Truncated {
-        /// Minimum valid length in bytes.
+        /// The minimum length that would be valid, in bytes.
         need: u32,
-        /// Actual length in bytes.
+        /// The actual length, in bytes.
         have: u32,
     },
-    /// A TCP header length below 20 bytes.
+    /// The TCP header gives its length as less than 20 bytes.
     #[error("a TCP header of {found} bytes is shorter than 20")]
     TcpHeaderLength {
-        /// The claimed length in bytes.
+        /// The length that the TCP header gives, in bytes.
         found: u8,
     },
-    /// The headers together are longer than this module supports.
+    /// All headers together are longer than this module supports.
     #[error("{found} bytes of headers are more than {MAX_HEADER_LEN}")]
     HeaderTooLong {
-        /// The headers' length in bytes.
+        /// The length of the headers, in bytes.
         found: u32,
     },
 }
 
-/// Segments one super-frame. Returns the segments one by one, so that a caller whose ring is full
+/// Splits one super-frame. It returns the segments one by one, so that a caller whose ring is full
 /// can continue later.
 ///
 /// ```
@@ -115,19 +117,19 @@ pub enum SegmentError {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Segmenter<'f> {
-    /// Headers of the last returned segment, initially those of the super-frame.
+    /// The headers of the segment that was returned last. Initially, those of the super-frame.
     header: [u8; MAX_HEADER_LEN],
     layout: SegmentLayout,
-    /// The part of the payload that was not returned yet.
+    /// The part of the payload that has not been returned yet.
     payload: &'f [u8],
     size: usize,
-    /// FIN and PSH of the super-frame, for the last segment.
+    /// FIN and PSH of the super-frame. Only the last segment gets them.
     last_flags: u8,
     started: bool,
     finished: bool,
 }
 
-/// Offsets in the header, in bytes.
+/// Offsets of the headers, in bytes.
 #[derive(Clone, Copy, Debug)]
 struct SegmentLayout {
     version: IpVersion,
@@ -135,15 +137,16 @@ struct SegmentLayout {
     l3: usize,
     l4: usize,
     len: usize,
-    /// Whether the super-frame is a UDP datagram over IPv4 that was sent without a checksum.
+    /// Whether the super-frame is a UDP datagram over IPv4 without a checksum.
     unchecked: bool,
 }
 
 impl<'f> Segmenter<'f> {
-    /// Checks that `frame` matches `gso`, and prepares to segment it.
+    /// Checks that `frame` is as `gso` says, and prepares to split it.
     ///
     /// # Errors
-    /// [`SegmentError`] if the headers are broken, truncated or of another protocol.
+    /// [`SegmentError`] if the headers are invalid or truncated, or have another protocol than
+    /// `gso`.
     pub fn new(frame: &'f [u8], gso: Gso) -> Result<Self, SegmentError> {
         if gso.size == 0 {
             return Err(SegmentError::ZeroSize);
@@ -161,14 +164,14 @@ impl<'f> Segmenter<'f> {
         Ok(Self { header, layout, payload, size, last_flags, started: false, finished: false })
     }
 
-    /// The number of segments left. A frame without payload is one segment.
+    /// Returns how many segments are left. A super-frame without payload is one segment.
     #[must_use]
     pub fn remaining(&self) -> usize {
         if self.finished { 0 } else { self.payload.len().div_ceil(self.size).max(1) }
     }
 
-    /// Returns the headers and the payload of the next segment; concatenated, they are the frame to
-    /// send. `None` after the last segment.
+    /// Returns the headers and the payload of the next segment; `None` after the last segment. The
+    /// frame to send consists of the headers followed by the payload.
     pub fn next_segment(&mut self) -> Option<(&[u8], &'f [u8])> {
         if self.finished {
             return None;
@@ -182,10 +185,11 @@ impl<'f> Segmenter<'f> {
         Some((&self.header[..self.layout.len], chunk))
     }
 
-    /// Changes the headers of the previous segment to those of the segment with the payload
+    /// Changes the headers of the previous segment to those of the next one, whose payload is
     /// `chunk`.
     ///
-    /// Returns `None` if a field is outside the header, which [`split`] has excluded.
+    /// Returns `None` if a field is outside the headers. This cannot happen, because [`split`] has
+    /// checked it.
     fn rewrite(&mut self, chunk: &[u8]) -> Option<()> {
         let layout = self.layout;
         if layout.proto == IpProto::TCP {
@@ -207,7 +211,8 @@ impl<'f> Segmenter<'f> {
         Some(())
     }
 
-    /// Updates TCP sequence number and flags. Called for each segment, before the payload advances.
+    /// Updates the TCP sequence number and flags. Must be called for each segment before the
+    /// payload advances.
     fn advance_tcp(&mut self, l4: usize) -> Option<()> {
         let flags = &mut self.header[l4 + TCP_FLAGS_OFFSET];
         *flags &= !(TCP_FIN | TCP_PSH);
@@ -224,10 +229,11 @@ impl<'f> Segmenter<'f> {
     }
 }
 
-/// Segments `frame` and passes each segment's headers and payload to `emit`; returns their number.
+/// Splits `frame`, and passes the headers and the payload of each segment to `emit`. Returns the
+/// number of segments.
 ///
 /// # Errors
-/// Like [`Segmenter::new`]; `emit` is not called in that case.
+/// The errors of [`Segmenter::new`]. `emit` is not called then.
 pub fn segment(
     frame: &[u8],
     gso: Gso,
@@ -241,7 +247,7 @@ pub fn segment(
     Ok(count)
 }
 
-/// Separates headers and payload, and checks everything that rewriting relies on.
+/// Separates headers and payload, and checks everything that [`Segmenter::rewrite`] relies on.
 fn split(frame: &[u8], kind: GsoKind) -> Result<(SegmentLayout, &[u8]), SegmentError> {
     let headers = Headers::parse(frame)?;
     let ip = headers.ip.ok_or(SegmentError::Kind { expected: kind })?;
@@ -281,7 +287,7 @@ fn transport_len(packet: &[u8], l4: usize, proto: IpProto) -> Result<usize, Segm
     Ok(len)
 }
 
-/// Writes lengths, id and checksum of the IP header; returns the sum of the pseudo header.
+/// Writes lengths, id and checksum of the IP header. Returns the sum of the pseudo header.
 fn rewrite_ip(
     header: &mut [u8],
     layout: SegmentLayout,

@@ -1,5 +1,5 @@
-//! The header that TAP devices and AF_PACKET sockets put before a frame to describe offloads
-//! (`struct virtio_net_hdr` and its variant with a buffer count).
+//! The header that TAP devices and AF_PACKET sockets put before a frame (`struct virtio_net_hdr`,
+//! and its variant with a number of buffers). It describes which offloads the frame needs.
 //!
 //! ```text
 //!   byte  0      1         2        4         6           8            10
@@ -14,9 +14,9 @@ use crate::field::array;
 /// The variant of the header that a port uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum VnetForm {
-    /// 10 bytes, the default of TAP and of AF_PACKET.
+    /// 10 bytes. This is the default of TAP devices and AF_PACKET sockets.
     Short,
-    /// 12 bytes, with a buffer count at the end (mergeable receive buffers).
+    /// 12 bytes: the short form, followed by the number of buffers (mergeable receive buffers).
     Mergeable,
 }
 
@@ -30,7 +30,7 @@ impl VnetForm {
         }
     }
 
-    /// Returns the form whose length is `len` bytes.
+    /// Returns the form that is `len` bytes long; `None` if there is none.
     #[must_use]
     pub const fn from_len(len: usize) -> Option<Self> {
         match len {
@@ -41,22 +41,22 @@ impl VnetForm {
     }
 }
 
-/// The offloads requested for one frame; the default is none.
+/// The offloads that one frame needs. By default, it needs none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct VnetHeader {
-    /// Bits [`Self::NEEDS_CSUM`] and [`Self::DATA_VALID`].
+    /// The bits [`Self::NEEDS_CSUM`] and [`Self::DATA_VALID`].
     pub flags: u8,
-    /// One of the `GSO_` values, optionally with [`Self::GSO_ECN`].
+    /// One of the `GSO_` values. [`Self::GSO_ECN`] may be added to it.
     pub gso_type: u8,
-    /// Length of all headers in bytes; a hint only.
+    /// Length of all headers in bytes. It is only a hint.
     pub hdr_len: u16,
-    /// Payload bytes per segment, without headers.
+    /// Number of payload bytes per segment, without headers.
     pub gso_size: u16,
     /// Offset in the frame at which the checksummed bytes start.
     pub csum_start: u16,
-    /// Offset from `csum_start` at which to store the checksum.
+    /// Offset of the checksum field, relative to `csum_start`.
     pub csum_offset: u16,
-    /// The number of buffers of the frame; 0 in the short form.
+    /// The number of buffers of the frame. In the short form, it is 0.
     pub num_buffers: u16,
 }
 
@@ -64,38 +64,38 @@ pub struct VnetHeader {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VnetError {
-    /// There are fewer bytes than the header needs.
+    /// There are fewer bytes than the header has.
     #[error("{have} bytes do not hold a virtio header of {need}")]
     Truncated {
-        /// Number of bytes found.
+        /// How many bytes there are.
         have: usize,
         /// Length of the requested form, in bytes.
         need: usize,
     },
-    /// A kind of segmentation that is not supported (for example UFO).
+    /// The frame needs a kind of segmentation that is not supported (for example UFO).
     #[error("virtio segmentation type {found} is not supported")]
     GsoType {
-        /// The type, without the ECN bit.
+        /// The kind, as in `gso_type` without the bit for ECN.
         found: u8,
     },
 }
 
 impl VnetHeader {
-    /// Flag: the checksum at `csum_start + csum_offset` is unfinished.
+    /// Flag: the checksum at `csum_start + csum_offset` is incomplete.
     pub const NEEDS_CSUM: u8 = 1;
-    /// Flag: the checksum has been verified.
+    /// Flag: the frame's checksum has been verified.
     pub const DATA_VALID: u8 = 2;
-    /// `gso_type`: the frame needs no segmentation.
+    /// Value of `gso_type`: the frame needs no segmentation.
     pub const GSO_NONE: u8 = 0;
-    /// `gso_type`: TCP over IPv4.
+    /// Value of `gso_type`: TCP over IPv4.
     pub const GSO_TCPV4: u8 = 1;
-    /// `gso_type`: IP fragmentation of UDP (UFO).
+    /// Value of `gso_type`: IP fragmentation of UDP (UFO).
     pub const GSO_UDP: u8 = 3;
-    /// `gso_type`: TCP over IPv6.
+    /// Value of `gso_type`: TCP over IPv6.
     pub const GSO_TCPV6: u8 = 4;
-    /// `gso_type`: one UDP datagram per segment (USO).
+    /// Value of `gso_type`: one UDP datagram per segment (USO).
     pub const GSO_UDP_L4: u8 = 5;
-    /// Bit of `gso_type`: the TCP header has CWR set.
+    /// Bit of `gso_type`: the flag CWR is set in the TCP header.
     pub const GSO_ECN: u8 = 0x80;
 
     /// Reads the header at the start of `bytes`.
@@ -122,7 +122,8 @@ impl VnetHeader {
         })
     }
 
-    /// Encodes the header; the first [`VnetForm::byte_len`] bytes are the header in that form.
+    /// Encodes the header. The first [`VnetForm::byte_len`] bytes of the result are the header in
+    /// that form.
     #[inline]
     #[must_use]
     pub fn encode(&self) -> [u8; 12] {
@@ -138,17 +139,17 @@ impl VnetHeader {
         bytes
     }
 
-    /// Returns whether the frame's checksum is unfinished.
+    /// Returns whether the frame's checksum is incomplete.
     #[inline]
     #[must_use]
     pub const fn needs_checksum(&self) -> bool {
         self.flags & Self::NEEDS_CSUM != 0
     }
 
-    /// Returns the segmentation that the frame needs, if any.
+    /// Returns how the frame must be segmented; `None` if it needs no segmentation.
     ///
     /// # Errors
-    /// [`VnetError::GsoType`] if the type is not supported.
+    /// [`VnetError::GsoType`] if the kind of segmentation is not supported.
     #[inline]
     pub fn gso(&self) -> Result<Option<Gso>, VnetError> {
         let kind = match self.gso_type & !Self::GSO_ECN {

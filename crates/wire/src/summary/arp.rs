@@ -1,4 +1,4 @@
-//! ARP, reverse ARP and inverse ARP.
+//! Prints ARP, reverse ARP and inverse ARP.
 
 use core::fmt;
 use core::net::Ipv4Addr;
@@ -65,7 +65,7 @@ pub(super) fn line(line: &mut SummaryLine<'_>, packet: &[u8], length: usize) -> 
     Ok(())
 }
 
-/// Writes the request or reply; returns `false` if the operation is unknown.
+/// Writes a request or reply. Returns `false` if the operation is unknown.
 fn write_operation(line: &mut SummaryLine<'_>, operation: u16, of: &ArpAddresses<'_>) -> bool {
     match operation {
         1 => {

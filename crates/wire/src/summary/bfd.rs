@@ -1,4 +1,4 @@
-//! BFD control packets.
+//! Prints packets of BFD (bidirectional forwarding detection).
 
 use super::text::{
     DecodeResult, PrintableText, SummaryLine, bytes_from, hex, put, slice_at, u8_at, u32_at,
@@ -26,7 +26,7 @@ const DIAGNOSTICS: [&str; 9] = [
     "Reverse Concatenated Path Down",
 ];
 
-/// Writes a control packet; `kind` is `Control` or `Multihop`.
+/// Writes a control packet. `kind` is `Control` or `Multihop`.
 pub(super) fn line(
     line: &mut SummaryLine<'_>,
     kind: &str,
@@ -69,7 +69,7 @@ pub(super) fn line(
     if flags & 0x04 != 0 { authentication(line, bytes_from(bytes, LEN)) } else { Ok(()) }
 }
 
-/// Writes an echo packet, whose contents only its sender can interpret.
+/// Writes an echo packet. Only the packet's sender can interpret its contents.
 pub(super) fn echo(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) {
     line.protocol = "bfd";
     put!(line, "BFD, Echo, length: {length}");

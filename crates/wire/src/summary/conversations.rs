@@ -1,24 +1,25 @@
-//! Initial sequence numbers of TCP conversations, so that numbers can be printed relative to them.
+//! The initial sequence numbers of TCP conversations, relative to which later numbers are printed.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use core::net::IpAddr;
 
-/// Maximum number of remembered conversations. Beyond it the oldest conversations are forgotten,
-/// and later segments start them again, with numbers relative to the first of these segments.
+/// Maximum number of conversations that are remembered. If there are more, the oldest ones are
+/// forgotten. Later segments of a forgotten conversation start it again: their numbers are relative
+/// to the first of these segments.
 const MAX_CONVERSATIONS: usize = 1 << 16;
 
-/// The addresses and ports of a conversation, in an order that is the same for both directions.
+/// The addresses and ports of a conversation. Their order is the same for both directions.
 type ConversationKey = (IpAddr, IpAddr, (u16, u16));
 
 /// The initial sequence numbers of the TCP conversations seen so far.
 #[derive(Debug, Default)]
 pub struct Conversations {
     initial_numbers: BTreeMap<ConversationKey, InitialNumbers>,
-    /// The conversations, oldest first.
+    /// The conversations, the oldest first.
     order: VecDeque<ConversationKey>,
 }
 
-/// The initial sequence numbers of both sides; first that of the side with the smaller port.
+/// The initial sequence numbers of both sides. The side with the smaller port is first.
 #[derive(Clone, Copy, Debug)]
 struct InitialNumbers {
     seq: u32,
@@ -29,13 +30,13 @@ struct InitialNumbers {
 pub(super) struct SegmentNumbers {
     pub(super) seq: u32,
     pub(super) ack: u32,
-    /// The number that is subtracted from the numbers in the segment's selective acknowledgements.
+    /// The number to subtract from the numbers in the segment's selective acknowledgements.
     pub(super) peer_base: u32,
 }
 
 impl Conversations {
-    /// Returns the numbers of a segment, relative to the start of its conversation if the start is
-    /// known. The first segment of a conversation keeps its absolute numbers.
+    /// Returns the numbers of a segment. They are relative to the start of its conversation if the
+    /// start is known. The first segment of a conversation keeps its absolute numbers.
     pub(super) fn numbers(
         &mut self,
         (src, dst): (IpAddr, IpAddr),

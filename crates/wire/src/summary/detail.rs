@@ -1,20 +1,21 @@
 //! How much information a summary contains.
 
-/// How much detail to print.
+/// How much detail a summary has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Detail {
-    /// Whether to print less information about protocols, as with tcpdump's `-q`.
+    /// Whether less information about protocols is printed, as with tcpdump's `-q`.
     pub is_quick: bool,
-    /// The number of tcpdump's `-v` options. From 1 on, prints header fields and options as well,
+    /// The number of tcpdump's `-v` options. From 1 on, header fields and options are also printed,
     /// on separate lines.
     pub verbose: u8,
-    /// Whether to verify checksums of IPv4, TCP and UDP and print the results, with `verbose`.
+    /// Whether checksums of IPv4, TCP and UDP are verified. The results are printed only if
+    /// `verbose` is at least 1.
     pub checksums: bool,
-    /// Whether to print TCP sequence numbers as in the header, instead of relative to the start of
-    /// the conversation: `-S`.
+    /// Whether TCP sequence numbers are printed as they are in the header, as with tcpdump's `-S`.
+    /// Otherwise they are relative to the start of the conversation.
     pub is_absolute: bool,
-    /// Whether the caller prints all bytes in any case, so undecoded bytes need not be printed
-    /// here.
+    /// Whether the caller prints all bytes of the frame anyway. Bytes that are not decoded are not
+    /// printed in the summary then.
     pub bytes_follow: bool,
 }
 

@@ -1,4 +1,4 @@
-//! BOOTP and DHCP.
+//! Prints BOOTP and DHCP.
 
 use super::dhcp_options::{DhcpOptionKind, option_by_number};
 use super::text::{
@@ -25,7 +25,7 @@ const MESSAGES: [(u8, &str); 13] = [
     (12, "Lease Unknown"),
     (13, "Lease Active"),
 ];
-/// Number of option names per row in a list of requested options.
+/// How many option names there are per row in a list of requested options.
 const ADDRESSES_PER_ROW: usize = 4;
 
 pub(super) fn line(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> DecodeResult {
@@ -148,7 +148,7 @@ fn vendor(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
     Ok(())
 }
 
-/// Returns the likely content of an unknown option, as tcpdump guesses it from the option's length.
+/// Guesses the kind of content of an unknown option from its length, as tcpdump does.
 fn guessed(len: usize) -> DhcpOptionKind {
     match len {
         0 => DhcpOptionKind::Bytes,
@@ -207,7 +207,7 @@ fn overload(line: &mut SummaryLine<'_>, data: &[u8]) {
     }
 }
 
-/// Writes parts of `size` bytes separated by commas, and then the remaining bytes.
+/// Writes the parts of `size` bytes, separated by commas, and then the remaining bytes.
 fn each(
     line: &mut SummaryLine<'_>,
     data: &[u8],
@@ -241,7 +241,7 @@ fn client(line: &mut SummaryLine<'_>, data: &[u8]) -> DecodeResult {
     Ok(())
 }
 
-/// Formats bytes as hex separated by colons; an empty slice as an empty text.
+/// Formats bytes as hex, separated by colons. An empty slice becomes an empty text.
 struct ColonHex<'b>(&'b [u8]);
 
 impl core::fmt::Display for ColonHex<'_> {

@@ -1,12 +1,12 @@
-//! DHCP options: their names in tcpdump, and their content.
+//! The names of DHCP options in tcpdump, and the kinds of their contents.
 
-/// The type of an option's content.
+/// The kind of an option's content.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum DhcpOptionKind {
     Addresses,
     Agent,
     Bytes,
-    /// Texts preceded by their lengths.
+    /// Texts, each after its length.
     Classes,
     ClientId,
     Flag,
@@ -23,7 +23,7 @@ pub(super) enum DhcpOptionKind {
     Text,
 }
 
-/// Returns name and type of content of the option with this number.
+/// Returns the name, and the kind of content, of the option with this number.
 pub(super) fn option_by_number(number: u8) -> Option<(&'static str, DhcpOptionKind)> {
     let at = OPTIONS.binary_search_by_key(&number, |(known, ..)| *known).ok()?;
     let (_, name, kind) = OPTIONS[at];

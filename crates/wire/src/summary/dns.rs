@@ -1,4 +1,4 @@
-//! DNS and multicast DNS.
+//! Prints DNS and multicast DNS.
 
 use super::text::{
     DecodeResult, PrintableText, SummaryLine, TruncatedHeader, bytes_from, put, slice_at, u8_at,
@@ -6,7 +6,8 @@ use super::text::{
 };
 
 const HEADER_LEN: usize = 12;
-/// Maximum number of pointers that are followed in one name: each may repeat most of the message.
+/// Maximum number of pointers that are followed in one name. Each of them may repeat most of the
+/// message.
 const MAX_POINTERS: u32 = 64;
 const RESPONSE: u16 = 0x8000;
 const INTERNET: u16 = 1;
@@ -144,7 +145,7 @@ pub(super) fn line(
     Ok(())
 }
 
-/// Writes a message that arrived over TCP, where a 16-bit length precedes the message.
+/// Writes a message that arrived over TCP. There, a 16-bit length precedes the message.
 pub(super) fn over_tcp(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> DecodeResult {
     line.protocol = "domain";
     if length < 2 {
@@ -201,7 +202,7 @@ fn query(line: &mut SummaryLine<'_>, message: &DnsMessage<'_>, flags: u16) -> De
         put!(line, " [b2&3=0x{flags:x}]");
     }
     let [questions, answers, authorities, additional] = counts(message.bytes)?;
-    // An inverse query contains answers instead of questions.
+    // An inverse query has answers instead of questions.
     let is_inverse = flags & 0x7800 == 0x0800;
     let [first, second] = match is_inverse {
         true => [(questions, 0, "q"), (answers, 1, "a")],
@@ -224,7 +225,7 @@ fn query(line: &mut SummaryLine<'_>, message: &DnsMessage<'_>, flags: u16) -> De
     Ok(())
 }
 
-/// Writes records separated by commas; returns the offset of their end.
+/// Writes records, separated by commas. Returns the offset of the byte after them.
 fn records(
     line: &mut SummaryLine<'_>,
     message: &DnsMessage<'_>,
@@ -242,7 +243,7 @@ fn records(
     Ok(at)
 }
 
-/// Writes ` A? example.com.`; returns the offset of its end.
+/// Writes a question such as ` A? example.com.`. Returns the offset of the byte after it.
 fn question(
     line: &mut SummaryLine<'_>,
     message: &DnsMessage<'_>,
@@ -299,7 +300,7 @@ fn record(
     if end > bytes.len() { Err(TruncatedHeader) } else { Ok(end) }
 }
 
-/// Writes seconds as `1d2h3m4s`, without the parts that are 0.
+/// Writes a time in seconds as `1d2h3m4s`, without the parts that are 0.
 fn time(line: &mut SummaryLine<'_>, seconds: u32) {
     if seconds == 0 {
         put!(line, "0s");
@@ -394,7 +395,7 @@ fn options(line: &mut SummaryLine<'_>, mut data: &[u8], size: u16, ttl: u32) -> 
     Ok(())
 }
 
-/// Returns the offset of the end of a name, without following compression pointers.
+/// Returns the offset of the byte after a name. Does not follow compression pointers.
 fn skip_name(bytes: &[u8], mut at: usize) -> Result<usize, TruncatedHeader> {
     loop {
         let len = u8_at(bytes, at)?;
@@ -407,7 +408,7 @@ fn skip_name(bytes: &[u8], mut at: usize) -> Result<usize, TruncatedHeader> {
     }
 }
 
-/// Writes a name with a dot after each label; returns the offset of its end.
+/// Writes a name, with a dot after each label. Returns the offset of the byte after it.
 pub(super) fn name(
     line: &mut SummaryLine<'_>,
     bytes: &[u8],
@@ -426,8 +427,8 @@ pub(super) fn name(
             0xc0.. => {
                 let target = usize::from(u16_at(bytes, at)? & 0x3fff);
                 pointers += 1;
-                // A compression pointer must lead to an offset before this name, because any other
-                // pointer could cause an endless loop.
+                // A compression pointer must lead to an offset before this name. Any other pointer
+                // could cause an endless loop.
                 if target >= limit || pointers > MAX_POINTERS {
                     put!(line, "<BAD PTR>");
                     return Err(TruncatedHeader);

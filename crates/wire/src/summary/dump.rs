@@ -4,8 +4,8 @@ use core::fmt;
 
 const BYTES_PER_LINE: usize = 16;
 
-/// Prints lines such as `0x0010:  0a00 0001 0a01 0001 04d2 04d2 001a f1c2  ................`, each
-/// indented by a tab and terminated by a newline.
+/// Prints lines such as `0x0010:  0a00 0001 0a01 0001 04d2 04d2 001a f1c2  ................`. Each
+/// line starts with a tab and ends with a newline.
 #[derive(Clone, Copy, Debug)]
 pub struct HexDump<'b>(pub &'b [u8]);
 
@@ -38,8 +38,8 @@ impl fmt::Display for Hex<'_> {
     }
 }
 
-/// Prints bytes as text, for text protocols: keeps line ends, and replaces by dots the characters
-/// that a terminal could interpret.
+/// Prints bytes of text protocols as text. Line ends are kept. Characters that a terminal could
+/// interpret are replaced by dots.
 #[derive(Clone, Copy, Debug)]
 pub struct TextDump<'b>(pub &'b [u8]);
 
@@ -72,8 +72,8 @@ fn write_hex(f: &mut fmt::Formatter<'_>, line: &[u8]) -> fmt::Result {
     f.write_str("  ")
 }
 
-/// Writes bytes as text, with dots for unprintable bytes: bytes from the network must never reach
-/// the terminal as control characters.
+/// Writes bytes as text, with dots for bytes that cannot be printed. Bytes from the network must
+/// never reach the terminal as control characters.
 fn write_text(f: &mut fmt::Formatter<'_>, line: &[u8]) -> fmt::Result {
     for byte in line {
         let shown = if byte.is_ascii_graphic() { char::from(*byte) } else { '.' };

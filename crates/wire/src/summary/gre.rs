@@ -1,4 +1,4 @@
-//! GRE: version 0, and version 1 (PPTP) without the contents of PPP.
+//! Prints GRE, version 0 and version 1 (PPTP). The contents of PPP are not printed.
 
 use super::text::{
     DecodeResult, Encapsulated, SummaryLine, TruncatedHeader, bytes_from, put, u8_at, u16_at,
@@ -85,8 +85,8 @@ fn plain(
     }
 }
 
-/// Skips source route entries up to the entry with family and length 0; returns the offset of the
-/// payload.
+/// Skips source route entries up to the entry whose family and length are 0. Returns the offset of
+/// the payload.
 fn routes(bytes: &[u8], mut at: usize) -> Result<usize, TruncatedHeader> {
     loop {
         let (family, len) = (u16_at(bytes, at)?, u8_at(bytes, at + 3)?);
@@ -98,7 +98,7 @@ fn routes(bytes: &[u8], mut at: usize) -> Result<usize, TruncatedHeader> {
     }
 }
 
-/// Writes the payload type with `-e`, and always the total length.
+/// Writes the payload type if `-e` was given, and always the total length.
 fn protocol(line: &mut SummaryLine<'_>, proto: EtherType, length: usize) {
     if line.link {
         let name = proto.name().unwrap_or("unknown");

@@ -1,4 +1,4 @@
-//! ICMP, and with `-v` the packets that its errors quote.
+//! Prints ICMP. With `-v`, also prints the packets that ICMP errors quote.
 
 use super::ip_carrier::{IpCarrier, checked};
 use super::text::{
@@ -31,7 +31,7 @@ pub(super) fn line(
         return Ok(());
     }
     put!(line, ", length {length}");
-    // tcpdump verifies this checksum regardless of -K.
+    // tcpdump verifies this checksum even if -K was given.
     if line.is_verbose()
         && !carrier.is_fragment
         && let Some((found, right)) = checked(Sum::new(), bytes, length, 2)
@@ -92,7 +92,7 @@ fn message(line: &mut SummaryLine<'_>, bytes: &[u8], kind: u8, code: u8) -> Deco
     Ok(())
 }
 
-/// Writes a "destination unreachable" message. The quoted packet follows the ICMP header; its
+/// Writes a "destination unreachable" message. The quoted packet follows the ICMP header. Its
 /// destination address is at offset 16.
 fn unreachable(line: &mut SummaryLine<'_>, bytes: &[u8], code: u8) -> DecodeResult {
     let dst = v4_at(bytes, LEN + 16)?;
@@ -165,7 +165,7 @@ fn time_stamps(line: &mut SummaryLine<'_>, bytes: &[u8]) -> Result<(), Truncated
     Ok(())
 }
 
-/// Writes milliseconds since midnight as a time of day.
+/// Writes a number of milliseconds since midnight as a time of day.
 fn day_time(line: &mut SummaryLine<'_>, ms: u32) {
     let seconds = ms / 1000;
     put!(

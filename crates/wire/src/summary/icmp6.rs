@@ -1,4 +1,4 @@
-//! ICMPv6: errors, echo and multicast listeners; neighbour discovery is in `nd`.
+//! Prints ICMPv6: errors, echo and multicast listeners. Neighbour discovery is in `nd`.
 
 use super::ip_carrier::{IpCarrier, checked};
 use super::nd;
@@ -16,7 +16,7 @@ pub(super) fn line(
     carrier: &IpCarrier,
 ) -> DecodeResult {
     line.protocol = "icmp6";
-    // tcpdump verifies this checksum regardless of -K.
+    // tcpdump verifies this checksum even if -K was given.
     if line.is_verbose() && !carrier.is_fragment {
         checksum(line, bytes, length, carrier);
     }
@@ -45,7 +45,7 @@ fn checksum(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize, carrier: &I
     }
 }
 
-/// Writes a message; returns `false` if nothing may follow it in the line.
+/// Writes a message. Returns `false` if nothing may follow it in the line.
 fn message(
     line: &mut SummaryLine<'_>,
     kind: u8,
@@ -112,8 +112,8 @@ fn listener(line: &mut SummaryLine<'_>, kind: u8, bytes: &[u8], length: usize) -
     }
 }
 
-/// Writes a "destination unreachable" message. It quotes the packet, whose destination address is
-/// at offset 24.
+/// Writes a "destination unreachable" message. It quotes a packet, whose destination address is at
+/// offset 24.
 fn unreachable(
     line: &mut SummaryLine<'_>,
     code: u8,

@@ -1,12 +1,12 @@
-//! IGMP, versions 1 to 3.
+//! Prints IGMP, versions 1 to 3.
 
 use super::ip_carrier::checked;
 use super::text::{DecodeResult, SummaryLine, put, u8_at, u16_at, v4_at};
 use crate::checksum::Sum;
 
-/// Length of a message of versions 1 and 2, in bytes.
+/// Length of a message of version 1 or 2, in bytes.
 const LEN: usize = 8;
-/// 10 s in tenths of a second.
+/// The default maximum response time, in tenths of a second: 10 s.
 const DEFAULT_RESPONSE_TIME: u8 = 100;
 const RECORDS: [(u8, &str); 6] =
     [(1, "is_in"), (2, "is_ex"), (3, "to_in"), (4, "to_ex"), (5, "allow"), (6, "block")];
@@ -38,7 +38,7 @@ pub(super) fn line(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> D
         other => put!(line, "igmp-{other}"),
     }
     let sum = checked(Sum::new(), bytes, length, 2);
-    // tcpdump verifies this checksum regardless of -K.
+    // tcpdump verifies this checksum even if -K was given.
     if line.is_verbose()
         && let Some((found, right)) = sum
         && found != right
@@ -48,7 +48,7 @@ pub(super) fn line(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> D
     Ok(())
 }
 
-/// Writes a response time in tenths of a second.
+/// Writes a response time, which is given in tenths of a second.
 fn response_time(line: &mut SummaryLine<'_>, tenths: u32) {
     put!(line, " [max resp time ");
     match tenths {

@@ -1,4 +1,4 @@
-//! IPv4.
+//! Prints IPv4 headers and options, and passes the payload on to its decoder.
 
 use super::ip_carrier::{IpCarrier, IpEndpoints, PROTOCOLS, checked, has_ports};
 use super::text::{
@@ -12,7 +12,7 @@ use crate::checksum::Sum;
 const MIN_LEN: usize = 20;
 const FRAGMENT_FLAGS: [(u32, &str); 3] = [(0x2000, "+"), (0x4000, "DF"), (0x8000, "rsvd")];
 
-/// Writes an IPv4 packet of which `length` bytes were on the wire, including padding.
+/// Writes an IPv4 packet that had `length` bytes on the wire. These may include padding.
 pub(super) fn packet(line: &mut SummaryLine<'_>, packet: &[u8], length: usize) -> DecodeResult {
     line.protocol = "ip";
     if !line.enter() {
@@ -56,14 +56,14 @@ pub(super) fn packet(line: &mut SummaryLine<'_>, packet: &[u8], length: usize) -
     whole(line, upto(packet, total), header_len, total)
 }
 
-/// Writes `IP ` unless the link layer header is printed.
+/// Writes `IP `, unless the header of the link layer is printed.
 fn write_protocol(line: &mut SummaryLine<'_>) {
     if !line.link {
         put!(line, "IP ");
     }
 }
 
-/// Writes a packet of `total` bytes whose fixed header was captured.
+/// Writes a packet of `total` bytes. Its header without options was captured.
 fn whole(
     line: &mut SummaryLine<'_>,
     packet: &[u8],
@@ -90,8 +90,8 @@ fn whole(
     upper_layer::payload(line, proto, bytes_from(packet, header_len), total - header_len, &carrier)
 }
 
-/// Writes the header's fields in parentheses, and a line break; returns `false` if the options are
-/// truncated.
+/// Writes the fields of the header in parentheses, and a line break. Returns `false` if the options
+/// are truncated.
 fn in_parentheses(
     line: &mut SummaryLine<'_>,
     packet: &[u8],

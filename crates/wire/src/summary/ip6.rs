@@ -1,4 +1,4 @@
-//! IPv6 and its extension headers.
+//! Prints IPv6 headers and extension headers, and passes the payload on to its decoder.
 
 use super::ip_carrier::{IpCarrier, PROTOCOLS, endpoints_v6, has_ports};
 use super::text::{
@@ -9,11 +9,11 @@ use super::upper_layer;
 use crate::assigned::IpProto;
 
 const LEN: usize = 40;
-/// Maximum number of extension headers that are decoded, which limits the decoder's time on
-/// hostile input.
+/// Maximum number of extension headers that are decoded. It limits the time that a malicious packet
+/// can take.
 const MAX_EXTENSIONS: u32 = 32;
 
-/// Writes an IPv6 packet of which `length` bytes were on the wire, including padding.
+/// Writes an IPv6 packet that had `length` bytes on the wire. These may include padding.
 pub(super) fn packet(line: &mut SummaryLine<'_>, packet: &[u8], length: usize) -> DecodeResult {
     line.protocol = "ip6";
     if !line.enter() {
@@ -66,7 +66,7 @@ fn in_parentheses(line: &mut SummaryLine<'_>, packet: &[u8]) -> DecodeResult {
     Ok(())
 }
 
-/// What decoders need from the headers between the fixed header and the protocol above.
+/// What decoders need to know from the headers between the fixed header and the protocol above.
 #[derive(Default)]
 struct ExtensionHeaders {
     is_fragment: bool,
@@ -119,7 +119,7 @@ fn headers(line: &mut SummaryLine<'_>, packet: &[u8], length: usize) -> DecodeRe
     Ok(())
 }
 
-/// Writes hop-by-hop or destination options; returns their length.
+/// Writes hop-by-hop or destination options. Returns their length.
 fn options(
     line: &mut SummaryLine<'_>,
     bytes: &[u8],
@@ -181,7 +181,8 @@ fn one_option(
     Ok(())
 }
 
-/// Writes `frag (0|12) `; returns `false` if it is a later fragment, so that no header follows.
+/// Writes `frag (0|12) `. Returns `false` if this is not the first fragment, so that no header
+/// follows.
 fn fragment(
     line: &mut SummaryLine<'_>,
     bytes: &[u8],
@@ -203,7 +204,7 @@ fn fragment(
     Ok(offset == 0)
 }
 
-/// Writes a routing header; returns its length, or `None` if its kind is unknown.
+/// Writes a routing header. Returns its length, or `None` if its kind is unknown.
 fn routing(
     line: &mut SummaryLine<'_>,
     bytes: &[u8],
@@ -240,7 +241,7 @@ fn routing(
     for nth in 0..count {
         let address = v6_at(bytes, 8 + 16 * nth)?;
         put!(line, ", [{nth}]{address}");
-        // Segment routing lists its segments from the last to the first.
+        // Segment routing lists its segments in reverse order, the last one first.
         if left > 0 && (kind != 4 || nth == 0) {
             walk.end = Some(address);
         }

@@ -1,4 +1,4 @@
-//! The fields of an IPv4 or IPv6 header that decoders of the protocols above IP need.
+//! The fields of an IPv4 or IPv6 header that the decoders of the protocols above IP need.
 
 use core::net::Ipv4Addr;
 
@@ -6,12 +6,13 @@ use super::text::{Ipv6Text, SummaryLine, TruncatedHeader, put, v6_at};
 use crate::assigned::IpProto;
 use crate::checksum::Sum;
 
-/// The IP header that carries a packet.
+/// The IP header of the packet that carries a protocol.
 #[derive(Clone, Copy)]
 pub(super) struct IpCarrier {
     /// Source and destination address.
     pub(super) ends: IpEndpoints,
-    /// The next-header field of the IP header itself; extension headers may follow.
+    /// The next-header field of the IP header itself. Extension headers may be between it and the
+    /// protocol.
     pub(super) next: u8,
     /// Whether more fragments of the packet follow.
     pub(super) is_fragment: bool,
@@ -19,17 +20,18 @@ pub(super) struct IpCarrier {
     pub(super) ttl: u8,
 }
 
-/// Source and destination address.
+/// The source and destination addresses of a packet.
 #[derive(Clone, Copy)]
 pub(super) enum IpEndpoints {
     V4(Ipv4Addr, Ipv4Addr),
-    /// Source, destination, and the destination that checksums cover: the last address of a routing
-    /// header, if there is one.
+    /// The source, the destination, and the destination that checksums cover. If there is a routing
+    /// header, the latter is its last address.
     V6(Ipv6Text, Ipv6Text, Ipv6Text),
 }
 
 impl IpCarrier {
-    /// Writes `10.0.0.1.53 > 10.0.0.2.53: `, or only the ports after other headers.
+    /// Writes `10.0.0.1.53 > 10.0.0.2.53: `. If there are other headers before this protocol,
+    /// writes only the ports.
     pub(super) fn write_endpoints(
         &self,
         line: &mut SummaryLine<'_>,
@@ -44,7 +46,7 @@ impl IpCarrier {
             (Some((from, to)), IpEndpoints::V6(src, dst, _)) => {
                 put!(line, "{src}.{from} > {dst}.{to}: ")
             }
-            // Other headers are between the IP header and this protocol, so the addresses were
+            // Other headers are between the IP header and this protocol. So the addresses were
             // printed before those headers.
             (None, _) if self.next != proto.0 => {}
             (None, IpEndpoints::V4(src, dst)) => put!(line, "{src} > {dst}: "),
@@ -60,13 +62,14 @@ impl IpCarrier {
         }
     }
 
-    /// Whether the header is IPv6.
+    /// Returns whether the header is IPv6.
     pub(super) fn is_v6(&self) -> bool {
         matches!(self.ends, IpEndpoints::V6(..))
     }
 }
 
-/// Returns the checksum at offset `at` and the correct checksum, if all `len` bytes were captured.
+/// Returns the checksum at offset `at`, and the correct checksum; `None` if not all `len` bytes
+/// were captured.
 pub(super) fn checked(sum: Sum, bytes: &[u8], len: usize, at: usize) -> Option<(u16, u16)> {
     let bytes = bytes.get(..len)?;
     let (before, found_and_after) = bytes.split_at_checked(at)?;
@@ -75,12 +78,14 @@ pub(super) fn checked(sum: Sum, bytes: &[u8], len: usize, at: usize) -> Option<(
     Some((u16::from_be_bytes([found[0], found[1]]), right))
 }
 
-/// Whether lines about this protocol start with addresses and ports together.
+/// Returns whether the addresses and ports are printed together at the start of lines about this
+/// protocol.
 pub(super) fn has_ports(proto: u8) -> bool {
     matches!(IpProto(proto), IpProto::TCP | IpProto::UDP)
 }
 
-/// Returns the addresses of an IPv6 header; `end` is the final destination of routing headers.
+/// Returns the addresses of an IPv6 header. `end` is the final destination, according to routing
+/// headers.
 pub(super) fn endpoints_v6(
     header: &[u8],
     end: Option<Ipv6Text>,
@@ -89,7 +94,7 @@ pub(super) fn endpoints_v6(
     Ok(IpEndpoints::V6(v6_at(header, 8)?, dst, end.unwrap_or(dst)))
 }
 
-/// Protocols with names, by their IANA numbers.
+/// The protocols that have names, by their IANA numbers.
 pub(super) const PROTOCOLS: [(u8, &str); 28] = [
     (0, "Options"),
     (1, "ICMP"),

@@ -1,4 +1,4 @@
-//! Options in the IPv4 header.
+//! Prints the options in an IPv4 header.
 
 use super::text::{
     DecodeResult, SummaryLine, TruncatedHeader, put, slice_at, u8_at, u32_at, v4_at,
@@ -16,7 +16,7 @@ const NAMES: [(u8, &str); 9] = [
     (148, "RA"),
 ];
 
-/// Writes the options separated by commas; returns `false` if they are truncated.
+/// Writes the options, separated by commas. Returns `false` if they are truncated.
 pub(super) fn list(line: &mut SummaryLine<'_>, options: &[u8], length: usize) -> bool {
     each(line, options, length).is_ok()
 }
@@ -63,7 +63,8 @@ fn one(line: &mut SummaryLine<'_>, kind: u8, option: &[u8]) -> DecodeResult {
     }
 }
 
-/// Writes the addresses of a route option: hops that were visited, or will be.
+/// Writes the addresses of a route option. They are routers on the path, already visited or still
+/// to be visited.
 fn route(line: &mut SummaryLine<'_>, option: &[u8]) -> DecodeResult {
     if option.len() < 3 {
         put!(line, " [bad length {}]", option.len());

@@ -1,4 +1,5 @@
-//! Ethernet: addresses, type, VLAN tags; LLC and SNAP; and the dispatch to the protocols above.
+//! Prints Ethernet (addresses, type, VLAN tags), LLC and SNAP, and passes the payload on to its
+//! decoder.
 
 use super::text::{
     DecodeResult, SummaryLine, TruncatedHeader, bytes_from, mac_at, put, u8_at, u16_at, u24_at,
@@ -9,11 +10,11 @@ use crate::assigned::EtherType;
 
 const HEADER_LEN: usize = 14;
 const TAG_LEN: usize = 4;
-/// Largest value of the type field that is a length.
+/// The largest value with which the type field is a length.
 const MAX_LENGTH: u16 = 1500;
 
 /// Writes a frame that had `length` bytes on the wire. Sets `header_len` to the number of bytes
-/// before the payload, once it is known.
+/// before the payload, once this is known.
 pub(super) fn frame(
     line: &mut SummaryLine<'_>,
     frame: &[u8],
@@ -62,8 +63,8 @@ pub(super) fn frame(
     Ok(())
 }
 
-/// Writes the VLAN tag at offset `at`, which follows the type `outer` and `tags` other tags.
-/// Returns the type after it, or `None` if the frame is truncated.
+/// Writes the VLAN tag at offset `at`. It follows the type `outer` and `tags` other tags. Returns
+/// the type after it; `None` if the frame is truncated.
 fn tag(
     line: &mut SummaryLine<'_>,
     frame: &[u8],
@@ -85,7 +86,8 @@ fn tag(
     Ok(Some(EtherType(u16_at(frame, at + 2)?)))
 }
 
-/// Writes `ethertype IPv4 (0x0800), length 60: `; the length follows only the first type in a line.
+/// Writes `ethertype IPv4 (0x0800), length 60: `. Only after the first type in a line, the length
+/// is written.
 fn type_of(line: &mut SummaryLine<'_>, ethertype: EtherType, length: usize, tags: u32) {
     type_text(line, ethertype);
     if tags == 0 {
@@ -105,7 +107,7 @@ fn type_text(line: &mut SummaryLine<'_>, ethertype: EtherType) {
     }
 }
 
-/// Writes the payload of a frame; returns `false` if the type is unknown.
+/// Writes the payload of a frame. Returns `false` if the type is unknown.
 pub(super) fn payload(
     line: &mut SummaryLine<'_>,
     ethertype: EtherType,
@@ -127,7 +129,7 @@ pub(super) fn payload(
 const LOOPBACK_REPLY: u16 = 1;
 const LOOPBACK_FORWARD: u16 = 2;
 
-/// Ethernet's configuration testing protocol, whose numbers are little-endian.
+/// Writes Ethernet's configuration testing protocol. Its numbers are little-endian.
 fn loopback(line: &mut SummaryLine<'_>, packet: &[u8], length: usize) -> DecodeResult {
     line.protocol = "loopback";
     put!(line, "Loopback");
@@ -183,7 +185,7 @@ const SAPS: [(u8, &str); 13] = [
     (0xff, "Global"),
 ];
 
-/// Writes LLC; returns the length of its header.
+/// Writes LLC. Returns the length of its header.
 fn llc(
     line: &mut SummaryLine<'_>,
     frame: &[u8],
@@ -230,7 +232,8 @@ fn llc(
     Ok(header_len)
 }
 
-/// Writes `LLC, dsap STP (0x42) Individual, ssap STP (0x42) Command, ctrl 0x03: `.
+/// Writes an LLC header, such as `LLC, dsap STP (0x42) Individual, ssap STP (0x42) Command, ctrl
+/// 0x03: `.
 fn llc_header(line: &mut SummaryLine<'_>, dsap: u8, ssap: u8, control: u16, is_unnumbered: bool) {
     put!(line, "LLC, dsap ");
     line.name(&SAPS, dsap & 0xfe, format_args!("Unknown"));
@@ -296,7 +299,7 @@ fn llc_kind(
 const OUIS: [(u32, &str); 4] =
     [(0, "Ethernet"), (0x00_000c, "Cisco"), (0x00_80c2, "RFC2684"), (0x08_0007, "Appletalk")];
 
-/// Writes SNAP, whose header has eight bytes including that of LLC.
+/// Writes SNAP. Its header has eight bytes, including the LLC header.
 fn snap(
     line: &mut SummaryLine<'_>,
     frame: &[u8],

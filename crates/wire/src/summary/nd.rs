@@ -1,4 +1,4 @@
-//! Neighbour discovery: routers, neighbours, redirects, and with `-v` their options.
+//! Prints neighbour discovery: routers, neighbours, redirects, and with `-v` their options.
 
 use super::dns;
 use super::text::{
@@ -119,8 +119,8 @@ fn options(line: &mut SummaryLine<'_>, all: &[u8], mut left: usize) -> DecodeRes
     Ok(())
 }
 
-/// Writes one option. `all` starts with the first option of the message, because tcpdump shows a
-/// redirected header from there on.
+/// Writes one option. `all` are the bytes of the message from its first option on. For a redirected
+/// header, tcpdump prints the first bytes of `all` instead of those of the option.
 fn one(line: &mut SummaryLine<'_>, kind: u8, option: &[u8], all: &[u8]) -> DecodeResult {
     match kind {
         SOURCE_LINK | TARGET_LINK => put!(line, "{}", HwText(&option[2..])),

@@ -1,4 +1,4 @@
-//! NTP and SNTP.
+//! Prints NTP and SNTP.
 
 use super::text::{
     DecodeResult, PrintableText, SummaryLine, bytes_from, put, slice_at, u8_at, u16_at, u32_at,
@@ -17,10 +17,10 @@ const MODES: [&str; 8] = [
     "Reserved",
 ];
 const CONTROL: u8 = 6;
-/// Mode 7, whose format each implementation defines.
+/// Mode 7. Each implementation defines its own format for it.
 const PRIVATE: u8 = 7;
 const CONTROL_LEN: usize = 12;
-/// Seconds from 1900, the start of NTP's time, to 1970.
+/// Seconds from 1900, where NTP's time starts, to 1970.
 const UNIX_EPOCH: u32 = 2_208_988_800;
 
 pub(super) fn line(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> DecodeResult {
@@ -133,13 +133,13 @@ fn stamps(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
     Ok(())
 }
 
-/// Writes a time of 16 bits of seconds and 16 bits of fraction.
+/// Writes a time that has 16 bits of seconds and 16 bits of fraction.
 fn short(line: &mut SummaryLine<'_>, time: u32) {
     let fraction = f64::from(time & 0xffff) / 65_536.0;
     put!(line, "{}.{:06}", time >> 16, (fraction * 1e6) as u32);
 }
 
-/// Converts a fraction of a second, in units of 2^-32 s, to ns.
+/// Converts a fraction of a second from units of 2^-32 s to ns.
 fn nanos(fraction: u32) -> u32 {
     (f64::from(fraction) / 4_294_967_296.0 * 1e9) as u32
 }
@@ -155,11 +155,12 @@ fn stamp(line: &mut SummaryLine<'_>, time: u64) {
     }
 }
 
-/// Writes `2013-08-24T21:18:42Z`, the civil date of a time in seconds since 1970.
+/// Writes the date and time of `unix`, a number of seconds since 1970, such as
+/// `2013-08-24T21:18:42Z`.
 fn date(line: &mut SummaryLine<'_>, unix: i64) {
     let (days, second) = (unix.div_euclid(86_400), unix.rem_euclid(86_400));
-    // Days from 1 March of the year 0, so that leap days are at the end of a year; an era has 400
-    // years.
+    // Days since 1 March of the year 0. With this start, a leap day is the last day of a year. An
+    // era has 400 years.
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
     let year_of_era =
@@ -173,7 +174,7 @@ fn date(line: &mut SummaryLine<'_>, unix: i64) {
     put!(line, "{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z");
 }
 
-/// Writes how many seconds `other` is after `first`, with a sign.
+/// Writes by how many seconds `other` is later than `first`, with a sign.
 fn difference(line: &mut SummaryLine<'_>, first: u64, other: u64) {
     if first == 0 {
         stamp(line, other);

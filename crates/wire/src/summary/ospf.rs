@@ -1,4 +1,4 @@
-//! OSPF, version 2.
+//! Prints OSPF, version 2.
 
 use super::ospf_lsa as lsa;
 use super::text::{
@@ -17,7 +17,7 @@ pub(super) fn line(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> D
     line.protocol = "ospf2";
     let (version, kind) = (u8_at(bytes, 0)?, u8_at(bytes, 1)?);
     let auth = u16_at(bytes, 14)?;
-    // An MD5 digest follows the packet, and is not part of the packet's length.
+    // An MD5 digest follows the packet. It does not count in the packet's length.
     let (bytes, length) = match auth == MD5 && length >= MD5_LEN {
         true => (upto(bytes, length - MD5_LEN), length - MD5_LEN),
         false => (bytes, length),
@@ -90,14 +90,14 @@ fn body(
         4 => updates(line, bytes),
         _ => {
             headers(line, bytes)?;
-            // tcpdump tries to read one more header than the packet has, so its line ends as
-            // truncated.
+            // tcpdump tries to read one more header than the packet has. So its line ends as if the
+            // packet was truncated.
             Err(super::text::TruncatedHeader)
         }
     }
 }
 
-/// Writes a hello packet; its list of neighbours ends at offset `end`.
+/// Writes a hello packet. Its list of neighbours ends at offset `end`.
 fn hello(line: &mut SummaryLine<'_>, bytes: &[u8], end: usize) -> DecodeResult {
     put!(line, "\n\tOptions [");
     line.bits(&lsa::OPTIONS, u32::from(u8_at(bytes, 6)?), ", ");

@@ -1,4 +1,4 @@
-//! OSPF link state advertisements.
+//! Prints link state advertisements (LSAs) of OSPF.
 
 use super::text::{
     DecodeResult, SummaryLine, TruncatedHeader, bytes_from, hex, put, slice_at, u8_at, u16_at,
@@ -37,7 +37,7 @@ const ROUTER: u8 = 1;
 const EXTERNAL: u8 = 5;
 const NSSA: u8 = 7;
 
-/// Writes `, LSA-ID: 10.0.0.0`, or the type of an opaque LSA.
+/// Writes the id of an LSA, such as `, LSA-ID: 10.0.0.0`, or the type of an opaque LSA.
 pub(super) fn id(
     line: &mut SummaryLine<'_>,
     kind: u8,
@@ -56,7 +56,7 @@ pub(super) fn id(
     Ok(())
 }
 
-/// Writes an LSA's header; returns the LSA's length field.
+/// Writes the header of an LSA. Returns its length field.
 pub(super) fn header(line: &mut SummaryLine<'_>, bytes: &[u8]) -> Result<usize, TruncatedHeader> {
     let header = slice_at(bytes, 0, HEADER_LEN)?;
     let (age, kind, len) = (u16_at(header, 0)?, u8_at(header, 3)?, u16_at(header, 18)?);
@@ -73,7 +73,7 @@ pub(super) fn header(line: &mut SummaryLine<'_>, bytes: &[u8]) -> Result<usize, 
     Ok(usize::from(len))
 }
 
-/// Writes an LSA's body; `len` is the length of header and body together.
+/// Writes the body of an LSA. `len` is the length of header and body together.
 pub(super) fn body(line: &mut SummaryLine<'_>, bytes: &[u8], len: usize) -> DecodeResult {
     let kind = u8_at(bytes, 3)?;
     let own = len.saturating_sub(HEADER_LEN);

@@ -1,4 +1,4 @@
-//! Spanning tree: 802.1D and 802.1w.
+//! Prints the spanning tree protocol, 802.1D and 802.1w.
 
 use super::text::{DecodeResult, SummaryLine, mac_at, put, u8_at, u16_at, u32_at};
 

@@ -1,4 +1,4 @@
-//! TCP: flags, numbers, window, options, payload.
+//! Prints TCP: flags, numbers, window, options, payload.
 
 use super::conversations::SegmentNumbers;
 use super::ip_carrier::{IpCarrier, IpEndpoints, checked};
@@ -15,7 +15,7 @@ const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
 const URG: u8 = 0x20;
-/// Flag bits and tcpdump's letters for them, in tcpdump's order.
+/// The flag bits, and tcpdump's letters for them, in tcpdump's order.
 const FLAG_LETTERS: [(u32, &str); 8] = [
     (0x01, "F"),
     (0x02, "S"),
@@ -94,7 +94,7 @@ pub(super) fn line(
     if left > 0 { payload(line, &header, bytes_from(bytes, len), left) } else { Ok(()) }
 }
 
-/// Returns sequence numbers relative to the start of the conversation, if the start is known.
+/// Returns sequence numbers relative to the start of the conversation, if its start is known.
 fn relative(
     line: &mut SummaryLine<'_>,
     header: &TcpHeader,
@@ -123,8 +123,8 @@ fn checksum(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize, carrier: &I
     }
 }
 
-/// Writes `, seq 1:101, ack 7, win 502`; the sequence number only for segments that occupy
-/// sequence space.
+/// Writes `, seq 1:101, ack 7, win 502`. The sequence number is written only if the segment has a
+/// payload, SYN, FIN or RST, or if `-v` was given twice.
 fn write_numbers(
     line: &mut SummaryLine<'_>,
     header: &TcpHeader,
@@ -170,7 +170,7 @@ const OPTIONS: [(u8, &str); 18] = [
 const END: u8 = 0;
 const NOP: u8 = 1;
 
-/// Writes the options; returns `false` if they are invalid: the line then ends after them.
+/// Writes the options. Returns `false` if they are invalid. The line ends after them in this case.
 fn options(
     line: &mut SummaryLine<'_>,
     mut bytes: &[u8],
@@ -210,7 +210,7 @@ fn options(
     Ok(true)
 }
 
-/// Writes an option; returns its correct length, or `None` if it is too short.
+/// Writes an option. Returns its correct length, or `None` if it is too short.
 fn option(
     line: &mut SummaryLine<'_>,
     kind: u8,
@@ -273,7 +273,7 @@ fn sack(line: &mut SummaryLine<'_>, data: &[u8], numbers: Option<&SegmentNumbers
 }
 
 fn user_timeout(line: &mut SummaryLine<'_>, word: u16) {
-    // The lowest bit is 0 for seconds and 1 for minutes, as tcpdump reads it.
+    // tcpdump reads the lowest bit as the unit: 0 means seconds and 1 means minutes.
     let unit = if word & 1 == 0 { 1 } else { 60 };
     put!(line, " 0x{word:x} {}", u32::from(word >> 1) * unit);
 }
@@ -290,7 +290,7 @@ fn fast_open(line: &mut SummaryLine<'_>, cookie: &[u8]) {
     }
 }
 
-/// Writes the payload if its protocol is known by the port.
+/// Writes the payload if the port says which protocol it has.
 fn payload(
     line: &mut SummaryLine<'_>,
     header: &TcpHeader,

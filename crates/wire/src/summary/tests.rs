@@ -272,7 +272,7 @@ proptest! {
 
 #[test]
 fn headers_within_headers_end_before_the_stack_does() {
-    // IPv4 in IPv4, nested as deeply as a frame permits.
+    // IPv4 in IPv4, nested as deeply as the length of a frame permits.
     let mut packet = Vec::new();
     for _ in 0..3000 {
         let total = (packet.len() + 20) as u16;
@@ -293,7 +293,7 @@ fn tcp_numbers_count_from_the_beginning_of_a_conversation() {
     let segment = |flags, seq, ack, is_back: bool, len| {
         let spec = TcpSpec { seq, ack, flags, window: 502, ..TcpSpec::default() };
         let mut frame = built(&FrameSpec { l4: L4Spec::Tcp(spec), ..FrameSpec::default() }, len);
-        // The ports differ, so that the directions can be distinguished.
+        // The two ports differ, so that the directions can be distinguished.
         let ports = if is_back { [0x16, 0x2e, 0x04, 0xd2] } else { [0x04, 0xd2, 0x16, 0x2e] };
         frame[34..38].copy_from_slice(&ports);
         if is_back {
@@ -400,8 +400,8 @@ fn bytes_print_as_hex_alone_and_as_text_alone() {
 
 #[test]
 fn a_name_of_dns_follows_at_most_64_pointers() {
-    // Byte 0 is the empty name. It is followed by compression pointers, each of which leads to the
-    // pointer before it; the first one leads to byte 0.
+    // Byte 0 is the empty name. It is followed by compression pointers. Each of them leads to the
+    // pointer before it, and the first one leads to byte 0.
     let pointers = |count: u16| {
         let targets = (0..count).map(|i| if i == 0 { 0 } else { 2 * i - 1 });
         let bytes: Vec<u8> = targets.flat_map(|at| (0xc000 | at).to_be_bytes()).collect();

@@ -1,5 +1,5 @@
-//! Functions with which decoders read bytes and append text; a read beyond the captured bytes ends
-//! the line.
+//! Functions with which decoders read bytes and append text. If a decoder reads beyond the captured
+//! bytes, the line ends.
 
 use alloc::string::String;
 use core::fmt::{self, Write};
@@ -11,13 +11,14 @@ use super::dump::HexDump;
 use crate::field::array;
 use crate::mac::MacAddr;
 
-/// The captured bytes ended within a header. The line then ends with `[|` and the protocol's name.
+/// The captured bytes ended within a header. The line then ends with `[|` and the name of the
+/// protocol.
 pub(super) struct TruncatedHeader;
 
-/// The result of a decoder.
+/// The result of a decoder: an error if the captured bytes ended within a header.
 pub(super) type DecodeResult = Result<(), TruncatedHeader>;
 
-/// The kinds of packets that a packet can contain: in a tunnel, or quoted in an ICMP error.
+/// The kinds of packets that a packet can contain, in a tunnel or quoted in an ICMP error.
 #[derive(Clone, Copy)]
 pub(super) enum Encapsulated {
     Ethernet,
@@ -25,37 +26,37 @@ pub(super) enum Encapsulated {
     Ipv6,
 }
 
-/// A function that writes a packet which is contained in another packet and had `length` bytes on
-/// the wire.
+/// A function that writes a packet which is contained in another packet. The inner packet had
+/// `length` bytes on the wire.
 pub(super) type InnerDecoder =
     fn(&mut SummaryLine<'_>, packet: Encapsulated, bytes: &[u8], length: usize) -> DecodeResult;
 
-/// The line in progress, and its settings.
+/// The text of a frame while it is written, and the settings for it.
 pub(super) struct SummaryLine<'s> {
     pub(super) text: String,
     pub(super) detail: Detail,
     /// Whether the link layer's header is printed.
     pub(super) link: bool,
-    /// Name of the protocol being decoded, to print if the line ends truncated.
+    /// Name of the protocol that is being decoded. It is printed if the captured bytes end.
     pub(super) protocol: &'static str,
-    /// The current nesting depth of headers.
+    /// How many headers are nested at this point.
     pub(super) depth: u8,
     pub(super) conversations: Option<&'s mut Conversations>,
-    /// The function that knows all decoders; decoders of outer headers call it.
+    /// The function that knows all decoders. The decoders of outer headers call it.
     pub(super) decode_inner: InnerDecoder,
 }
 
-/// Maximum nesting depth of headers, which limits the decoder's stack on hostile input.
+/// Maximum number of nested headers. It limits the stack that a malicious packet can use.
 const MAX_DEPTH: u8 = 16;
 
 impl SummaryLine<'_> {
-    /// Appends text.
+    /// Appends formatted text to the line.
     pub(super) fn put(&mut self, text: fmt::Arguments<'_>) {
         // Writing to a string cannot fail.
         let _ = self.text.write_fmt(text);
     }
 
-    /// Appends the name of a number, or `unknown` if the number has none.
+    /// Appends the name of a number, or `unknown` if it has no name.
     pub(super) fn name<N: Copy + PartialEq>(
         &mut self,
         names: &[(N, &str)],
@@ -68,7 +69,8 @@ impl SummaryLine<'_> {
         }
     }
 
-    /// Appends the names of the bits that are set, separated by `between`, or `none`.
+    /// Appends the names of the bits that are set, separated by `between`. If none is set, appends
+    /// `none`.
     pub(super) fn bits(&mut self, names: &[(u32, &str)], bits: u32, between: &str) {
         let mut first = true;
         for (_, name) in names.iter().filter(|(bit, _)| bits & bit == *bit) {
@@ -83,14 +85,14 @@ impl SummaryLine<'_> {
         }
     }
 
-    /// Appends `[|` and the protocol's name: the captured bytes ended.
+    /// Appends `[|` and the name of the protocol, because the captured bytes ended.
     pub(super) fn cut(&mut self) {
         let protocol = self.protocol;
         self.put(format_args!(" [|{protocol}]"));
     }
 
-    /// Appends undecoded bytes as hex and text on separate lines, unless the caller prints all
-    /// bytes anyway or `-q` was given.
+    /// Appends bytes that are not decoded, as hex and text on separate lines. Appends nothing if
+    /// the caller prints all bytes anyway, or `-q` was given.
     pub(super) fn bytes(&mut self, bytes: &[u8]) {
         if !self.detail.bytes_follow && !self.detail.is_quick {
             self.bytes_always(bytes);
@@ -104,7 +106,7 @@ impl SummaryLine<'_> {
         self.text.pop();
     }
 
-    /// Whether `-v` was given.
+    /// Returns whether `-v` was given.
     pub(super) fn is_verbose(&self) -> bool {
         self.detail.verbose > 0
     }
@@ -119,7 +121,7 @@ impl SummaryLine<'_> {
         (self.decode_inner)(self, packet, bytes, length)
     }
 
-    /// Enters a nested header; returns `false` at the maximum depth.
+    /// Counts a nested header. Returns `false` if there are more than [`MAX_DEPTH`].
     pub(super) fn enter(&mut self) -> bool {
         self.depth += 1;
         self.depth <= MAX_DEPTH
@@ -132,7 +134,7 @@ macro_rules! put {
 }
 pub(super) use put;
 
-/// Returns the name of a number in a table; `None` if it has none.
+/// Returns the name of a number in a table; `None` if it has no name.
 pub(super) fn name_of<'n, N: Copy + PartialEq>(
     names: &[(N, &'n str)],
     number: N,
@@ -173,17 +175,17 @@ pub(super) fn mac_at(bytes: &[u8], at: usize) -> Result<MacAddr, TruncatedHeader
     array::<6>(bytes, at).map(MacAddr).ok_or(TruncatedHeader)
 }
 
-/// Returns `len` bytes from offset `at` on; an error if they were not captured.
+/// Returns the `len` bytes from offset `at` on, or an error if they were not captured.
 pub(super) fn slice_at(bytes: &[u8], at: usize, len: usize) -> Result<&[u8], TruncatedHeader> {
     bytes.get(at..).and_then(|rest| rest.get(..len)).ok_or(TruncatedHeader)
 }
 
-/// Returns the bytes from offset `at` on; empty if `bytes` ends before.
+/// Returns the bytes from offset `at` on. If `bytes` ends before that, returns none.
 pub(super) fn bytes_from(bytes: &[u8], at: usize) -> &[u8] {
     bytes.get(at..).unwrap_or_default()
 }
 
-/// Returns at most the first `len` bytes.
+/// Returns the first `len` bytes, or all bytes if there are fewer.
 pub(super) fn upto(bytes: &[u8], len: usize) -> &[u8] {
     &bytes[..len.min(bytes.len())]
 }
@@ -198,7 +200,7 @@ impl fmt::Display for Ipv6Text {
     }
 }
 
-/// Formats bytes as text; characters that a terminal could interpret are escaped as in tcpdump.
+/// Formats bytes as text. Characters that a terminal could interpret are escaped as in tcpdump.
 pub(super) struct PrintableText<'b>(pub(super) &'b [u8]);
 
 impl fmt::Display for PrintableText<'_> {
@@ -206,7 +208,7 @@ impl fmt::Display for PrintableText<'_> {
         for &byte in self.0 {
             match byte {
                 b' '..=b'~' => f.write_char(char::from(byte))?,
-                // As tcpdump writes them: M-x for bytes above 127, ^x for control characters.
+                // As in tcpdump, bytes above 127 are written as M-x, and control characters as ^x.
                 128.. => {
                     f.write_str("M-")?;
                     match byte & 0x7f {
@@ -236,7 +238,7 @@ impl fmt::Display for HwText<'_> {
     }
 }
 
-/// Writes bytes as hex, sixteen to a line, each line after `indent`.
+/// Writes bytes as hex, sixteen to a line. Each line starts with `indent`.
 pub(super) fn hex(line: &mut SummaryLine<'_>, bytes: &[u8], indent: &str) {
     for (index, row) in bytes.chunks(16).enumerate() {
         put!(line, "{indent}0x{:04x}: ", index * 16);

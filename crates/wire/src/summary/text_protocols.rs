@@ -1,4 +1,4 @@
-//! Text protocols over TCP: HTTP, RTSP, FTP, SMTP.
+//! Prints text protocols over TCP: HTTP, RTSP, FTP, SMTP.
 
 use super::text::{DecodeResult, SummaryLine, put};
 
@@ -8,7 +8,7 @@ pub(super) struct TextProtocol {
     cut: &'static str,
     ports: &'static [u16],
     commands: &'static [&'static str],
-    /// Whether a reply's code is its second word, after the protocol version.
+    /// Whether the code of a reply is its second word, after the version of the protocol.
     code_is_second: bool,
 }
 
@@ -101,12 +101,12 @@ static PROTOCOLS: [TextProtocol; 4] = [
     },
 ];
 
-/// Returns the text protocol of either port, if there is one.
+/// Returns the text protocol that uses one of the two ports; `None` if there is none.
 pub(super) fn of_ports(from: u16, to: u16) -> Option<&'static TextProtocol> {
     PROTOCOLS.iter().find(|one| one.ports.contains(&from) || one.ports.contains(&to))
 }
 
-/// Writes the first line of a request or reply, or with `-v` all lines that are text.
+/// Writes the first line of a request or reply. With `-v`, writes all lines that are text.
 pub(super) fn line(
     line: &mut SummaryLine<'_>,
     protocol: &TextProtocol,
@@ -129,7 +129,7 @@ pub(super) fn line(
         let Some(used) = verbose_line(line, left) else { break };
         left = &left[used..];
     }
-    // The captured bytes end with a whole line, but the segment had more bytes.
+    // The captured bytes end with a whole line, but the segment on the wire had more bytes.
     if left.is_empty() && bytes.len() < length && bytes.ends_with(b"\n") {
         line.cut();
     }
@@ -155,7 +155,8 @@ fn one_line(line: &mut SummaryLine<'_>, bytes: &[u8]) {
             }
         }
         None => {
-            // The bytes are not text: the line has only the protocol's name, without `: `.
+            // The bytes are not text. The line then has only the name of the protocol, without `:
+            // `.
             let len = line.text.len() - 2;
             line.text.truncate(len);
         }
@@ -166,8 +167,9 @@ fn write(line: &mut SummaryLine<'_>, text: &[u8]) {
     line.text.extend(text.iter().map(|&byte| char::from(byte)));
 }
 
-/// Returns the first line of `bytes` without its line end, and its length with the line end (`None`
-/// if the bytes end before it). Returns `None` if the bytes are not text.
+/// Returns the first line of `bytes` without its line end. Also returns the length of the line with
+/// its line end, or `None` if `bytes` has no line end. The whole result is `None` if the bytes are
+/// not text.
 fn text_of(bytes: &[u8]) -> Option<(&[u8], Option<usize>)> {
     for (at, byte) in bytes.iter().enumerate() {
         match byte {
@@ -185,7 +187,7 @@ fn text_of(bytes: &[u8]) -> Option<(&[u8], Option<usize>)> {
 }
 
 impl TextProtocol {
-    /// Whether `bytes` start with a command, or with a reply's code.
+    /// Returns whether `bytes` start with a command or with the code of a reply.
     fn begins(&self, bytes: &[u8]) -> bool {
         let mut words =
             bytes.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty());

@@ -1,4 +1,4 @@
-//! UDP, and the dispatch to protocols above it by port.
+//! Prints UDP, and passes the payload on to the decoder that its ports select.
 
 use super::ip_carrier::{IpCarrier, checked};
 use super::text::{DecodeResult, SummaryLine, TruncatedHeader, bytes_from, put, u16_at, upto};
@@ -39,8 +39,8 @@ pub(super) fn line(
     if !line.detail.is_quick && upper_layer(line, ports, payload, left)? {
         return Ok(());
     }
-    // The payload may be longer than the frame only in a first fragment: its other bytes are in
-    // later fragments.
+    // Only in a first fragment, the payload may be longer than the frame: the rest of the payload
+    // is in later fragments.
     match payload_len > left && !carrier.is_fragment {
         true => put!(line, "UDP, bad length {payload_len} > {left}"),
         false => put!(line, "UDP, length {payload_len}"),
@@ -48,8 +48,8 @@ pub(super) fn line(
     Ok(())
 }
 
-/// Writes the result of verifying the checksum. Over IPv4, it is printed only with two `-v`, and a
-/// missing checksum is valid.
+/// Writes the result of verifying the checksum. Over IPv4, it is written only if `-v` was given
+/// twice. A missing checksum counts as valid there.
 fn checksum(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize, carrier: &IpCarrier) {
     if !carrier.is_v6() && line.detail.verbose < 2 {
         return;
@@ -67,7 +67,7 @@ fn checksum(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize, carrier: &I
     }
 }
 
-/// Writes the payload; returns `false` if no decoder is known for the ports.
+/// Writes the payload. Returns `false` if there is no decoder for these ports.
 fn upper_layer(
     line: &mut SummaryLine<'_>,
     (from, to): (u16, u16),

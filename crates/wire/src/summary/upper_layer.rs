@@ -1,4 +1,5 @@
-//! The dispatch to protocols above IP of either version, and the two security headers.
+//! Passes the payload of IP headers on to the decoder of its protocol, and prints the two security
+//! headers.
 
 use super::ip_carrier::IpCarrier;
 use super::text::{
@@ -6,7 +7,7 @@ use super::text::{
 };
 use super::{gre, icmp, icmp6, igmp, ospf, tcp, udp, vrrp};
 
-/// Writes the payload of the IP headers: `length` bytes, of which `bytes` were captured.
+/// Writes the payload of IP headers. It had `length` bytes, of which `bytes` were captured.
 pub(super) fn payload(
     line: &mut SummaryLine<'_>,
     proto: u8,

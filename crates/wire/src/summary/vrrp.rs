@@ -1,4 +1,4 @@
-//! VRRP, versions 2 and 3.
+//! Prints VRRP, versions 2 and 3.
 
 use super::ip_carrier::{IpCarrier, checked};
 use super::text::{

@@ -1,4 +1,4 @@
-//! VXLAN: its header, and the frame inside.
+//! Prints the VXLAN header and the frame after it.
 
 use super::text::{DecodeResult, Encapsulated, SummaryLine, bytes_from, put, u8_at, u24_at};
 

@@ -6,7 +6,8 @@ use std::string::ToString;
 use std::vec;
 use std::vec::Vec;
 
-/// An Ethernet + IPv6 frame with the given chain of raw headers before 8 bytes of UDP.
+/// Returns an Ethernet frame with an IPv6 header, the given chain of extension headers, and 8 bytes
+/// of UDP.
 fn v6_with(first: IpProto, chain: &[&[u8]]) -> Vec<u8> {
     let mut frame = vec![0; 12];
     frame.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
@@ -90,8 +91,8 @@ fn every_truncation_is_named_with_the_length_it_needs() {
     for len in 18..58 {
         assert_eq!(needs(&v6, len), (HeaderLayer::Ipv6, 58));
     }
-    // The payload is truncated, but the headers are complete: they are valid, and only the payload
-    // is not available.
+    // The payload is truncated, but the headers are complete. So parsing succeeds, and only the
+    // payload is not available.
     let headers = Headers::parse(&v4[..40]).unwrap();
     assert_eq!(headers.ip.unwrap().l4_bytes(&v4[..40]), None);
     assert_eq!(headers.ports(&v4[..40]), None);
@@ -155,8 +156,8 @@ fn ipv4_options_belong_to_the_header_to_the_byte() {
 
 #[test]
 fn every_extension_header_has_the_length_of_its_rfc() {
-    // Lengths: RFC 8200 counts words of 8 bytes after the first, RFC 4302 words of 4 bytes minus
-    // two. The second byte of a fragment header is reserved.
+    // Lengths of extension headers: RFC 8200 counts words of 8 bytes after the first, RFC 4302
+    // counts words of 4 bytes, minus two. In a fragment header, the second byte is reserved.
     let cases = [
         (IpProto::HOP_BY_HOP, 16),
         (IpProto::ROUTING, 16),
@@ -229,7 +230,8 @@ fn ipv6_fragment_headers_end_the_walk_where_data_begins() {
     assert_eq!(fragment([0, 0]), (FragmentPosition::Whole, 62));
     assert_eq!(fragment([0, 1]), (FragmentPosition::First, 62));
     assert_eq!(fragment([0, 8]), (FragmentPosition::Later, 62));
-    // The next-header field of a later fragment describes the first fragment's bytes.
+    // In a fragment that is not the first, the next-header field describes the data of the first
+    // fragment.
     let frame = v6_with(
         IpProto::FRAGMENT,
         &[&[IpProto::DESTINATION.0, 0, 0, 8, 0, 0, 0, 7], &[UDP, 200, 0, 0, 0, 0, 0, 0]],

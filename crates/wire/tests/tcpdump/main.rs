@@ -1,7 +1,9 @@
-//! Compares summaries with the text that tcpdump 4.99 printed for the same frames, byte for byte.
+//! Compares summaries with the text that tcpdump 4.99 has printed for the same frames, byte for
+//! byte.
 //!
 //! The texts in `golden` were printed by tcpdump, never by this crate. A test of `slipring`
-//! compares them with the output of an installed tcpdump; with `SLIPRING_BLESS=1` it writes them.
+//! compares them with the output of an installed tcpdump. With `SLIPRING_BLESS=1`, this test writes
+//! them.
 #![allow(clippy::unwrap_used)]
 
 mod frames;
@@ -9,7 +11,7 @@ mod frames;
 use frames::{RecordedText, TEXTS, all_frames};
 use slipring_wire::summary::{Conversations, Detail, Summary};
 
-/// Returns our text with the same flags.
+/// Returns our text with the flags of `text`.
 fn text_of(text: &RecordedText) -> String {
     let flags: Vec<&str> = text.flags.split_whitespace().collect();
     let verbose = flags.iter().find(|flag| flag.starts_with("-v"));

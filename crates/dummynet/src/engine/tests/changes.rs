@@ -1,4 +1,4 @@
-//! Tests of changes of objects while packets are inside.
+//! Tests of changes to objects while packets are in them.
 
 use std::vec::Vec;
 
@@ -29,7 +29,7 @@ fn a_pipe_that_gets_a_limit_or_loses_it_keeps_all_packets() {
     bench.command(2 * MS, "pipe 1 config bw 8Mbit/s");
     (6..8).for_each(|n| _ = bench.send(2 * MS, PIPE, n, 1000));
     let out = bench.run(10 * SECOND);
-    // The first packet is on the slow link for a second; no later packet overtakes it.
+    // The first packet is on the slow link for a second. No later packet overtakes it.
     assert_eq!(handles(&out), (0..8).collect::<Vec<_>>());
     assert!(out.iter().all(|&(_, at_ns)| at_ns == SECOND), "{out:?}");
 }
@@ -105,7 +105,7 @@ fn a_new_weight_holds_for_flows_that_are() {
     bench.command(40 * MS, "queue 1 config weight 9 queue 100");
     let first = bench.run(80 * MS).iter().filter(|p| p.0 == 1).count();
     assert!((35..=37).contains(&first), "{first}");
-    // The command omitted the parent of the queue, so the queue keeps its parent.
+    // The command does not name the queue's parent, so the queue keeps its parent.
     assert_eq!(bench.dummynet.show_queues(80 * MS)[0].flowset.sched, 1);
 }
 
@@ -138,7 +138,7 @@ fn aqm_may_be_chosen_changed_and_dropped_while_packets_wait() {
 fn deleting_drops_what_waits_and_delivers_what_left() {
     let mut bench = engine("pipe 1 config bw 8Mbit/s delay 50ms");
     (0..10).for_each(|n| _ = bench.send(0, PIPE, n, 1000));
-    // Three packets have left the link, the fourth is on it.
+    // Three packets have left the link, and the fourth is on it.
     bench.command(3 * MS + 1, "pipe 1 delete");
     assert_eq!(bench.drops(ShaperDropCause::Deleted), 6);
     assert_eq!(bench.send(4 * MS, PIPE, 10, 1000), SubmitResult::Refused);
@@ -223,7 +223,7 @@ fn the_type_of_a_pipe_is_that_of_its_scheduler_and_pipe_rules_keep_their_fifo() 
     bench.command(0, "pipe 1 config bw 8Mbit/s");
     let kind = bench.dummynet.show_scheds(0)[0].sched.kind;
     assert_eq!(kind, SchedKind::Prio, "what is not said stays, as in dummynet");
-    // The first packet is on the link. Of the waiting packets, those in queue 2 have the better
+    // The first packet is on the link. Of the waiting packets, the one in queue 2 has the better
     // priority.
     for (handle, queue) in [(0, 1), (1, 1), (2, 2)] {
         bench.send(0, ShaperTarget::Queue(queue), handle, 1000);

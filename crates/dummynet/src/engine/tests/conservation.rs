@@ -55,7 +55,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..300)
 }
 
-/// Executes a command; ignores an error, because there may be no object to delete.
+/// Executes a command. An error is ignored, because the object to delete may not exist.
 fn say(bench: &mut Bench, now_ns: u64, text: &str) {
     let tell = &mut |event| bench.events.push(event);
     match DummynetCommand::parse(text).unwrap() {
@@ -97,7 +97,7 @@ proptest! {
             }
             bench.check();
         }
-        // In the end, all packets inside must be released.
+        // At the end, all packets in the engine must be released.
         let mut turns = 0;
         while let Some(at_ns) = bench.dummynet.next_release() {
             bench.dummynet.release(at_ns, &mut |event| bench.events.push(event));
@@ -125,7 +125,8 @@ proptest! {
         prop_assert_eq!(ended.len(), sent as usize);
     }
 
-    /// Packets of a flow keep their order, and polling less often does not change the result.
+    /// The packets of a flow keep their order, and calling the engine less often does not change
+    /// the result.
     #[test]
     fn polling_seldom_changes_neither_times_nor_fates(
         sends in prop::collection::vec((0u64..400_000, 0usize..2, 0u32..4, 40u32..1600), 1..200),
@@ -151,7 +152,7 @@ proptest! {
             bench.run(60 * SECOND)
         };
         let (mut seldom, mut often) = (run(None), run(Some(step_ns)));
-        // The order of packets with equal times is unspecified, so both lists are sorted.
+        // The order of packets with equal times is not specified, so both lists are sorted.
         seldom.sort_unstable_by_key(|&(handle, at_ns)| (at_ns, handle));
         often.sort_unstable_by_key(|&(handle, at_ns)| (at_ns, handle));
         prop_assert_eq!(seldom, often);

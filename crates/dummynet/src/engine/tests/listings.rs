@@ -1,4 +1,4 @@
-//! Tests of listings and sysctls: order of rows, counters, ranges of values.
+//! Tests of listings and sysctls: the order of rows, counters, the ranges of values.
 
 use std::format;
 use std::string::{String, ToString};
@@ -7,7 +7,8 @@ use std::vec::Vec;
 use super::*;
 use crate::show::{RowOrder, ShaperListing};
 
-/// Lists three hosts with different counters; returns the last byte of the source of each row.
+/// Lists three hosts that have different counters. Returns the last byte of the source address of
+/// each row.
 fn rows(kind: ObjectKind, order: i32) -> Vec<u32> {
     let mut bench = engine(
         "pipe 1 config bw 1Kbit/s mask src-ip 0xff queue 100
@@ -16,7 +17,7 @@ fn rows(kind: ObjectKind, order: i32) -> Vec<u32> {
     );
     let object =
         if kind == ObjectKind::Pipe { ShaperTarget::Pipe(1) } else { ShaperTarget::Queue(1) };
-    // Packets are 6, 3, 9; bytes are 600, 900, 540.
+    // The three hosts send 6, 3 and 9 packets with 600, 900 and 540 bytes in total.
     for (one, packets, len) in [(1, 6, 100), (2, 3, 300), (3, 9, 60)] {
         (0..packets).for_each(|n| _ = bench.send_as(0, object, &host(one), n, len));
     }
@@ -63,7 +64,7 @@ fn rows_count_what_came_what_waits_and_what_was_lost() {
     );
     let sched = &bench.dummynet.show_scheds(0)[0];
     assert_eq!(counts(&sched.flows[0]), [11, 1100, 7, 700, 3]);
-    // After the change of the scheduler, the waiting packets leave first, and still count as
+    // After the change of the scheduler, the packets that wait leave first. They still count as
     // waiting.
     bench.command(0, "sched 1 config type qfq");
     bench.send(0, ShaperTarget::Queue(2), 9, 100);
@@ -137,7 +138,7 @@ fn settings_hold_for_what_is_configured_next() {
     }
     bench.command(0, "pipe 1 config bw 8Mbit/s mask src-ip 0xff");
     bench.send_as(0, ShaperTarget::Pipe(1), &host(1), 1, 100);
-    // Without expiry, an idle pipe is never removed.
+    // If nothing expires, an idle pipe is never removed.
     let pipe = &bench.dummynet.show_pipes(1000 * SECOND)[0];
     assert_eq!((pipe.sched.buckets, pipe.flows.len()), (128, 1));
     bench.dummynet.sysctl("expire", Some(1)).unwrap();

@@ -1,4 +1,4 @@
-//! Tests of plr, RED, CoDel, PIE, marks and profiles.
+//! Tests of random losses, RED, CoDel, PIE, marks and profiles.
 
 use std::format;
 use std::string::ToString;
@@ -23,8 +23,8 @@ fn plr_loses_its_share() {
 
 #[test]
 fn gilbert_elliott_loses_in_bursts() {
-    // Packets are lost only in the bad state, which lasts ten packets on average and covers a tenth
-    // of all packets.
+    // Packets are lost only in the bad state. It lasts for ten packets on average, and a tenth of
+    // all packets come while it lasts.
     let mut bench = engine("pipe 1 config plr 0,0.0111,1,0.1");
     let fates: Vec<bool> =
         (0..200_000).map(|n| bench.send(n.into(), PIPE, n, 64) == SubmitResult::Refused).collect();
@@ -47,7 +47,8 @@ fn profiles_add_time_on_the_link_and_lose_packets_after_it() {
     let (mut now_ns, mut lost) = (0, 0);
     for n in 0..5000 {
         bench.send(now_ns, PIPE, n, 125);
-        // The packet takes 1 ms on the link, 100 ms more by the profile, and then 3 ms of delay.
+        // The packet takes 1 ms on the link, 100 ms more because of the profile, and then 3 ms of
+        // delay.
         let end_ns = now_ns + 104 * MS;
         bench.dummynet.release(end_ns - 1, &mut |_| panic!("nothing happens before"));
         let mut event = None;
@@ -81,7 +82,7 @@ fn profile_times_count_against_the_bandwidth() {
     assert_eq!(bench.run(SECOND), [(0, 11 * MS), (1, 22 * MS), (2, 33 * MS)]);
 }
 
-/// A reference: RED as in its paper, with dummynet's parameters.
+/// RED as in its paper, with dummynet's parameters. It is the reference for the tests.
 struct NaiveRed {
     average: f64,
     count: f64,
@@ -104,7 +105,7 @@ impl NaiveRed {
 
 #[test]
 fn red_hits_as_often_as_a_naive_model_does() {
-    // More packets arrive than leave, so the queue grows until RED limits it.
+    // More packets arrive than can leave, so the queue grows until RED limits it.
     let run = |seed: u64| {
         let mut bench = engine("pipe 1 config bw 8Mbit/s queue 100 red 0.05/10/40/0.1");
         bench.dummynet.seed = seed;
@@ -118,8 +119,8 @@ fn red_hits_as_often_as_a_naive_model_does() {
             let length = bench.dummynet.counters().queued;
             let scale = |p: f64| libm::floor(p * 65536.0) / 65536.0;
             let params = [scale(0.05), 10.0, 40.0, scale(0.1)];
-            // While no packet waits, the averages of engine and reference decay by different rules.
-            // This has no effect, because RED drops nothing then.
+            // While no packet waits, the averages of the engine and of the reference decrease by
+            // different rules. This does not matter, because RED drops nothing then.
             expected += u32::from(naive.hits(length as f64, params, stream.next_f64()));
             real += u32::from(bench.send(now_ns, PIPE, n, 1000) == SubmitResult::Refused);
         }
@@ -138,16 +139,16 @@ fn red_with_ecn_marks_all_above_min_and_drops_what_cannot_be_marked() {
         bench.send_ecn(0, PIPE, &ShaperFlowKey::default(), n, 1000, ecn);
     }
     let counters = bench.dummynet.counters();
-    // Once the average exceeds 5, packets with even numbers (ECN-capable) are marked, and all
+    // Once the average is above 5, packets with even numbers, which support ECN, are marked. All
     // others are dropped.
     assert_eq!(counters.drops.of(ShaperDropCause::Aqm), counters.marked + 1);
     assert!((15..18).contains(&counters.marked), "{counters:?}");
     bench.run(SECOND);
 }
 
-/// Returns how many packets RED drops while the queue fills, or, if `idle_ns` is not 0, after the
-/// queue was empty for this time. `sizes` are the sysctls of packet sizes, `queue` the queue's
-/// parameters.
+/// Returns how many packets RED drops. It counts them while the queue fills, or if `idle_ns` is not
+/// 0, after the queue was empty for this time. `sizes` are sysctls for packet sizes, and `queue`
+/// are the queue's parameters.
 fn red_losses(sizes: &str, queue: &str, len: u32, idle_ns: u64) -> u64 {
     let mut bench = engine("");
     for sysctl in sizes.split_whitespace() {
@@ -155,7 +156,7 @@ fn red_losses(sizes: &str, queue: &str, len: u32, idle_ns: u64) -> u64 {
         bench.dummynet.sysctl(name, value.parse().ok()).unwrap();
     }
     bench.command(0, &format!("pipe 1 config bw 8Mbit/s {queue}"));
-    // Fills the queue, and sends some equal packets after a pause.
+    // Fills the queue, and after a pause sends some more packets of the same length.
     (0..60).for_each(|n| _ = bench.send(0, PIPE, n, len));
     bench.run(SECOND);
     let before = bench.drops(ShaperDropCause::Aqm);
@@ -169,7 +170,8 @@ fn red_losses(sizes: &str, queue: &str, len: u32, idle_ns: u64) -> u64 {
 #[test]
 fn red_avg_pkt_size_says_how_fast_the_average_of_an_idle_queue_decays() {
     // With a weight of 0.05, an average near 40 takes about 30 packet times to fall below 10. For
-    // packets of 512 bytes this is far less than a second, for packets of 100 MB more.
+    // packets of 512 bytes, this is far less than a second. For packets of 100 MB, it is longer
+    // than a second.
     let queue = "queue 100 red 0.05/10/15/1";
     let usual = red_losses("", queue, 1000, MS);
     let slow = red_losses("red_avg_pkt_size=100000000", queue, 1000, MS);
@@ -178,8 +180,8 @@ fn red_avg_pkt_size_says_how_fast_the_average_of_an_idle_queue_decays() {
 
 #[test]
 fn red_max_pkt_size_says_which_packets_of_a_queue_in_bytes_are_hit_in_full() {
-    // Probabilities are proportional to length / maximum length: with ten times the maximum, a
-    // tenth of the packets is dropped.
+    // The probability is proportional to length / maximum length. So if the maximum is ten times as
+    // large, a tenth as many packets are dropped.
     let queue = "queue 100KBytes red 0.5/1/100000/1";
     let losses = |size: &str| -> u64 { red_losses(size, queue, 1500, 0) };
     let (full, tenth) = (losses(""), losses("red_max_pkt_size=15000"));

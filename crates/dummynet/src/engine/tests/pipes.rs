@@ -20,7 +20,7 @@ fn a_thousand_small_packets_at_10_mbit_end_to_the_nanosecond() {
     (0..1000).for_each(|n| _ = bench.send(0, PIPE, n, 64));
     let out = bench.run(SECOND);
     assert_eq!(out.len(), 1000);
-    // A packet leaves every 51.2 us, starting 51.2 us after it was sent.
+    // A packet leaves every 51.2 us. The first leaves 51.2 us after it was sent.
     assert!(out.iter().all(|&(n, at_ns)| at_ns == u64::from(n + 1) * 51_200));
 }
 
@@ -62,7 +62,7 @@ fn without_bandwidth_only_the_delay_counts() {
 #[test]
 fn release_at_a_gigabit_has_no_bursts() {
     let mut bench = engine("pipe 1 config bw 1Gbit/s delay 1ms queue 100");
-    // For 2 ms, 20 million packets per second are offered.
+    // 20 million packets per second are offered for 2 ms.
     (0..40_000).for_each(|n| _ = bench.send(u64::from(n) * 50, PIPE, n, 64));
     let out = bench.run(SECOND);
     let bursts = out.chunk_by(|a, b| a.1 == b.1).map(<[_]>::len);
@@ -74,12 +74,13 @@ fn release_at_a_gigabit_has_no_bursts() {
 
 #[test]
 fn slots_and_bytes_limit_what_waits_but_not_what_is_on_the_link() {
-    // The first packet goes on the link at once and does not count as waiting.
+    // The first packet is put on the link at once, so it does not count as waiting.
     let mut bench = engine("pipe 1 config bw 10Mbit/s queue 10");
     (0..20).for_each(|n| _ = bench.send(0, PIPE, n, 1250));
     assert_eq!(bench.drops(ShaperDropCause::Full), 9);
     assert_eq!(bench.run(SECOND).len(), 11);
-    // A queue limited in bytes is full when it exceeds its limit, so the last packet may exceed it.
+    // A queue that is limited in bytes is full when it has more bytes than its limit. So the last
+    // packet may exceed the limit.
     let mut bench = engine("pipe 1 config bw 10Mbit/s queue 5000Bytes");
     (0..20).for_each(|n| _ = bench.send(0, PIPE, n, 1250));
     assert_eq!(bench.run(SECOND).len(), 1 + 5);
@@ -125,8 +126,8 @@ fn burst_credit_is_the_bandwidth_times_the_idle_time() {
     let mut bench = engine("pipe 1 config bw 8Mbit/s burst 10000 queue 100");
     (0..20).for_each(|n| _ = bench.send(SECOND, PIPE, n, 1000));
     let (_, end_ns) = bench.run(SECOND + 10 * MS)[19];
-    // After the link was idle for 3 ms, 3000 bytes leave at once: min(10000, bandwidth * idle
-    // time), not the maximum of the two.
+    // The link was idle for 3 ms, so 3000 bytes leave at once: min(10000, bandwidth × idle time).
+    // The maximum of the two would be 10000.
     let now_ns = end_ns + 3 * MS;
     (0..5).for_each(|n| _ = bench.send(now_ns, PIPE, n, 1000));
     let times: Vec<u64> = bench.run(3 * SECOND).iter().map(|&(_, at_ns)| at_ns - now_ns).collect();

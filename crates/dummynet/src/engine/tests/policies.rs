@@ -1,4 +1,4 @@
-//! Tests of the policies of existing queues: limits together with AQM, and changes of parameters.
+//! Tests of the policies of existing queues: limits combined with AQM, and changes of parameters.
 
 use std::format;
 use std::string::ToString;
@@ -14,14 +14,14 @@ fn a_queue_with_aqm_is_still_limited() {
     for aqm in ["red 0.5/90/99/0.1", "codel", "pie", "plr 0,0,0,0"] {
         let mut bench = engine(&format!("pipe 1 config bw 8Mbit/s queue 5 {aqm}"));
         (0..20).for_each(|n| _ = bench.send(0, PIPE, n, 1000));
-        // Of 20 packets, one is on the link and five wait.
+        // Of 20 packets, one is on the link and five wait, so 14 are lost.
         assert_eq!(bench.drops(ShaperDropCause::Full), 14, "{aqm}");
         assert_eq!(bench.run(SECOND).len(), 6, "{aqm}");
     }
 }
 
-/// Sends twice as many packets as the link can carry, for `ms` from `start_ns` on; returns the
-/// number of packets that the AQM drops.
+/// Sends twice as many packets as the link can carry, for `ms` milliseconds starting at `start_ns`.
+/// Returns how many the AQM drops.
 fn overload(bench: &mut Bench, start_ns: u64, ms: u64) -> u64 {
     let before = bench.drops(ShaperDropCause::Aqm);
     for n in 0..2 * ms {
@@ -46,8 +46,8 @@ fn aqm_keeps_its_state_when_only_its_parameters_change() {
         let mut fresh = Bench { dummynet: kept.dummynet.clone(), events: Vec::new() };
         kept.command(2000 * MS, &config(other));
         assert!(overload(&mut kept, 2000 * MS, 20) > 0, "{one}");
-        // The comparison engine has no AQM between two configurations, so the algorithm starts
-        // without state.
+        // This engine, for comparison, has no AQM between two configurations. So its algorithm
+        // starts without state.
         fresh.command(2000 * MS, &config(""));
         fresh.command(2000 * MS, &config(other));
         assert_eq!(overload(&mut fresh, 2000 * MS, 20), 0, "{one}");
@@ -108,7 +108,7 @@ fn new_parameters_of_flow_queueing_leave_the_flows_apart() {
         bench.command(0, &format!("sched 1 config type {kind} target 9ms"));
         bench.send_as(0, queue, &host(2), 99, 1000);
         let order: Vec<u32> = bench.run(SECOND).iter().map(|one| one.0).collect();
-        // With another algorithm, waiting packets would leave before the new packet.
+        // Had the algorithm changed, the packets that wait would leave before the new packet.
         let place = order.iter().position(|&handle| handle == 99).unwrap();
         assert!(place < 5, "{kind}: {order:?}");
     }

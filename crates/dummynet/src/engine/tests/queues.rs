@@ -9,7 +9,7 @@ use super::*;
 use crate::ObjectKind;
 use crate::show;
 
-/// Runs until `end_ns`; returns the number of bytes released, by handle.
+/// Runs until `end_ns`. Returns how many bytes were released, by handle.
 fn bytes_of(bench: &mut Bench, end_ns: u64, len: u64) -> BTreeMap<u32, u64> {
     let mut bytes = BTreeMap::new();
     for (handle, _) in bench.run(end_ns) {
@@ -18,7 +18,7 @@ fn bytes_of(bench: &mut Bench, end_ns: u64, len: u64) -> BTreeMap<u32, u64> {
     bytes
 }
 
-/// Keeps queues 1 to `queues` full for `seconds`; returns the share of the output that each queue
+/// Keeps the queues 1 to `queues` full for `seconds`. Returns which share of the output each queue
 /// got.
 fn shares(config: &str, queues: u16, seconds: u64) -> Vec<f64> {
     let mut bench = engine(config);
@@ -102,7 +102,7 @@ fn a_masked_pipe_gives_each_host_the_bandwidth() {
 fn a_masked_queue_shares_one_link_among_its_flows() {
     let mut bench = engine("pipe 1 config bw 8Mbit/s\nqueue 1 config pipe 1 mask src-ip 0xff");
     for n in 0..40 {
-        // One host sends three times as much as the other host.
+        // The first host sends three times as much as the other.
         (0..3).for_each(|_| _ = bench.send_as(n, ShaperTarget::Queue(1), &host(1), 1, 1000));
         bench.send_as(n, ShaperTarget::Queue(1), &host(2), 2, 1000);
     }
@@ -120,7 +120,7 @@ fn queue_masks_of_schedulers_tell_queues_apart() {
          queue 2 config sched 1",
     );
     (1..=2).for_each(|n| _ = bench.send(0, ShaperTarget::Queue(n), n.into(), 1000));
-    // With this mask, each queue has a separate link.
+    // With this mask, each queue has its own link.
     assert_eq!(bench.run(SECOND), [(1, MS), (2, MS)]);
 }
 
@@ -145,7 +145,7 @@ fn strict_priority_starves_what_is_later() {
     (0..30).for_each(|_| _ = bench.send(0, ShaperTarget::Queue(1), 1, 1000));
     (0..30).for_each(|_| _ = bench.send(0, ShaperTarget::Queue(2), 2, 1000));
     let order: Vec<u32> = bench.run(SECOND).iter().map(|p| p.0).collect();
-    // The first packet to leave was already on the link.
+    // The packet that leaves first was already on the link.
     assert_eq!(order[0], 1);
     assert!(order[1..31].iter().all(|&handle| handle == 2), "{order:?}");
 }
@@ -198,7 +198,7 @@ fn a_flood_of_new_flows_ends_at_the_cap_and_is_counted() {
         assert_eq!(bench.drops(ShaperDropCause::NoRoom) - before, 200, "{object:?}");
     }
     bench.run(SECOND);
-    // Once the old queues are idle, there is space for new queues.
+    // Once the old queues are idle, there is space for new ones.
     (0..300).for_each(|one| {
         _ = bench.send_as(20 * SECOND, ShaperTarget::Queue(1), &host(one), one, 64)
     });
@@ -240,7 +240,7 @@ fn each_scheduler_counts_its_own() {
     assert_eq!(of(ObjectKind::Sched), [10, 0, 4, 3, 3]);
     bench.run(SECOND);
     assert_eq!(bench.dummynet.counters_of(ObjectKind::Pipe, 1).unwrap().released, 4);
-    // Packets in the delay of a deleted pipe belong to no object, but are released.
+    // A packet in the delay of a deleted pipe belongs to no object, but it is released.
     bench.send(SECOND, ShaperTarget::Pipe(1), 0, 1000);
     bench.command(SECOND, "pipe 1 delete\npipe 1 config bw 8Mbit/s");
     assert_eq!(bench.run(2 * SECOND).len(), 1);

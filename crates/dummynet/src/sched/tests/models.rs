@@ -1,5 +1,5 @@
-//! Compares schedulers with plain models, which follow the same definitions with exact numbers, and
-//! with searches instead of heaps and bit masks.
+//! Compares schedulers with plain models. The models follow the same definitions, but with exact
+//! numbers, and with searches instead of heaps and bit masks.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::vec;
@@ -11,8 +11,8 @@ use super::super::{FlowScheduler, QueueShare};
 use super::weight;
 use crate::spec::SchedKind;
 
-/// WF2Q+ as its paper defines it. Times are in units of 1/840 of a byte at weight 1, which is exact
-/// as long as the sum of the weights is 8 or less.
+/// WF2Q+ as its paper defines it. Times are in units of 1/840 of the time that a byte takes at
+/// weight 1. This is exact as long as the sum of the weights is at most 8.
 #[derive(Default)]
 struct PlainWf2q {
     queues: [PlainWf2qQueue; 4],
@@ -45,7 +45,8 @@ impl PlainWf2q {
         queue.has_packets = true;
     }
 
-    /// Returns whether this queue may send next: no queue that is eligible finishes earlier.
+    /// Returns whether this queue may send next: it must be eligible, and no eligible queue may
+    /// finish earlier.
     fn may_send(&mut self, index: usize) -> bool {
         let waiting: Vec<_> = self.queues.iter().filter(|queue| queue.has_packets).collect();
         let first = waiting.iter().map(|queue| queue.start).min().unwrap();
@@ -68,13 +69,13 @@ impl PlainWf2q {
     }
 }
 
-/// QFQ as its paper defines it. Queues are in groups of slots; of the eligible groups, the one with
-/// the earliest finish sends. A queue that becomes active starts as in `dn_sched_qfq.c`. As there,
-/// a slot is a stack: the queue added last sends first.
+/// QFQ as its paper defines it. Queues are in groups of slots. Of the eligible groups, the one with
+/// the earliest finish sends. A queue that gets its first packet starts as in `dn_sched_qfq.c`. As
+/// in that file, a slot is a stack: the queue that was added last sends first.
 #[derive(Default)]
 struct PlainQfq {
     queues: Vec<PlainQfqQueue>,
-    /// The queues, by the number of their group and by the start of their slot.
+    /// The queues, by the number of their group and the start of their slot.
     groups: BTreeMap<u32, BTreeMap<u128, Vec<usize>>>,
     now: u128,
 }
@@ -89,13 +90,13 @@ struct PlainQfqQueue {
 }
 
 impl PlainQfqQueue {
-    /// The virtual time of `len` bytes; a byte at weight 1 takes 2^28.
+    /// The virtual time that `len` bytes take. A byte at weight 1 takes 2^28.
     fn span(&self, len: u32) -> u128 {
         (u128::from(len) << 28) / self.weight
     }
 
-    /// The number of the queue's group: its slot length is the smallest power of two not less than
-    /// the virtual time of `lmax` bytes.
+    /// The number of the queue's group. Its slot length is the smallest power of two that is not
+    /// less than the virtual time of `lmax` bytes.
     fn group(&self) -> u32 {
         (0..).find(|&group| 1 << group >= self.span(self.lmax)).unwrap()
     }
@@ -110,8 +111,8 @@ impl PlainQfq {
         self.queues.iter().filter(|queue| queue.has_packets).map(|queue| queue.weight).sum()
     }
 
-    /// Finish and number of the eligible group with the earliest finish, among the groups from
-    /// `first` on.
+    /// Returns the finish and the number of the eligible group with the earliest finish, among the
+    /// groups from `first` on.
     fn ready(&self, first: u32) -> Option<(u128, u32)> {
         let starts = self
             .groups
@@ -140,8 +141,8 @@ impl PlainQfq {
         self.insert(index, group);
     }
 
-    /// The start of a queue that becomes active, as in `qfq_update_start`: the finish of its last
-    /// packet, unless this is in the past or too far ahead.
+    /// Returns the start of a queue that gets its first packet, as in `qfq_update_start`. It is the
+    /// finish of the queue's last packet, unless that is in the past or too far ahead.
     fn fresh_start(&self, group: u32, finish: u128) -> u128 {
         let (slot, limit) = (slot_of(finish, group), slot_of(self.now, group) + (1 << group));
         if finish > self.now && slot <= limit {
@@ -188,8 +189,8 @@ impl PlainQfq {
     }
 }
 
-/// A sequence of steps: a packet that arrives (queue and length), or `None` for a packet that
-/// leaves.
+/// A sequence of steps. A step is a packet that arrives, given by queue and length, or `None` for a
+/// packet that leaves.
 fn traffic(
     queues: usize,
     lens: core::ops::Range<u32>,

@@ -58,7 +58,7 @@ fn configured() -> ScriptFirewall {
     site
 }
 
-/// Makes a firewall load `text` as a file; returns the output.
+/// Makes a firewall load `text` as a file; returns the output of the load.
 fn load(site: &ScriptFirewall, text: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("saved.rules");
@@ -149,8 +149,8 @@ fn states_that_are_saved_let_sessions_go_on_after_a_restart_under_a_list_that_de
     let (saved, plain) = (one.command("ipfw save --states"), one.command("ipfw save"));
     assert!(!plain.contains("\nstate "), "{plain}");
     assert_eq!(saved.matches("\nstate ").count(), 2, "{saved}");
-    // After a minute, the state of the DNS query has expired; the state of the TCP connection has
-    // four minutes left.
+    // After a minute, the state of the DNS query has expired. The state of the TCP connection is
+    // valid for four more minutes.
     let mut other = ScriptFirewall::new(ports);
     other.wait(std::time::Duration::from_secs(60));
     load(&other, &saved);
@@ -163,7 +163,7 @@ fn states_that_are_saved_let_sessions_go_on_after_a_restart_under_a_list_that_de
     assert_eq!(other.frames(&format!("em1 {back} seq=501 ack=102")), "em0");
     assert_eq!(other.frames(&format!("em0 {out} seq=102 ack=501")), "em1");
     assert_eq!(other.frames("em1 tcp:A 10.1.0.1:80 10.0.0.1:1003"), "lost denied");
-    // If the states were not saved, the packet matches none.
+    // If the states are not saved, the packet matches none.
     let mut third = ScriptFirewall::new(ports);
     load(&third, &plain);
     assert_eq!(third.frames(&format!("em1 {back} seq=501 ack=102")), "lost denied");
@@ -211,7 +211,7 @@ fn a_saved_file_that_has_lost_its_end_is_refused_wherever_it_ends() {
     let path = dir.path().join("saved.rules");
     site.command("ipfw -q add 100 allow ip from any to any");
     let before = listings(&site);
-    // The last byte is a line end, without which the file is still complete.
+    // The last byte is a line end. The file is complete even without it.
     for end in 1..saved.len() - 1 {
         std::fs::write(&path, &saved[..end]).unwrap();
         for flags in ["-qn", "-q"] {
@@ -221,8 +221,7 @@ fn a_saved_file_that_has_lost_its_end_is_refused_wherever_it_ends() {
         }
     }
     assert_eq!(listings(&site), before);
-    // As the error message says: to load the lines that are left, remove the line that requires the
-    // end.
+    // The error message says how to load a truncated file: remove the line that requires the end.
     let (_, rest) = saved[..saved.len() / 2].split_once('\n').unwrap();
     load(&site, rest.rsplit_once('\n').unwrap().0);
     load(&site, saved.trim_end());

@@ -1,4 +1,4 @@
-//! A firewall without ports, whose clock the script controls.
+//! A firewall without real ports, whose clock the script controls.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -22,12 +22,12 @@ use crate::ipfw::{IpfwCommandError, dry_run, explain, flags as words, no_command
 use crate::randomness::Randomness;
 use crate::task_queue::TaskQueue;
 
-/// Start of the script's clock, in seconds since 1970: the first second of 2026.
+/// Time at which the script's clock starts, in seconds since 1970. It is the first second of 2026.
 const EPOCH: u64 = 1_767_225_600;
 const RANDOM: Randomness =
     Randomness { seed: 1, secret: [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9] };
 
-/// The packet-processing half of the firewall: a dataplane and its tasks.
+/// The part of the firewall that processes packets: a dataplane and its tasks.
 struct ScriptEngine {
     dataplane: Dataplane,
     deferred: DeferredOutput,
@@ -46,7 +46,7 @@ pub(super) struct ScriptFirewall {
 }
 
 impl ScriptFirewall {
-    /// Creates a firewall as `slipring firewall WORDS` would.
+    /// Creates a firewall, as `slipring firewall WORDS` would.
     pub(super) fn new(words: &str) -> Self {
         let words = ["firewall"].into_iter().chain(words.split_whitespace());
         let matches = flags::command().try_get_matches_from(words).unwrap();
@@ -88,10 +88,10 @@ impl ScriptFirewall {
         self.now.load(Ordering::Relaxed)
     }
 
-    /// Returns the output of a command and its exit code.
+    /// Executes a command; returns its output and its exit code.
     pub(super) fn command(&self, line: &str) -> String {
         let mut line = unquoted(line);
-        // `--json` is a flag of every program, which is not in this program's tables.
+        // `--json` is not in this program's tables of flags, because every program has it.
         let json =
             line.iter().position(|word| word == "--json").map(|at| line.remove(at)).is_some();
         let is_dnctl = line[0] == "dnctl";
@@ -148,14 +148,15 @@ impl ScriptFirewall {
         Ok(CommandOutcome { fault: outcome.fault.map(named), ..outcome })
     }
 
-    /// Loads a rules file as HUP does.
+    /// Loads a rules file, as the signal HUP does.
     pub(super) fn replace(&self, text: &str) {
         let order =
             CommandBatch { text: text.to_owned(), is_file: true, ..CommandBatch::default() };
         assert_eq!(self.control_plane.replace(&order, self.now()).fault, None);
     }
 
-    /// Offers the frames that `words` describe (`PORT FRAME [xN]`), and returns their fates.
+    /// Offers the frames that `words` describe (`PORT FRAME [xN]`) to the firewall; returns their
+    /// fates.
     pub(super) fn frames(&mut self, words: &str) -> String {
         let (port, frame) = words.split_once(' ').expect("a port and a frame");
         let from = self.ports.iter().position(|name| name == port).expect("a port of that name");
@@ -199,7 +200,8 @@ impl ScriptFirewall {
         if parts.is_empty() { "nothing".to_owned() } else { parts.join(" and ") }
     }
 
-    /// Advances the clock by `time`, and returns the frames that leave meanwhile with their times.
+    /// Advances the clock by `time`. Returns the frames that leave in this time, and when each
+    /// leaves.
     pub(super) fn wait(&self, time: Duration) -> String {
         let mut engine = self.engine.lock().unwrap();
         let ScriptEngine { dataplane, deferred } = &mut *engine;
@@ -231,7 +233,7 @@ impl ScriptFirewall {
         late.iter().map(|event| format!("{}\n", event.event.line)).collect()
     }
 
-    /// Asserts that every offered frame was sent, lost with a cause, or waits.
+    /// Asserts that every offered frame was sent, was lost with a cause, or waits.
     pub(super) fn check(&self) {
         let engine = self.engine.lock().unwrap();
         assert!(engine.dataplane.is_balanced(), "{:?}", engine.dataplane.counters());
@@ -248,7 +250,7 @@ impl Drop for ScriptFirewall {
     }
 }
 
-/// Executes the control plane's tasks, as a worker does between two bursts.
+/// Executes the tasks of the control plane, as a worker does between two bursts.
 fn serve(
     engine: &Mutex<ScriptEngine>,
     task_queue: &TaskQueue,
@@ -282,7 +284,7 @@ fn losses(before: &DataplaneCounters, after: &DataplaneCounters) -> Vec<String> 
         .collect()
 }
 
-/// Splits a line into words; single quotes group.
+/// Splits a line into words. Single quotes group several words.
 fn unquoted(line: &str) -> Vec<String> {
     let parts = line.split('\'').enumerate();
     let words = parts.flat_map(|(at, part)| match at % 2 {
@@ -292,7 +294,7 @@ fn unquoted(line: &str) -> Vec<String> {
     words.collect()
 }
 
-/// Formats JSON answers, leaving out the text that they contain.
+/// Formats JSON answers without the text that they contain.
 fn values(answers: serde_json::Value) -> String {
     let serde_json::Value::Array(mut answers) = answers else { panic!("answers are a list") };
     for answer in &mut answers {

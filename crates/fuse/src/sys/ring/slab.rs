@@ -1,4 +1,4 @@
-//! A mapping with the buffers of many ring entries; the buffers of one entry are a *place*.
+//! A mapping with the buffers of many ring entries. The buffers of one entry are called a *place*.
 //!
 //! ```text
 //!   place:  | headers (288) | payload       | two iovecs that point to both |
@@ -13,26 +13,26 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use crate::proto::uring::HEAD_LEN;
 
 /// The mapping. The owner of this value knows which places the kernel may access, and does not
-/// access them itself.
+/// itself access these.
 pub(super) struct Slab {
     start: NonNull<u8>,
     payload: usize,
 }
 
 // SAFETY:
-// - The mapping is memory of the process and bound to no thread. Besides this value, only the
+// - The mapping is memory of the process and belongs to no thread. Besides this value, only the
 //   kernel has its address.
 unsafe impl Send for Slab {}
 
 impl Slab {
     pub(super) const PLACES_PER_SLAB: usize = 64;
-    /// Number of iovecs per place.
+    /// Number of iovecs in a place.
     pub(super) const IOVECS_PER_PLACE: u32 = 2;
 
     pub(super) fn new(payload: usize) -> io::Result<Self> {
         let (access, kind) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
         // SAFETY:
-        // - No address is asked for, so nothing that is mapped is replaced.
+        // - No particular address is requested, so no existing mapping is replaced.
         let start =
             unsafe { mmap_anonymous(std::ptr::null_mut(), Self::bytes(payload), access, kind) }?;
         let start = NonNull::new(start.cast()).expect("mmap does not answer null");
@@ -48,7 +48,7 @@ impl Slab {
         Self::PLACES_PER_SLAB * Self::stride(payload)
     }
 
-    /// Returns a pointer to byte `at` of a place, after checking that `len` bytes fit from there.
+    /// Returns a pointer to byte `at` of a place. Checks that `len` bytes fit from there.
     fn at(&self, index: usize, at: usize, len: usize) -> NonNull<u8> {
         let stride = Self::stride(self.payload);
         assert!(
@@ -56,7 +56,7 @@ impl Slab {
             "within the place"
         );
         // SAFETY:
-        // - The sum is within the mapping of `PLACES_PER_SLAB` strides, as asserted.
+        // - As asserted, the sum is within the mapping, which has `PLACES_PER_SLAB` strides.
         unsafe { self.start.add(index * stride + at) }
     }
 
@@ -64,8 +64,9 @@ impl Slab {
     pub(super) fn read(&self, index: usize, at: usize, out: &mut [u8]) {
         let from = self.at(index, at, out.len());
         // SAFETY:
-        // - `at` has checked that all of it is mapped; `out` is borrowed, so they do not overlap.
-        // - The kernel does not write there: the place belongs to an entry that this process owns.
+        // - `at` has checked that all bytes are mapped. `out` is borrowed, so they do not overlap.
+        // - The kernel does not write to them, because the place belongs to an entry that this
+        //   process owns.
         unsafe { from.copy_to_nonoverlapping(NonNull::from(&mut *out).cast(), out.len()) };
     }
 
@@ -73,8 +74,8 @@ impl Slab {
     pub(super) fn write(&self, index: usize, at: usize, bytes: &[u8]) {
         let to = self.at(index, at, bytes.len());
         // SAFETY:
-        // - As in `read`, in the other direction; no other thread writes there: `Slab` is not
-        //   `Sync`.
+        // - As in `read`, but in the other direction. No other thread writes to them, because
+        //   `Slab` is not `Sync`.
         unsafe { to.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
     }
 
@@ -87,8 +88,8 @@ impl Slab {
         let at = (Self::stride(self.payload) - size) & !(align_of::<iovec>() - 1);
         let to = self.at(index, at, size).cast::<[iovec; Self::IOVECS_PER_PLACE as usize]>();
         // SAFETY:
-        // - The iovecs are within the place, after the payload. They are aligned, because strides
-        //   and the mapping are.
+        // - The iovecs are within the place, after the payload. They are aligned, because the
+        //   strides and the mapping are.
         unsafe { to.write(parts) };
         to.as_ptr().cast()
     }
@@ -97,7 +98,7 @@ impl Slab {
 impl Drop for Slab {
     fn drop(&mut self) {
         // SAFETY:
-        // - It is the whole mapping made by `new`, and nothing borrows from it.
+        // - This is the whole mapping that `new` has made, and nothing borrows from it.
         let unmapped = unsafe { munmap(self.start.as_ptr().cast(), Self::bytes(self.payload)) };
         debug_assert!(unmapped.is_ok(), "it was mapped with this size");
     }

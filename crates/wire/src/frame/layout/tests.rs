@@ -67,7 +67,7 @@ fn specs() -> impl Strategy<Value = FrameSpec> {
         })
 }
 
-/// Asserts that an independent implementation computes the same checksums.
+/// Asserts that another implementation computes the same checksums.
 fn assert_valid_for_etherparse(bytes: &[u8]) -> Result<(), TestCaseError> {
     let packet = PacketHeaders::from_ethernet_slice(bytes).unwrap();
     let payload = packet.payload.slice();
@@ -122,7 +122,8 @@ proptest! {
         prop_assert_eq!((ip.version, ip.proto), (layout.version, layout.proto));
     }
 
-    /// Setters on a template give the same bytes as building the changed specification.
+    /// The setters, used on a template, result in the same bytes as building a frame from the
+    /// changed specification.
     #[test]
     fn setters_equal_a_fresh_build(
         before in specs(), macs in any::<([u8; 6], [u8; 6])>(), addresses in any::<[u8; 32]>(),

@@ -35,8 +35,8 @@ fn specs() -> impl Strategy<Value = FrameSpec> {
     )
 }
 
-/// Returns the sum that Linux leaves in the checksum field, computed from the addresses in the
-/// specification.
+/// Returns the sum that Linux leaves in the checksum field. It is computed from the addresses in
+/// the specification.
 fn pseudo_of(spec: &FrameSpec, template: &FrameTemplate) -> u16 {
     let len = (template.bytes.len() - template.layout.l4) as u32;
     let proto = template.layout.proto;
@@ -46,14 +46,14 @@ fn pseudo_of(spec: &FrameSpec, template: &FrameTemplate) -> u16 {
     }
 }
 
-/// Returns the frame with the incomplete checksum with which Linux would pass it on.
+/// Returns the frame as Linux would pass it on, with an incomplete checksum.
 fn left_partial(spec: &FrameSpec, template: &FrameTemplate) -> Vec<u8> {
     let mut frame = template.bytes.clone();
     put_be16(&mut frame, template.layout.l4_check, pseudo_of(spec, template)).unwrap();
     frame
 }
 
-/// Compares two frames; a TCP checksum of zero may be written as 0 or as 0xffff.
+/// Compares two frames. A TCP checksum of zero may be written as 0 or as 0xffff.
 fn same_checksum(template: &FrameTemplate, frame: &[u8]) -> bool {
     let mut expected = template.bytes.clone();
     let field = template.layout.l4_check;
@@ -200,7 +200,7 @@ proptest! {
         prop_assert_eq!(may_be_partial(&frame, frame.len()), would);
         let head = head.min(frame.len());
         prop_assert!(may_be_partial(&frame[..head], frame.len()) || !would);
-        // 96 bytes are enough for two tags and the longest header without options.
+        // 96 bytes are enough for two tags and the longest headers without options.
         if head >= 96 && change.1 == 0 {
             prop_assert_eq!(may_be_partial(&frame[..head], frame.len()), would);
         }

@@ -28,7 +28,7 @@ fn segments(frame: &[u8], gso: Gso) -> Vec<Vec<u8>> {
     frames
 }
 
-/// Builds each segment from scratch, as if an application had sent it alone.
+/// Builds each segment anew, as if an application had sent it separately.
 fn naive(spec: &FrameSpec, payload: &[u8], size: usize) -> Vec<Vec<u8>> {
     let chunks: Vec<&[u8]> =
         if payload.is_empty() { vec![&[]] } else { payload.chunks(size).collect() };
@@ -67,7 +67,7 @@ proptest! {
         let template = spec.build(spec.header_len() + len).unwrap();
         let mut frame = template.bytes;
         let payload = frame[template.layout.payload..].to_vec();
-        // The super-frame has a stale checksum; the checksums of the segments must be correct.
+        // The super-frame has a wrong checksum. The checksums of the segments must be correct.
         put_be16(&mut frame, template.layout.l4_check, stale);
         let size = size.max(len / 100 + 1);
         let kind = if v6 { GsoKind::Tcp6 } else { GsoKind::Tcp4 };
@@ -198,7 +198,7 @@ fn what_cannot_be_cut_is_refused_by_name() {
     assert_eq!(with(16, &[0, 87], kind, 9), SegmentError::Truncated { need: 101, have: 100 });
     assert_eq!(with(16, &[0, 39], kind, 9), SegmentError::Truncated { need: 54, have: 53 });
     assert_eq!(with(16, &[0, 30], kind, 9), SegmentError::Truncated { need: 54, have: 44 });
-    // A total length of 0 marks packets beyond 64 KiB.
+    // A total length of 0 is used for packets above 64 KiB.
     let view =
         ViewError::TotalLength { layer: crate::view::HeaderLayer::Ipv4, found: 0, headers: 20 };
     assert_eq!(with(16, &[0, 0], kind, 9), SegmentError::View(view));

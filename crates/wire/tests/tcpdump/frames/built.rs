@@ -1,19 +1,19 @@
-//! Frames built from their essential parts.
+//! Builds frames from the parts in which they differ.
 
 /// Destination and source of every frame.
 const MACS: &str = "020000000002020000000001";
 
-/// A frame to build.
+/// A frame, described by the parts in which it differs from others.
 pub(crate) enum TestFrame {
-    /// The bytes from the EtherType on, as hex.
+    /// The bytes from the EtherType on, as hex. The MAC addresses are those of [`MACS`].
     Eth(&'static str),
     /// All bytes, as hex.
     Raw(&'static str),
     /// A protocol over IPv4 from 10.0.0.1 to 10.0.0.2.
     Ip4(u8, &'static str),
-    /// The same in the other direction.
+    /// A protocol over IPv4 from 10.0.0.2 to 10.0.0.1.
     Back(u8, &'static str),
-    /// The same with this TTL.
+    /// A protocol over IPv4 from 10.0.0.1 to 10.0.0.2, with this TTL.
     Ttl(u8, u8, &'static str),
     /// A protocol over IPv6 between two neighbours.
     Ip6(u8, &'static str),
@@ -45,7 +45,7 @@ fn ip4(ttl: u8, proto: u8, [src, dst]: [u8; 2], payload: &[u8]) -> Vec<u8> {
 
 fn ip6(next: u8, payload: &[u8]) -> Vec<u8> {
     const ICMPV6: u8 = 58;
-    // Neighbour discovery uses the maximum hop limit and link-local addresses.
+    // Neighbour discovery uses link-local addresses and the maximum hop limit.
     let (net, hops) = if next == ICMPV6 { ([0xfe, 0x80], 255) } else { ([0xfd, 0], 64) };
     let [high, low] = (payload.len() as u16).to_be_bytes();
     let address = |last: u8| [&net[..], &[0; 13], &[last]].concat();

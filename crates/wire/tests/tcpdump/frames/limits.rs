@@ -1,9 +1,9 @@
-//! Frames for the comparison with tcpdump: messages at the limits of what their decoders accept.
+//! Frames for the comparison with tcpdump: messages at the limit of what their decoders accept.
 
 use super::built::TestFrame::{self, Ip4, Ip6};
 
-/// IGMP and MLD: coded times, and lists of sources and groups that fill the message exactly or
-/// exceed it.
+/// IGMP and MLD: encoded times, and lists of sources and groups that fill the message exactly or
+/// are longer.
 pub(super) const MULTICAST: [TestFrame; 38] = [
     Ip6(58, "82007d2403e80000ff020000000000000000000000000016007f0000"),
     Ip6(
@@ -86,7 +86,7 @@ pub(super) const MULTICAST: [TestFrame; 38] = [
     Ip4(2, "220034f40000000301000000e000010102000000e000010203000000e0000103"),
 ];
 
-/// NTP: dates at the ends of months, leap years and eras; differences; keys; control messages.
+/// NTP: dates at the ends of months, leap years and eras; time differences; keys; control messages.
 pub(super) const NTP: [TestFrame; 29] = [
     Ip4(
         17,
@@ -381,8 +381,8 @@ pub(super) const DNS_LIMITS: [TestFrame; 59] = [
     ),
 ];
 
-/// DHCP: hardware types, names that fill their fields, unknown options, lists and routes that
-/// exceed the message.
+/// DHCP: hardware types, names that fill their fields, unknown options, lists and routes that are
+/// longer than the message.
 pub(super) const DHCP_LIMITS: [TestFrame; 15] = [
     Ip4(
         17,

@@ -1,4 +1,5 @@
-//! Frames of all protocols that summaries decode, to be compared with tcpdump's text for them.
+//! Frames of all protocols that summaries decode. The summaries are compared with tcpdump's texts
+//! for these frames.
 
 mod built;
 mod limits;
@@ -10,19 +11,19 @@ use std::path::{Path, PathBuf};
 
 use built::{TestFrame, hex};
 
-/// Frames as hex, after destination and source address.
+/// Frames as hex, without destination and source addresses.
 const FRAMES: [&str; 12] = [
-    // ARP request and reply.
+    // An ARP request and its reply.
     "0806 0001080006040001 020000000001 0a000001 000000000000 0a000002",
     "0806 0001080006040002 020000000001 0a000001 020000000002 0a000002",
-    // UDP over IPv4, with a right, a wrong and no checksum; with DSCP EF; in a VLAN.
+    // UDP over IPv4: with a correct, a wrong and no checksum, with DSCP EF, and in a VLAN.
     "0800 4500002400004000401126c7 0a000001 0a000002 04d2162e00100000 2021222324252627",
     "0800 45b8002400070000031126c7 0a000001 0a000002 04d2162e00101234 2021222324252627",
     "8100 6005 0800 4500002400004000401126c7 0a000001 0a000002 04d2162e00100000 2021222324252627",
     // A first and a last fragment.
     "0800 4500002400072000401126c7 0a000001 0a000002 04d2162e00300000 2021222324252627",
     "0800 4500002400070006401126c7 0a000001 0a000002 04d2162e00300000 2021222324252627",
-    // TCP: SYN with options, FIN.
+    // TCP: SYN with options; FIN.
     "0800 4500002c00004000400626ca 0a000001 0a000002 9c401389 000003e8 00000000 6002 0200 1234 0000 020405b4",
     "0800 4500002800004000400626ce 0a000001 0a000002 9c401389 000003e8 0000004d 5011 0200 1234 0000",
     // ICMP echo; ICMPv6 echo; neighbour solicitation.
@@ -32,7 +33,7 @@ const FRAMES: [&str; 12] = [
      fe800000000000000000000000000002",
 ];
 
-/// Frames by topic, and the lengths to which captures cut them.
+/// Frames by topic. For each topic, the lengths to which captures cut the frames.
 pub(crate) const GROUPS: [(&str, &[TestFrame], &[usize]); 15] = [
     ("link", &network::LINK, &[14, 15]),
     ("arp", &network::ARP, &[14, 18, 22, 33, 40]),
@@ -51,17 +52,17 @@ pub(crate) const GROUPS: [(&str, &[TestFrame], &[usize]); 15] = [
     ("dhcp limits", &limits::DHCP_LIMITS, &[96, 149, 150, 200, 277, 278, 284]),
 ];
 
-/// A text that tcpdump 4.99 has printed for all frames, stored in `golden`.
+/// A text that tcpdump 4.99 has printed for the frames. It is stored in `golden`.
 pub(crate) struct RecordedText {
     /// The name of the file in `golden`.
     pub(crate) name: &'static str,
-    /// tcpdump's flags, besides `-n -t`.
+    /// tcpdump's flags, in addition to `-n -t`.
     pub(crate) flags: &'static str,
-    /// Whether the capture holds only the first bytes of each frame.
+    /// Whether the capture has only the first bytes of each frame.
     pub(crate) is_cut: bool,
 }
 
-/// All recorded texts.
+/// All texts that were recorded.
 pub(crate) const TEXTS: [RecordedText; 6] = [
     RecordedText { name: "brief", flags: "", is_cut: false },
     RecordedText { name: "quick", flags: "-q -e", is_cut: false },
@@ -86,13 +87,14 @@ pub(crate) fn whole(bytes: Vec<u8>) -> CapturedFrame {
     (bytes, len)
 }
 
-/// The frames that belong to no group.
+/// Returns the frames that belong to no topic.
 pub(crate) fn single_frames() -> Vec<CapturedFrame> {
     let frame = |text: &&str| whole(hex(&["020000000002020000000001", *text].concat()));
     FRAMES.iter().map(frame).collect()
 }
 
-/// The frames of a group, each cut to all lengths below its own.
+/// Returns the frames of a topic, each cut to those of the lengths in `cuts` that are shorter than
+/// it.
 pub(crate) fn cut_frames(frames: &[TestFrame], cuts: &[usize]) -> Vec<CapturedFrame> {
     let cut = |frame: &TestFrame| {
         let bytes = frame.bytes();
@@ -102,7 +104,7 @@ pub(crate) fn cut_frames(frames: &[TestFrame], cuts: &[usize]) -> Vec<CapturedFr
     frames.iter().flat_map(cut).collect()
 }
 
-/// The frames of a recorded text.
+/// Returns the frames for which a text was recorded.
 pub(crate) fn all_frames(text: &RecordedText) -> Vec<CapturedFrame> {
     if text.is_cut {
         return GROUPS.iter().flat_map(|(_, frames, cuts)| cut_frames(frames, cuts)).collect();

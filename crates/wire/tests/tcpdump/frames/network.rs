@@ -1,4 +1,4 @@
-//! Frames for the comparison with tcpdump: link and network layer, TCP.
+//! Frames for the comparison with tcpdump: link layer, network layer, TCP.
 
 use super::built::TestFrame::{self, Back, Eth, Ip4, Ip6, Raw};
 
@@ -46,7 +46,7 @@ pub(super) const LINK: [TestFrame; 36] = [
     Eth("810000"),
 ];
 
-/// ARP and its relatives, padded and malformed.
+/// ARP and related protocols, with padding and malformed.
 pub(super) const ARP: [TestFrame; 27] = [
     Eth("080600010800060400010200000000010a0000010000000000000a000002"),
     Eth("080600010800060400010200000000010a000001ffffffffffff0a000002"),
@@ -78,7 +78,7 @@ pub(super) const ARP: [TestFrame; 27] = [
     Eth("080600180800060400010200000000010a0000010000000000000a000002"),
 ];
 
-/// A connection from its start, options, wrong lengths, and text protocols.
+/// TCP: a connection from its start, options, wrong lengths, and text protocols.
 pub(super) const TCP: [TestFrame; 40] = [
     Ip4(6, "9c401389000003e8000007d0a002020012340000020405b40402080a000000090000000301030307"),
     Back(6, "13899c4000001388000003e95012020012340000"),
@@ -260,7 +260,7 @@ pub(super) const IPV4: [TestFrame; 96] = [
     Ip4(108, "1100123404d2162e000c000061626364"),
 ];
 
-/// Extension headers.
+/// IPv6, with and without extension headers.
 pub(super) const IPV6: [TestFrame; 34] = [
     Ip6(17, "04d2162e000c123461626364"),
     Eth("86dd6b812345000c1140fd000000000000000000000000000001fd00000000000000000000000000 \

@@ -1,4 +1,4 @@
-//! Frames for the comparison with tcpdump: tunnels, routing and neighbours.
+//! Frames for the comparison with tcpdump: tunnels, routing protocols and neighbour discovery.
 
 use super::built::TestFrame::{self, Eth, Ip4, Ip6, Ttl};
 

@@ -1,11 +1,11 @@
-//! Tests of saving and loading with random firewalls, built from all kinds of commands.
+//! Saves and loads random firewalls, which are built from all kinds of commands.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Templates of commands. Placeholders for numbers: `{s}` a small one, `{p}` a probability, `{b}` a
-/// byte, `{w}` 16 bits, `{l}` 32.
+/// Templates of commands. They have placeholders for numbers: `{s}` for a small one, `{p}` for a
+/// probability, `{b}` for a byte, `{w}` for 16 bits, `{l}` for 32 bits.
 const TEMPLATES: &[&str] = &[
     "pipe {s} config bw {w}.5Kbit/s delay {b}.25ms plr {p}",
     "pipe {s} config queue 9{s}KBytes gred {p}/5/40/{p} burst {b}K",
@@ -93,7 +93,7 @@ const TEMPLATES: &[&str] = &[
     "enable verbose",
 ];
 
-/// Fills numbers into a template.
+/// Replaces the placeholders of a template by numbers.
 fn filled(template: &str, numbers: &[u32]) -> String {
     let mut numbers = numbers.iter().cycle();
     let mut text = String::new();
@@ -139,7 +139,8 @@ fn verdicts(fates: &str) -> Vec<&str> {
     fates.split(", ").map(|fate| fate.split(" as ").next().unwrap()).collect()
 }
 
-/// Tests that each template by itself is parsed, or is refused for a reason other than its syntax.
+/// Tests that each template alone is parsed. A template may be refused, but not because of its
+/// syntax.
 #[test]
 fn every_template_of_a_random_firewall_is_a_command() {
     let site = ScriptFirewall::new(PORTS);
@@ -157,16 +158,16 @@ fn every_template_of_a_random_firewall_is_a_command() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Loads the output of `ipfw save` into an empty firewall, over the firewall that wrote it and
-    /// over another random firewall; afterwards, frames get the same verdicts in all of them.
+    /// Loads the output of `ipfw save` into an empty firewall, into the firewall that wrote it, and
+    /// into another random firewall. Afterwards, frames must get the same verdicts in all of them.
     #[test]
     fn any_firewall_is_made_again_by_what_it_saves(
         commands in proptest::collection::vec(command(), 0..80),
         others in proptest::collection::vec(command(), 0..8),
     ) {
         let mut one = ScriptFirewall::new(PORTS);
-        // Some commands are refused, such as an unsuitable scheduler type; only accepted commands
-        // count.
+        // Some commands are refused, for example those with an unsuitable scheduler type. Only
+        // accepted commands count.
         for command in &commands {
             one.command(&format!("ipfw -q '{command}'"));
         }
