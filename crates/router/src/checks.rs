@@ -18,9 +18,10 @@ mod xfrm;
 
 use std::io;
 
-pub(crate) use obstacle::{CheckedInterface, Obstacle};
+pub(crate) use obstacle::{CheckedInterface, Obstacle, ObstacleKind};
 
-/// Finds everything that packets between these interfaces would bypass.
+/// Finds everything that packets between these interfaces would bypass, and where they would not be
+/// forwarded.
 ///
 /// # Errors
 /// If the kernel refuses to list it: then it is not known that nothing is bypassed.
@@ -29,6 +30,7 @@ pub(crate) fn obstacles(interfaces: &[CheckedInterface]) -> io::Result<Vec<Obsta
     found.extend(xfrm::find()?);
     found.extend(traffic_control::find(interfaces)?);
     found.extend(forwarding::reverse_path_filters(interfaces));
+    found.extend(forwarding::switched_off(interfaces));
     Ok(found)
 }
 
@@ -61,7 +63,8 @@ mod tests {
         Some(namespace.run(|| {
             let ifindex = slipring_port::iface::Iface::find("r0").unwrap().index;
             let r0 = CheckedInterface { ifindex, name: "r0".into() };
-            obstacles(&[r0]).unwrap()
+            let found = obstacles(&[r0]).unwrap().into_iter();
+            found.filter(|found| found.kind == ObstacleKind::Bypass).collect()
         }))
     }
 
@@ -143,6 +146,25 @@ mod tests {
             let Some(found) = found_after(&[("sysctl", &words)]) else { return };
             assert_eq!(found[0].interface.as_deref(), Some("r0"));
         }
+    }
+
+    #[test]
+    fn forwarding_that_is_off_on_one_interface_concerns_this_one() {
+        let Some(namespace) = Namespace::new() else { return };
+        namespace.ip("link add r0 type veth peer name p0");
+        namespace.command("sysctl", "-qw net.ipv6.conf.all.forwarding=1 net.ipv4.ip_forward=1");
+        let off = || {
+            namespace.run(|| {
+                let names = ["r0", "p0"].map(|name| CheckedInterface { ifindex: 0, name: name.into() });
+                let off = forwarding::switched_off(&names).into_iter();
+                off.filter_map(|found| found.interface).collect::<Vec<_>>()
+            })
+        };
+        assert_eq!(off(), Vec::<String>::new());
+        namespace.command("sysctl", "-qw net.ipv4.conf.r0.forwarding=0");
+        assert_eq!(off(), ["r0"]);
+        namespace.command("sysctl", "-qw net.ipv6.conf.all.forwarding=0");
+        assert_eq!(off(), ["r0", "p0"]);
     }
 
     #[test]

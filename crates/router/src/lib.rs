@@ -8,6 +8,7 @@ mod dump;
 mod feed;
 mod figures;
 mod flags;
+mod lookup_tables;
 mod neighbours;
 mod resident;
 mod routing;

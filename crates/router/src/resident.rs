@@ -47,8 +47,10 @@ pub(crate) struct AttachedInterface {
     pub(crate) probe: Option<Arc<EgressProbe>>,
     /// Whether they do. False until it is known.
     sends: bool,
-    /// Whether its packets are left to the kernel.
+    /// Whether its packets, and those for it, are left to the kernel.
     is_left: bool,
+    /// Whether packets that arrive on it are left to the kernel's routing rules.
+    is_ruled: bool,
     _link: ResidentAttachment,
     /// Restores the interface's settings when it is dropped.
     _settings: FeatureGuard,
@@ -122,6 +124,11 @@ impl ResidentEngine {
         self.change(port, |of| of.is_left = is_left);
     }
 
+    /// Leaves packets that arrive on an interface to the kernel's routing rules, or not.
+    pub(crate) fn set_ruled(&mut self, port: PortIndex, is_ruled: bool) {
+        self.change(port, |of| of.is_ruled = is_ruled);
+    }
+
     /// Sets whether redirected frames leave by an interface. If not, those for it are left to the
     /// kernel.
     pub(crate) fn set_sends(&mut self, port: PortIndex, sends: bool) {
@@ -131,7 +138,8 @@ impl ResidentEngine {
     fn change(&mut self, port: PortIndex, change: impl FnOnce(&mut AttachedInterface)) {
         let Some(of) = self.attachments.get_mut(usize::from(port.0)) else { return };
         change(of);
-        let options = ResidentOptions { ingress: !of.is_left, egress: !of.is_left && of.sends };
+        let ingress = !of.is_left && !of.is_ruled;
+        let options = ResidentOptions { ingress, egress: !of.is_left && of.sends };
         self.router.set_options(port, options);
     }
 
@@ -197,6 +205,7 @@ fn attach(
                     sends: mode == ResidentMode::Generic,
                     probe: probe_of(router, port, iface, mode)?,
                     is_left: false,
+                    is_ruled: false,
                     _link: link,
                     _settings: settings,
                 });

@@ -22,18 +22,21 @@ use std::sync::mpsc;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use slipring_datapath::control_queue::ControlQueue;
-use slipring_fib::{AdjacencyIndex, DumpKind, ForwardingTables, Mirror, PortIndex};
+use slipring_fib::{AdjacencyIndex, DumpKind, ForwardingTables, Mirror, PortIndex, VrfIndex};
 use slipring_port::{Nanos, now};
 use slipring_ring::Doorbell;
 use slipring_route_bpf::ResidentHeartbeat;
 use slipring_rtnetlink::NetlinkMessage;
 
 use crate::feed::{FeedReader, KernelFeed};
+use crate::lookup_tables::LookupTables;
 use crate::neighbours::NeighbourRequests;
 use crate::resident::ResidentEngine;
 
 /// Time between two heartbeats; three may be late before the kernel takes over.
 const BEAT_PERIOD_NS: Nanos = 25_000_000;
+/// A heartbeat is late after this time; the programs' limit is 100 ms.
+const LATE_BEAT_NS: Nanos = 75_000_000;
 /// How long changes are collected before they are written.
 const COALESCE_NS: Nanos = 20_000_000;
 /// Time between two waits for programs that use old indices, each some milliseconds long.
@@ -51,6 +54,7 @@ pub(crate) struct Routing {
     feed: KernelFeed,
     neighbours: NeighbourRequests,
     heartbeat: ResidentHeartbeat,
+    last_beat: Nanos,
     /// When changes that have been read will be written.
     publish_at: Option<Nanos>,
     /// The newest snapshot, and whether the kernel has taken it completely.
@@ -61,6 +65,8 @@ pub(crate) struct Routing {
     settle_at: Nanos,
     /// Which interfaces are left to the kernel, by port.
     pub(crate) left: Vec<bool>,
+    /// Whose packets the kernel's routing rules look up elsewhere, by port.
+    pub(crate) ruled: Vec<bool>,
     /// Which interfaces are up, by port, in the newest snapshot.
     up: Vec<bool>,
     /// Interfaces that have come up, and have not been probed since.
@@ -136,7 +142,9 @@ impl Routing {
             ready,
             settle_at: 0,
             left: none.clone(),
+            ruled: none.clone(),
             up: none,
+            last_beat: 0,
             unprobed: Vec::new(),
             counters: RoutingCounters::default(),
         }
@@ -154,11 +162,11 @@ impl Routing {
     ) -> io::Result<()> {
         let mut more = true;
         while !is_stopped() {
-            self.heartbeat.beat_all(ResidentHeartbeat::now());
+            self.beat()?;
             if !more {
                 self.wait(handle, stop);
             }
-            self.heartbeat.beat_all(ResidentHeartbeat::now());
+            self.beat()?;
             handle.tasks.drain().into_iter().for_each(|task| task(self));
             more = self.read()?;
             let time = now();
@@ -166,6 +174,18 @@ impl Routing {
                 self.publish(time);
             }
         }
+        Ok(())
+    }
+
+    /// Writes the heartbeat. If the last one is so old that the programs no longer forward, for
+    /// example after SIGSTOP, the tables are brought up to date first.
+    fn beat(&mut self) -> io::Result<()> {
+        if now() > self.last_beat + LATE_BEAT_NS {
+            while self.read()? {}
+            self.publish(now());
+        }
+        self.last_beat = now();
+        self.heartbeat.beat_all(ResidentHeartbeat::now());
         Ok(())
     }
 
@@ -207,6 +227,7 @@ impl Routing {
         if time >= self.settle_at {
             self.settle(time);
         }
+        self.follow_rules();
         match self.mirror.publish() {
             Some(tables) => self.current = Some(tables),
             None if self.is_applied => return,
@@ -225,6 +246,22 @@ impl Routing {
         self.engine.set_local(&self.mirror.local_addresses());
         for request in self.mirror.solicit(MAX_SOLICITS) {
             self.neighbours.want(request);
+        }
+    }
+
+    /// Looks packets up in the tables that the kernel's routing rules choose; leaves those of
+    /// interfaces with other rules to the kernel.
+    fn follow_rules(&mut self) {
+        let ifindexes: Vec<u32> =
+            self.engine.interfaces().iter().map(|of| of.iface.index).collect();
+        let LookupTables { config, ruled } = LookupTables::of(&self.mirror, &ifindexes);
+        self.mirror.set_vrf(VrfIndex(0), config);
+        if ruled != self.ruled {
+            for (at, &is_ruled) in ruled.iter().enumerate() {
+                self.engine.set_ruled(PortIndex(at as u16), is_ruled);
+            }
+            self.ruled = ruled;
+            self.ready.ring();
         }
     }
 

@@ -14,7 +14,7 @@ use slipring_port::iface::{Iface, set_settings_keeper};
 use slipring_privileged::{HelperOperation, HelperPolicy, PrivilegedHelper};
 use slipring_ring::Doorbell;
 
-use crate::checks::Obstacle;
+use crate::checks::{Obstacle, ObstacleKind};
 use crate::feed::KernelFeed;
 use crate::figures::{RouterFigures, mode_name};
 use crate::flags::RoutePlan;
@@ -65,7 +65,6 @@ impl RoutePlan {
             thread: &thread,
             watch: &watch,
             changed: &changed,
-            accepted: if self.bypass { found } else { Vec::new() },
             interfaces: ifaces.iter().map(|iface| iface.name.clone()).collect(),
         };
         let watched = supervision.run(session, &signals, started);
@@ -111,7 +110,7 @@ impl RoutePlan {
                 .reporter
                 .say(format_args!("{name}: {mode}, mac {mac}, mtu {mtu}, {rx_queues} rx queues"))?;
         }
-        for obstacle in found {
+        for obstacle in found.iter().filter(|of| of.kind == ObstacleKind::Bypass) {
             session.reporter.warn(format_args!("bypassed: {}", obstacle.what))?;
         }
         Ok(())

@@ -89,12 +89,17 @@ impl RouterService {
     }
 
     fn status(&self) -> Result<Value, ControlRefusal> {
-        let (figures, modes) = self.ask(|routing| {
+        let (figures, modes, ruled) = self.ask(|routing| {
             let modes: Vec<_> =
                 routing.engine.interfaces().iter().map(|of| mode_name(of.mode)).collect();
-            (RouterFigures::of(routing), modes)
+            let ruled = routing.engine.interfaces().iter().zip(&routing.ruled);
+            let ruled: Vec<_> =
+                ruled.filter(|(_, ruled)| **ruled).map(|(of, _)| of.iface.name.clone()).collect();
+            (RouterFigures::of(routing), modes, ruled)
         })?;
-        let left: Vec<_> = self.watch.latest().into_iter().map(|found| found.what).collect();
+        let ruled = ruled.iter().map(|name| format!("routing rules (ip rule) for packets from {name}"));
+        let left: Vec<_> =
+            self.watch.latest().into_iter().map(|found| found.what).chain(ruled).collect();
         let mut io = modes;
         io.dedup();
         Ok(json!({

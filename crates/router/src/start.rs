@@ -7,7 +7,7 @@ use slipring_cli::{Diagnostic, Failure};
 use slipring_port::OpenError;
 use slipring_port::iface::Iface;
 
-use crate::checks::{self, CheckedInterface, Obstacle};
+use crate::checks::{self, CheckedInterface, Obstacle, ObstacleKind};
 use crate::flags::RoutePlan;
 
 /// Finds the interfaces of the plan.
@@ -40,8 +40,10 @@ pub(crate) fn check(plan: &RoutePlan, interfaces: &[Iface]) -> Result<Vec<Obstac
         return Err(no_fallback(&missing).into());
     }
     let found = checks::obstacles(&checked(interfaces)).map_err(unknown)?;
-    if !found.is_empty() && !plan.bypass {
-        return Err(would_bypass(&found).into());
+    let bypassed: Vec<_> =
+        found.iter().filter(|found| found.kind == ObstacleKind::Bypass).collect();
+    if !bypassed.is_empty() && !plan.bypass {
+        return Err(would_bypass(&bypassed).into());
     }
     Ok(found)
 }
@@ -60,7 +62,7 @@ fn no_fallback(missing: &[String]) -> Diagnostic {
         .with_note("--no-fallback starts without it")
 }
 
-fn would_bypass(found: &[Obstacle]) -> Diagnostic {
+fn would_bypass(found: &[&Obstacle]) -> Diagnostic {
     let list: Vec<_> = found.iter().map(|obstacle| obstacle.what.as_str()).collect();
     let show: Vec<_> = found.iter().map(|obstacle| obstacle.show.as_str()).collect();
     Diagnostic::new(SR0115, "packets would bypass what the kernel does to them")

@@ -7,7 +7,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use slipring_cli::{Failure, Session, Signals};
 use slipring_ring::Doorbell;
 
-use crate::checks::Obstacle;
+use crate::checks::{Obstacle, ObstacleKind};
 use crate::figures::RouterFigures;
 use crate::flags::RoutePlan;
 use crate::routing::RoutingHandle;
@@ -23,8 +23,6 @@ pub(crate) struct Supervision<'r> {
     pub(crate) watch: &'r BypassWatch,
     /// Rings when the first tables are in use, and when the watch has found a change.
     pub(crate) changed: &'r Doorbell,
-    /// What the user has allowed to be bypassed.
-    pub(crate) accepted: Vec<Obstacle>,
     /// Names of the interfaces, by port.
     pub(crate) interfaces: Vec<String>,
 }
@@ -60,6 +58,7 @@ impl Supervision<'_> {
                 self.changed.clear();
                 self.probe(session)?;
                 self.follow_kernel(session, &mut state)?;
+                self.tell_of_rules(session, &mut state)?;
             }
         }
         Ok(())
@@ -153,10 +152,31 @@ impl Supervision<'_> {
         Ok(())
     }
 
-    /// What packets would bypass without the user's consent.
+    /// Why packets are not to be forwarded in XDP, but for what the user has allowed.
     fn not_accepted(&self) -> Vec<Obstacle> {
-        let found = self.watch.latest().into_iter();
-        found.filter(|found| !self.plan.bypass && !self.accepted.contains(found)).collect()
+        let is_accepted = |found: &Obstacle| match found.kind {
+            ObstacleKind::Bypass => self.plan.bypass,
+            ObstacleKind::ForwardingOff => self.plan.no_fallback,
+        };
+        self.watch.latest().into_iter().filter(|found| !is_accepted(found)).collect()
+    }
+
+    /// Tells of interfaces whose packets are left to the kernel's routing rules.
+    fn tell_of_rules(
+        &self,
+        session: &mut Session<'_>,
+        state: &mut SupervisedState,
+    ) -> Result<(), Failure> {
+        let Some(ruled) = self.handle.ask(|routing| routing.ruled.clone()) else { return Ok(()) };
+        if ruled == state.ruled || (state.ruled.is_empty() && !ruled.contains(&true)) {
+            return Ok(());
+        }
+        for (name, is_ruled) in self.interfaces.iter().zip(&ruled) {
+            let by = if *is_ruled { "the kernel, for rules that ip rule shows" } else { "the router" };
+            session.reporter.say(format_args!("{name}: arriving packets are forwarded by {by}"))?;
+        }
+        state.ruled = ruled;
+        Ok(())
     }
 }
 
@@ -165,6 +185,8 @@ impl Supervision<'_> {
 struct SupervisedState {
     is_ready: bool,
     obstacles: Vec<Obstacle>,
+    /// By port, as [`Routing::ruled`](crate::routing::Routing::ruled).
+    ruled: Vec<bool>,
 }
 
 fn concerns(found: &[Obstacle], name: &str) -> bool {

@@ -24,12 +24,13 @@ use rustix::net::{RecvFlags, recv};
 use slipring_confine::{CapabilitySet, FORBIDDEN_CALLS, SETUP_ONLY_CALLS, confine};
 use slipring_ring::Doorbell;
 
-use crate::checks::{self, CheckedInterface, Obstacle};
+use crate::checks::{self, CheckedInterface, Obstacle, ObstacleKind};
 
 /// Netlink families with the groups that announce changes: `NFNLGRP_NFTABLES` of
 /// linux/netfilter/nfnetlink.h, `XFRMNLGRP_POLICY` of linux/xfrm.h, `RTNLGRP_TC` of
-/// linux/rtnetlink.h.
-const ANNOUNCEMENTS: [(isize, u32); 3] = [(12, 7), (6, 4), (0, 4)];
+/// linux/rtnetlink.h, and the settings of interfaces, `RTNLGRP_IPV4_NETCONF` and
+/// `RTNLGRP_IPV6_NETCONF`.
+const ANNOUNCEMENTS: [(isize, u32); 5] = [(12, 7), (6, 4), (0, 4), (0, 24), (0, 25)];
 /// Longest time between two lists.
 const PERIOD: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 /// After a change, others usually follow at once: a table is loaded rule by rule.
@@ -138,6 +139,7 @@ impl WatchShared {
 /// What cannot be listed might be there.
 fn unlisted(error: &io::Error) -> Obstacle {
     Obstacle {
+        kind: ObstacleKind::Bypass,
         interface: None,
         what: format!("the kernel no longer lists its rules: {error}"),
         show: "nft list ruleset".into(),

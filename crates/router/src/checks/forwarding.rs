@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use super::obstacle::{CheckedInterface, Obstacle};
+use super::obstacle::{CheckedInterface, Obstacle, ObstacleKind};
 
 /// A setting by its path below /proc/sys; an interface's name may contain dots.
 fn sysctl(path: &str) -> Option<i64> {
@@ -31,9 +31,27 @@ pub(super) fn reverse_path_filters(interfaces: &[CheckedInterface]) -> Vec<Obsta
         interfaces.iter().filter(|interface| of_interface(&interface.name, "rp_filter") > 0);
     filtered
         .map(|CheckedInterface { name, .. }| Obstacle {
-            interface: Some(name.clone()),
+            kind: ObstacleKind::Bypass,
+        interface: Some(name.clone()),
             what: format!("{name} has a reverse-path filter"),
             show: format!("sysctl net.ipv4.conf.all.rp_filter net.ipv4.conf.{name}.rp_filter"),
         })
         .collect()
+}
+
+/// Interfaces whose packets the kernel does not forward (ip-sysctl, `forwarding`): for IPv4 by the
+/// interface's own setting, for IPv6 by that of all.
+pub(super) fn switched_off(interfaces: &[CheckedInterface]) -> Vec<Obstacle> {
+    let is_off = |path: &str| sysctl(path) == Some(0);
+    let v6 = is_off("net/ipv6/conf/all/forwarding");
+    let off = interfaces
+        .iter()
+        .filter(|of| v6 || is_off(&format!("net/ipv4/conf/{}/forwarding", of.name)));
+    off.map(|CheckedInterface { name, .. }| Obstacle {
+        kind: ObstacleKind::ForwardingOff,
+        interface: Some(name.clone()),
+        what: format!("the kernel's forwarding is off on {name}"),
+        show: format!("sysctl net.ipv4.conf.{name}.forwarding net.ipv6.conf.all.forwarding"),
+    })
+    .collect()
 }

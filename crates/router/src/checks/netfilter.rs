@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 
-use super::obstacle::Obstacle;
+use super::obstacle::{Obstacle, ObstacleKind};
 use crate::dump::{attribute, be32, dump, text};
 
 /// `NETLINK_NETFILTER`.
@@ -99,6 +99,7 @@ fn obstacle(chain: &[u8]) -> Option<Obstacle> {
     let (family, table, name) = key(chain, CHAIN_TABLE, CHAIN_NAME)?;
     let family = FAMILIES.iter().find(|(number, _)| *number == family)?.1;
     Some(Obstacle {
+        kind: ObstacleKind::Bypass,
         interface: None,
         what: format!("nftables chain {family} {table} {name} applies to forwarded packets"),
         show: format!("nft list chain {family} {table} {name}"),
@@ -113,7 +114,8 @@ fn legacy_tables() -> impl Iterator<Item = Obstacle> {
         let names = fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap_or_default();
         let tables: Vec<_> = names.lines().map(str::to_owned).collect();
         tables.into_iter().map(move |table| Obstacle {
-            interface: None,
+            kind: ObstacleKind::Bypass,
+        interface: None,
             what: format!("{command} table {table} may apply to forwarded packets"),
             show: format!("{command}-save -t {table}"),
         })

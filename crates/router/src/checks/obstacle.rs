@@ -9,9 +9,20 @@ pub(crate) struct CheckedInterface {
     pub(crate) name: String,
 }
 
-/// A stage of the kernel that forwarded packets would bypass.
+/// Why packets are not to be forwarded in XDP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ObstacleKind {
+    /// They would bypass a stage of the kernel.
+    Bypass,
+    /// The kernel would not forward them.
+    ForwardingOff,
+}
+
+/// Something for which packets of one interface, or of all, are left to the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Obstacle {
+    /// Why.
+    pub(crate) kind: ObstacleKind,
     /// The interface that it concerns; `None` for all.
     pub(crate) interface: Option<String>,
     /// What was found, as a clause.

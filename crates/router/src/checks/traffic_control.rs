@@ -3,7 +3,7 @@
 
 use std::io;
 
-use super::obstacle::{CheckedInterface, Obstacle};
+use super::obstacle::{CheckedInterface, Obstacle, ObstacleKind};
 use crate::dump::{attribute, dump, text};
 
 /// `NETLINK_ROUTE`.
@@ -54,6 +54,7 @@ fn discipline(message: &[u8], interfaces: &[CheckedInterface]) -> Option<Obstacl
     let kind = text(attribute(message.get(TCMSG_LEN..)?, TCA_KIND)?);
     let interface = interfaces.iter().find(|interface| interface.ifindex == ifindex)?;
     (!PLAIN.contains(&kind.as_str())).then(|| Obstacle {
+        kind: ObstacleKind::Bypass,
         interface: Some(interface.name.clone()),
         what: format!("{} has the queueing discipline {kind}", interface.name),
         show: format!("tc qdisc show dev {}", interface.name),
@@ -63,6 +64,7 @@ fn discipline(message: &[u8], interfaces: &[CheckedInterface]) -> Option<Obstacl
 fn filter(interface: &CheckedInterface, hook: u32) -> Obstacle {
     let side = if hook == HOOKS[0] { "ingress" } else { "egress" };
     Obstacle {
+        kind: ObstacleKind::Bypass,
         interface: Some(interface.name.clone()),
         what: format!("{} has tc filters at {side}", interface.name),
         show: format!("tc filter show dev {} {side}", interface.name),

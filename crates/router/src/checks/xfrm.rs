@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::obstacle::Obstacle;
+use super::obstacle::{Obstacle, ObstacleKind};
 use crate::dump::dump;
 
 /// `NETLINK_XFRM`.
@@ -23,6 +23,7 @@ pub(super) fn find() -> io::Result<Vec<Obstacle>> {
         Err(error) => return Err(error),
     };
     let obstacle = (policies > 0).then(|| Obstacle {
+        kind: ObstacleKind::Bypass,
         interface: None,
         what: format!("{policies} IPsec policies may apply to forwarded packets"),
         show: "ip xfrm policy".into(),
