@@ -1,7 +1,8 @@
 //! Arithmetic: relations between expressions of numbers, `len` and fields such as `ip[0]`.
 //!
-//! Operators bind as in C, except `%` and `^`, whose second operand is the whole rest of the
-//! expression to the right. The manual does not say so, but libpcap's grammar does.
+//! Operators have the same precedence as in C, except `%` and `^`. Their second operand is the
+//! whole rest of the expression to the right. The manual does not say so, but this is how libpcap's
+//! grammar works.
 
 use alloc::boxed::Box;
 
@@ -69,7 +70,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `protocol[index]` or `protocol[index:size]`.
+    /// Parses `protocol[index]` or `protocol[index:size]`.
     fn load(&mut self, base: FilterProtocol) -> ArithParseResult<Arith> {
         let start = self.bump();
         self.expect(FilterToken::OpenBracket, "`[`")?;
@@ -100,8 +101,8 @@ impl Parser<'_> {
         Ok(size)
     }
 
-    /// Whether an arithmetic expression starts here. If a parenthesis opens here, the token after
-    /// the closing one decides.
+    /// Returns whether an arithmetic expression starts here. If a parenthesis opens here, the token
+    /// after the closing one decides.
     pub(crate) fn arithmetic_starts_here(&self) -> bool {
         match self.peek() {
             FilterToken::Number(_) | FilterToken::OpenParen => self.operator_follows(),
@@ -111,8 +112,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether an operator follows the current token or, if a parenthesis opens here, the closing
-    /// parenthesis.
+    /// Returns whether an operator follows the current token. If a parenthesis opens here, returns
+    /// whether an operator follows the closing one.
     fn operator_follows(&self) -> bool {
         let (mut ahead, mut open) = (0, 0usize);
         loop {
@@ -134,8 +135,8 @@ impl Parser<'_> {
     }
 }
 
-/// Returns how tightly an operator binds its left operand, and the minimum binding power of
-/// operators in its right operand.
+/// Returns two numbers: how tightly an operator binds its left operand, and how tightly an operator
+/// in its right operand must at least bind.
 fn binding_power(op: BinaryOp) -> (u8, u8) {
     match op {
         BinaryOp::Or => (1, 2),
@@ -147,7 +148,7 @@ fn binding_power(op: BinaryOp) -> (u8, u8) {
     }
 }
 
-/// Rejects constants that no kernel accepts as a second operand.
+/// Returns an error if no kernel accepts this constant as a second operand.
 fn check_constant(op: BinaryOp, right: &Arith, start: Lexeme<'_>) -> ArithParseResult<()> {
     match (op, right) {
         (BinaryOp::Div | BinaryOp::Mod, Arith::Number(0)) => {

@@ -1,16 +1,16 @@
-//! Turns instructions with labels into a program: resolves the labels and extends jumps whose
+//! Turns instructions with labels into a program. Resolves the labels, and makes jumps longer whose
 //! distance does not fit in a byte.
 //!
-//! Jumps only lead forward, so code is emitted front to back, and all jumps to a label are known
-//! when the label is bound. The jumps determine what the registers contain at the label. A load of
-//! a value that is already in the register is omitted.
+//! Jumps only lead forward. So code is emitted from front to back, and when a label is bound, all
+//! jumps to it are known. The jumps determine what the registers contain at the label. If a value
+//! is already in the register, its load is omitted.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::insn::{self, CbpfInsn};
 
-/// A position in the program, which may not be known yet.
+/// A position in the program. It may not be known yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Label(usize);
 
@@ -20,12 +20,12 @@ enum AssemblyOp {
     Branch { code: u16, k: u32, on_true: Label, on_false: Label },
 }
 
-/// The known content of a register.
+/// What a register is known to contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RegisterContent {
     /// The result of this load from the frame.
     Field { code: u16, at: u32 },
-    /// The result of this load, at an offset after the IPv4 header at `header`.
+    /// The result of this load. The offset is counted from the end of the IPv4 header at `header`.
     FieldAfter { header: u32, code: u16, at: u32 },
     /// The length of the IPv4 header at this offset.
     HeaderLen(u32),
@@ -38,7 +38,7 @@ struct RegisterContents {
 }
 
 impl RegisterContents {
-    /// Keeps the content of each register that is the same in both states.
+    /// Returns what is known in both states: the content of each register that is the same in them.
     fn or(self, other: Self) -> Self {
         Self { a: self.a.filter(|_| self.a == other.a), x: self.x.filter(|_| self.x == other.x) }
     }
@@ -46,10 +46,10 @@ impl RegisterContents {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct LabelState {
-    /// Index into the operations, once placed.
+    /// Index of the operation at the label, once the label is bound.
     op: usize,
-    /// The contents of the registers that are common to all jumps to this label so far; `None` if
-    /// there was no jump.
+    /// What the registers contain after every jump to this label so far; `None` if there was no
+    /// jump yet.
     registers: Option<RegisterContents>,
 }
 
@@ -66,7 +66,7 @@ impl Assembly {
         Label(self.labels.len() - 1)
     }
 
-    /// Binds a label to this position. The code before it must end in a jump or return.
+    /// Binds a label to this position. The code before it must end with a jump or a return.
     pub(crate) fn bind(&mut self, label: Label) {
         let op = self.ops.len();
         let place = &mut self.labels[label.0];
@@ -74,7 +74,7 @@ impl Assembly {
         self.registers = place.registers.unwrap_or_default();
     }
 
-    /// Loads the field at a fixed offset into A, unless A already contains it.
+    /// Loads the field at a fixed offset into A. Emits nothing if A already contains it.
     pub(crate) fn load(&mut self, code: u16, at: u32) {
         let field = Some(RegisterContent::Field { code, at });
         if self.registers.a != field {
@@ -83,8 +83,8 @@ impl Assembly {
         }
     }
 
-    /// Loads the field at `at` plus the length of the IPv4 header at `header`, unless A
-    /// contains it.
+    /// Loads the field at `at` plus the length of the IPv4 header at `header` into A. Emits nothing
+    /// if A already contains it.
     pub(crate) fn load_after(&mut self, header: u32, code: u16, at: u32) {
         let field = Some(RegisterContent::FieldAfter { header, code, at });
         if self.registers.a != field {
@@ -94,7 +94,8 @@ impl Assembly {
         }
     }
 
-    /// Loads the length of the IPv4 header at `header` into X, unless X contains it.
+    /// Loads the length of the IPv4 header at `header` into X. Emits nothing if X already contains
+    /// it.
     pub(crate) fn load_header_len(&mut self, header: u32) {
         let len = Some(RegisterContent::HeaderLen(header));
         if self.registers.x != len {
@@ -103,7 +104,7 @@ impl Assembly {
         }
     }
 
-    /// Emits any other instruction that is not a jump.
+    /// Emits an instruction that is neither a jump nor one of the loads above.
     pub(crate) fn emit(&mut self, code: u16, k: u32) {
         self.ops.push(AssemblyOp::Plain(CbpfInsn::new(code, k)));
         match code {
@@ -122,7 +123,8 @@ impl Assembly {
         }
     }
 
-    /// Returns the finished instructions. Every label that is jumped to must have been bound.
+    /// Returns the finished instructions. Every label to which there is a jump must have been
+    /// bound.
     pub(crate) fn finish(self) -> Vec<CbpfInsn> {
         let mut layout = JumpLayout::new(&self);
         while layout.lengthen() {}
@@ -130,15 +132,15 @@ impl Assembly {
     }
 }
 
-/// The positions of all operations while jumps are being extended.
+/// The positions of all operations, while jumps are made longer.
 ///
-/// A far target gets its own unconditional jump right after the branch: `branch -> [ja true]
-/// [ja false]`.
+/// If a target is too far for a branch, an unconditional jump to it is put right after the branch:
+/// `branch -> [ja true] [ja false]`.
 struct JumpLayout<'a> {
     assembly: &'a Assembly,
-    /// For each operation, whether its true and its false target are farther than a branch reaches.
+    /// For each operation, whether its true target and its false target are too far for a branch.
     far: Vec<(bool, bool)>,
-    /// The position of each operation, and a final entry for the end.
+    /// The position of each operation, and the position after the last one.
     starts: Vec<usize>,
 }
 
@@ -148,8 +150,8 @@ impl<'a> JumpLayout<'a> {
         Self { assembly, far: vec![(false, false); count], starts: (0..=count).collect() }
     }
 
-    /// Marks targets out of reach as far and recomputes all positions; returns `false` once all are
-    /// in reach.
+    /// Marks the targets that are too far, and computes all positions again. Returns `false` if
+    /// nothing has changed.
     fn lengthen(&mut self) -> bool {
         let mut changed = false;
         for (i, op) in self.assembly.ops.iter().enumerate() {

@@ -1,8 +1,8 @@
 //! The syntax tree of a filter, and its text form.
 //!
-//! A tree is in normal form: abbreviated lists are expanded, keywords such as `tcp` are replaced by
-//! their tests, and a chain of one operator is one node. It prints as an expression that parses
-//! back to the same tree.
+//! A tree is in normal form. Abbreviated lists are expanded, keywords such as `tcp` are replaced by
+//! their tests, and a chain of equal operators is one node. A tree is printed as an expression that
+//! is parsed to the same tree.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -12,7 +12,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::names::{self, FilterProtocol, IpLayer};
 
-/// A parsed filter expression. It prints in a normal form that parses back to the same filter.
+/// A parsed filter expression. It is printed in a normal form that is parsed to the same filter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Filter {
     /// `None` is the empty expression, which accepts every frame.
@@ -37,7 +37,7 @@ pub(crate) enum BoolOp {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Primitive {
-    /// An Ethernet type if above 1500; otherwise the service access point of an LLC frame.
+    /// If above 1500, an Ethernet type; otherwise the service access point of an LLC frame.
     EtherProto(u32),
     IpProto {
         layer: IpLayer,
@@ -83,7 +83,7 @@ pub(crate) enum AddressDirection {
     Dst,
 }
 
-/// The protocols in whose header an IPv4 address is searched.
+/// In the headers of which protocols an IPv4 address is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AddressCarrier {
     Any,
@@ -92,7 +92,7 @@ pub(crate) enum AddressCarrier {
     Rarp,
 }
 
-/// The protocols in whose header a port is searched.
+/// In the headers of which protocols a port is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transport {
     Any,
@@ -118,7 +118,7 @@ pub(crate) enum RelationOp {
     Le,
 }
 
-/// An arithmetic expression on unsigned 32-bit numbers.
+/// An arithmetic expression. Its values are unsigned 32-bit numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Arith {
     Number(u32),
@@ -156,20 +156,22 @@ pub(crate) enum BinaryOp {
     Shr,
 }
 
-/// Whether `protocol[...]` is valid: the protocol's header has a known position.
+/// Returns whether `protocol[...]` is valid. This is so if the position of the protocol's header is
+/// known.
 pub(crate) fn is_indexable(protocol: FilterProtocol) -> bool {
     match protocol {
         FilterProtocol::Link => true,
-        // LLC protocols and AARP come in several encapsulations.
+        // LLC protocols and AARP have several encapsulations, so the position of their headers is
+        // not known.
         FilterProtocol::Ether(kind) => kind > 1500 && kind != names::AARP,
-        // AH and ESP are somewhere in a chain of headers.
+        // AH and ESP may be anywhere in a chain of headers.
         FilterProtocol::Transport { number, .. } => !matches!(number, names::AH | names::ESP),
     }
 }
 
 impl Expr {
-    /// Joins two expressions and flattens chains of one operator. The order is kept, because a
-    /// `vlan` shifts the offsets of later tests.
+    /// Joins two expressions. A chain of equal operators becomes one node. The order stays, because
+    /// a `vlan` changes the offsets of the tests after it.
     pub(crate) fn join(op: BoolOp, left: Self, right: Self) -> Self {
         let mut parts = left.into_parts(op);
         parts.extend(right.into_parts(op));

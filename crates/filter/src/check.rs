@@ -1,11 +1,11 @@
-//! The check that every program must pass before it runs. It applies the rules of the kernel's
+//! The check that every program must pass before it runs. It has the rules of the kernel's
 //! validator, so a program that passes can also be attached to a socket.
 
 use alloc::vec;
 
 use crate::insn::{self, CbpfInsn, MAX_INSNS};
 
-/// Why a program was rejected. `at` is the index of the faulty instruction.
+/// Why a program was rejected. `at` is always the index of the faulty instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CbpfProgramError {
@@ -15,9 +15,9 @@ pub enum CbpfProgramError {
     /// The program has more instructions than a kernel accepts.
     #[error("the program has {insns} instructions, more than {limit}")]
     TooLong {
-        /// Instructions found.
+        /// How many instructions the program has.
         insns: usize,
-        /// Instructions allowed.
+        /// How many instructions a program may have.
         limit: usize,
     },
     /// The operation code is unknown.
@@ -28,13 +28,13 @@ pub enum CbpfProgramError {
         /// The instruction's operation code.
         code: u16,
     },
-    /// A jump leaves the program.
+    /// A jump leads out of the program.
     #[error("instruction {at}: jump beyond the end of the program")]
     JumpOutOfRange {
         /// Index of the instruction.
         at: usize,
     },
-    /// A memory slot that does not exist.
+    /// An instruction uses a memory slot that does not exist.
     #[error("instruction {at}: there is no memory slot {slot}")]
     NoSuchSlot {
         /// Index of the instruction.
@@ -42,7 +42,7 @@ pub enum CbpfProgramError {
         /// Index of the memory slot.
         slot: u32,
     },
-    /// A memory slot that is not written on every path to its read.
+    /// An instruction reads a memory slot that was not written on every path to it.
     #[error("instruction {at}: memory slot {slot} may be read before it is written")]
     SlotNotWritten {
         /// Index of the instruction.
@@ -50,29 +50,30 @@ pub enum CbpfProgramError {
         /// Index of the memory slot.
         slot: u32,
     },
-    /// Division or remainder by the constant 0.
+    /// An instruction divides by the constant 0, or computes the remainder of that division.
     #[error("instruction {at}: division by zero")]
     DivisionByZero {
         /// Index of the instruction.
         at: usize,
     },
-    /// A shift by a constant above 31.
+    /// An instruction shifts by a constant above 31.
     #[error("instruction {at}: shift by {bits} bits, more than 31")]
     ShiftTooFar {
         /// Index of the instruction.
         at: usize,
-        /// Bits to shift by.
+        /// By how many bits the instruction shifts.
         bits: u32,
     },
-    /// An offset that the kernel treats as negative, which means ancillary data there.
+    /// An instruction reads at an offset that the kernel treats as negative. It would read
+    /// ancillary data instead of the frame.
     #[error("instruction {at}: offset {offset:#010x} is not inside a frame")]
     NegativeOffset {
         /// Index of the instruction.
         at: usize,
-        /// The offset.
+        /// The offset that the instruction uses.
         offset: u32,
     },
-    /// The last instruction is not a return, so the program could run off its end.
+    /// The last instruction is not a return, so the program could continue after its end.
     #[error("the last instruction does not return")]
     NoReturn,
 }
@@ -96,7 +97,7 @@ pub(crate) fn check(insns: &[CbpfInsn]) -> Result<(), CbpfProgramError> {
     check_slots_written(insns)
 }
 
-/// Whether an instruction is a conditional jump.
+/// Returns whether an instruction is a conditional jump.
 pub(crate) fn is_branch(code: u16) -> bool {
     matches!(code & !insn::X, insn::JEQ | insn::JGT | insn::JGE | insn::JSET)
 }
@@ -142,15 +143,16 @@ fn check_jumps(at: usize, insn: &CbpfInsn, len: usize) -> Result<(), CbpfProgram
     } else {
         return Ok(());
     };
-    // Distances are counted from the next instruction, so no jump can lead backwards.
+    // Distances are counted from the next instruction and are not negative. So no jump can lead
+    // backwards.
     if farthest >= len - at - 1 {
         return Err(CbpfProgramError::JumpOutOfRange { at });
     }
     Ok(())
 }
 
-/// Checks the program in one pass, front to back, and tracks the slots that are written on *every*
-/// path to each instruction. One pass is enough because jumps only lead forward.
+/// Checks in one pass, from front to back, that every slot is written on *every* path to each
+/// instruction that reads it. One pass is enough because jumps only lead forward.
 fn check_slots_written(insns: &[CbpfInsn]) -> Result<(), CbpfProgramError> {
     const UNREACHED: u16 = u16::MAX;
     let mut arriving = vec![UNREACHED; insns.len()];

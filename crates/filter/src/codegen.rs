@@ -1,7 +1,7 @@
 //! Turns conditions and arithmetic into instructions.
 //!
-//! Conditions become short-circuit jumps. Arithmetic leaves its value in A; the left operand is in
-//! scratch memory while the right one is computed.
+//! Conditions become jumps: the rest of a condition is skipped once its result is known. Arithmetic
+//! leaves its value in A. While the right operand is computed, the left one is in scratch memory.
 
 use crate::assembly::{Assembly, Label};
 use crate::ast::{Arith, BinaryOp, FieldSize, Filter, Relation, RelationOp};
@@ -17,10 +17,11 @@ use crate::program::CbpfProgram;
 type CodegenResult = Result<(), FilterError>;
 
 impl Filter {
-    /// Compiles the filter to a program that keeps up to `snap_len` bytes of each accepted frame.
+    /// Compiles the filter to a program that keeps at most `snap_len` bytes of each accepted frame.
     ///
     /// # Errors
-    /// [`FilterError::TooManyValues`] or [`FilterError::TooLong`].
+    /// [`FilterError::TooManyValues`] if an arithmetic expression needs too much scratch memory;
+    /// [`FilterError::TooLong`] if the program has too many instructions.
     pub fn compile(&self, snap_len: u32) -> Result<CbpfProgram, FilterError> {
         let mut assembly = Assembly::default();
         if let Some(expr) = &self.expr {
@@ -37,7 +38,8 @@ impl Filter {
     }
 }
 
-/// Converts the error of the check, which generated code can fail only because of its length.
+/// Converts an error of the check. Code that was generated here can fail the check only because of
+/// its length.
 fn too_long(error: CbpfProgramError, insns: usize) -> FilterError {
     debug_assert!(matches!(error, CbpfProgramError::TooLong { .. }), "{error}");
     FilterError::TooLong { insns, limit: MAX_INSNS }
@@ -63,8 +65,8 @@ impl CbpfGenerator<'_> {
         }
     }
 
-    /// Compiles the parts of an `and` or `or` in order. Each part except the last jumps either to
-    /// the next part or out of the chain, as `to_next` says; the last part jumps to `on_true` or
+    /// Compiles the parts of an `and` or `or`, in order. Each part except the last jumps either to
+    /// the next part or out of the chain, as `to_next` says. The last part jumps to `on_true` or
     /// `on_false`.
     fn chain(
         &mut self,
@@ -139,7 +141,7 @@ impl CbpfGenerator<'_> {
         Ok(())
     }
 
-    /// Emits code that computes a value in A. The code may overwrite scratch memory from `slot` on.
+    /// Emits code that computes a value in A. The code may change scratch memory from `slot` on.
     fn value(&mut self, arith: &Arith, offsets: LayerOffsets, slot: usize) -> CodegenResult {
         if let Some(number) = fold(arith) {
             self.assembly.emit(insn::LD_IMM, number);
@@ -231,8 +233,8 @@ impl CbpfGenerator<'_> {
     }
 }
 
-/// The value of an expression that does not depend on the frame. `None` if the expression depends
-/// on the frame, or divides by zero, in which case the program evaluates it at run time.
+/// Returns the value of an expression that does not depend on the frame. Returns `None` if the
+/// expression depends on the frame or divides by zero. The program then computes it at run time.
 fn fold(arith: &Arith) -> Option<u32> {
     match arith {
         Arith::Number(number) => Some(*number),
@@ -244,7 +246,8 @@ fn fold(arith: &Arith) -> Option<u32> {
     }
 }
 
-/// Returns field and mask of an expression `field & mask` with a constant mask; otherwise `None`.
+/// Returns the field and the mask of an expression `field & mask` whose mask is constant; `None`
+/// for other expressions.
 fn bit_test(arith: &Arith) -> Option<(&Arith, u32)> {
     let Arith::Binary(BinaryOp::And, field, mask) = arith else {
         return None;
@@ -252,7 +255,7 @@ fn bit_test(arith: &Arith) -> Option<(&Arith, u32)> {
     Some((field, fold(mask)?))
 }
 
-/// Whether an instruction accepts this constant as its second operand.
+/// Returns whether an instruction accepts this constant as its second operand.
 fn is_valid_constant(op: BinaryOp, k: u32) -> bool {
     match op {
         BinaryOp::Div | BinaryOp::Mod => k != 0,

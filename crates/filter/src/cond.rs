@@ -12,13 +12,13 @@ pub(crate) enum Cond<'f> {
     Field(FieldTest),
     Relation(&'f Relation, LayerOffsets),
     Not(Box<Cond<'f>>),
-    /// All conditions must hold; they are tested in this order. Not empty.
+    /// All conditions must hold. They are tested in this order. There is at least one.
     All(Vec<Cond<'f>>),
-    /// At least one condition must hold; they are tested in this order. Not empty.
+    /// At least one condition must hold. They are tested in this order. There is at least one.
     Any(Vec<Cond<'f>>),
 }
 
-/// `field & mask` compared with a constant.
+/// A comparison of `field & mask` with a constant.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FieldTest {
     pub(crate) location: FieldLocation,
@@ -38,7 +38,7 @@ pub(crate) enum Compare {
 /// The position of a field.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum FieldLocation {
-    /// At this offset in the frame, in bytes.
+    /// This many bytes after the start of the frame.
     Frame(u32),
     /// `offset` bytes after the end of the IPv4 header that starts at `header`.
     AfterIpv4 { header: u32, offset: u32 },

@@ -2,57 +2,58 @@
 
 use alloc::string::String;
 
-/// Why a filter expression was rejected. Columns are counted in characters from 1.
+/// Why a filter expression was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FilterError {
     /// The text does not follow the grammar.
     #[error("column {column}: expected {expected}, found {found}")]
     Syntax {
-        /// The column, in characters from 1.
+        /// The column of the mistake, counted in characters from 1.
         column: usize,
-        /// What is allowed at that position.
+        /// What is allowed at this position.
         expected: &'static str,
-        /// The text found there, in backquotes, or `the end of the filter`.
+        /// The text at this position, in backquotes, or `the end of the filter`.
         found: String,
     },
-    /// The text is valid in the language, but has no meaning here or is not supported by this
-    /// compiler.
+    /// The text is valid in the language, but it has no meaning here, or this compiler does not
+    /// support it.
     #[error("column {column}: `{text}`: {reason}")]
     Refused {
-        /// The column, in characters from 1.
+        /// The column of the mistake, counted in characters from 1.
         column: usize,
         /// The faulty word or value.
         text: String,
-        /// The reason for the refusal.
+        /// Why the word or value is refused.
         reason: &'static str,
     },
     /// Parentheses, operators or indexes are nested too deeply.
     #[error("column {column}: nested more than {limit} levels deep")]
     TooDeep {
-        /// Where the limit was exceeded, in characters from 1.
+        /// The column at which the limit was exceeded, counted in characters from 1.
         column: usize,
-        /// The number of levels allowed.
+        /// How many levels are allowed.
         limit: usize,
     },
     /// An arithmetic expression needs more scratch memory than a program has.
     #[error("an arithmetic expression needs more than {limit} intermediate values at once")]
     TooManyValues {
-        /// The number of memory slots.
+        /// How many memory slots there are.
         limit: usize,
     },
     /// The compiled program has more instructions than a kernel accepts.
     #[error("the filter needs {insns} instructions, more than the {limit} a program may have")]
     TooLong {
-        /// Instructions needed.
+        /// How many instructions the filter needs.
         insns: usize,
-        /// Instructions allowed.
+        /// How many instructions a program may have.
         limit: usize,
     },
 }
 
 impl FilterError {
-    /// The faulty column, in characters from 1, if the error is at one position.
+    /// Returns the column of the mistake, counted in characters from 1; `None` if the error is not
+    /// at one position.
     #[must_use]
     pub fn column(&self) -> Option<usize> {
         match self {

@@ -1,4 +1,4 @@
-//! Ids: the address, network, port or protocol to which qualifiers apply.
+//! Ids. An id is the address, network, port or protocol to which qualifiers apply.
 
 use alloc::boxed::Box;
 use core::net::Ipv6Addr;
@@ -110,7 +110,8 @@ impl<'t> Parser<'t> {
         match kind {
             IdKind::Host => self.net4(qualifiers, number, u32::MAX, id),
             IdKind::Net => {
-                // `net 10` specifies only the leading bytes of the network; `net 0` is one address.
+                // `net 10` gives only the leading bytes of the network, but `net 0` is a single
+                // address.
                 let unused = if number == 0 { 0 } else { number.leading_zeros() / 8 * 8 };
                 self.net4(qualifiers, number << unused, u32::MAX << unused, id)
             }
@@ -146,7 +147,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Parses `A.B.C.D`, with `/LEN` or `mask M` in a network, as address and mask.
+    /// Parses `A.B.C.D` as an address with a mask. For a network, `/LEN` or `mask M` may follow.
     fn ipv4(
         &mut self,
         kind: IdKind,
@@ -304,7 +305,8 @@ fn ports(qualifiers: Qualifiers, low: u16, high: u16, id: Lexeme<'_>) -> IdParse
     })
 }
 
-/// A port by name. The name also restricts the transport, unless it is defined for both.
+/// Returns the test for a port that is given by name. If the name is registered for one transport
+/// only, the test is restricted to this transport.
 fn named_port(mut qualifiers: Qualifiers, name: &str, id: Lexeme<'_>) -> IdParseResult<Primitive> {
     let Some((port, registered)) = names::service(name) else {
         return Err(refused(id, "unknown port name; give its number"));
@@ -313,7 +315,8 @@ fn named_port(mut qualifiers: Qualifiers, name: &str, id: Lexeme<'_>) -> IdParse
     ports(qualifiers, port, port, id)
 }
 
-/// Parses `LOW-HIGH`, each a number or a name. Names that contain a dash are ambiguous here.
+/// Parses `LOW-HIGH`, where each is a number or a name. Names that contain a dash are ambiguous
+/// here.
 fn named_range(mut qualifiers: Qualifiers, name: &str, id: Lexeme<'_>) -> IdParseResult<Primitive> {
     let Some((low, high)) = name.split_once('-') else {
         return Err(refused(id, "is no range; write `LOW-HIGH`"));
@@ -334,7 +337,7 @@ fn range_end(end: &str, id: Lexeme<'_>) -> IdParseResult<(u16, RegisteredTranspo
     }
 }
 
-/// Restricts a test to the transport under which a port name is registered.
+/// Restricts a test to the transport for which a port name is registered.
 fn restrict(
     qualifiers: &mut Qualifiers,
     registered: RegisteredTransport,

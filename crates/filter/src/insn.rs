@@ -1,20 +1,21 @@
 //! Classic BPF instructions and their operation codes.
 
-/// One classic BPF instruction with the layout of the kernel's `struct sock_filter`.
+/// A classic BPF instruction, with the layout of the kernel's `struct sock_filter`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub struct CbpfInsn {
-    /// Operation code.
+    /// The operation code, which consists of class, size or operation, and mode.
     pub code: u16,
-    /// Number of instructions to skip when a conditional jump's test holds.
+    /// For a conditional jump, the number of instructions to skip if its test holds.
     pub jt: u8,
-    /// Instructions to skip when the test fails.
+    /// For a conditional jump, the number of instructions to skip if its test fails.
     pub jf: u8,
-    /// Constant, offset in bytes, memory slot, or jump distance in instructions.
+    /// A constant, an offset in bytes, a memory slot, or the number of instructions to jump over.
     pub k: u32,
 }
 
-// The kernel reads these structures: the caller of SO_ATTACH_FILTER passes a pointer to them.
+// The kernel reads these structures, because the caller of SO_ATTACH_FILTER passes a pointer to
+// them.
 const _: () = assert!(size_of::<CbpfInsn>() == 8 && align_of::<CbpfInsn>() == 4);
 
 impl CbpfInsn {
@@ -27,13 +28,14 @@ impl CbpfInsn {
 /// Maximum number of instructions of a program (`BPF_MAXINSNS`).
 pub(crate) const MAX_INSNS: usize = 4096;
 
-/// Scratch memory slots of a program.
+/// Number of scratch memory slots that a program has.
 pub(crate) const MEM_SLOTS: usize = 16;
 
-/// The kernel treats packet offsets from here on as negative: ancillary data, not frame bytes.
+/// The kernel treats packet offsets from here on as negative. They do not stand for bytes of the
+/// frame but for ancillary data.
 pub(crate) const FIRST_NEGATIVE_OFFSET: u32 = 0x8000_0000;
 
-/// `code | X` takes the second operand from the index register instead of `k`.
+/// With this bit, the second operand of an instruction is the index register X instead of `k`.
 pub(crate) const X: u16 = 0x08;
 
 pub(crate) const LD_IMM: u16 = 0x00;
@@ -48,7 +50,7 @@ pub(crate) const LD_LEN: u16 = 0x80;
 pub(crate) const LDX_IMM: u16 = 0x01;
 pub(crate) const LDX_MEM: u16 = 0x61;
 pub(crate) const LDX_LEN: u16 = 0x81;
-/// X = 4 * (byte at k & 15): the length of the IPv4 header that starts at k.
+/// X = 4 * (byte at k & 15), which is the length of the IPv4 header that starts at k.
 pub(crate) const LDX_MSH: u16 = 0xb1;
 pub(crate) const ST: u16 = 0x02;
 pub(crate) const STX: u16 = 0x03;
@@ -73,7 +75,7 @@ pub(crate) const RET_A: u16 = 0x16;
 pub(crate) const TAX: u16 = 0x07;
 pub(crate) const TXA: u16 = 0x87;
 
-// Patterns need named constants.
+// These codes have names because patterns cannot contain expressions.
 pub(crate) const JEQ_X: u16 = JEQ | X;
 pub(crate) const JGT_X: u16 = JGT | X;
 pub(crate) const JGE_X: u16 = JGE | X;

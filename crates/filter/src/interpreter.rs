@@ -1,8 +1,8 @@
 //! Runs a checked program on a frame.
 //!
-//! Instructions are decoded once, so that a step needs only one jump table: targets are absolute,
-//! and a load followed by a comparison is fused into one step, because such pairs make up most of a
-//! filter. Step `i` starts with instruction `i`, so every target stays valid.
+//! Instructions are decoded once, so that a step needs only one jump table. Targets are absolute. A
+//! load that is followed by a comparison becomes one step with it, because a filter consists mostly
+//! of such pairs. Step `i` starts with instruction `i`, so every target is still valid.
 
 use alloc::vec::Vec;
 
@@ -12,9 +12,9 @@ use crate::insn::{self, CbpfInsn, MEM_SLOTS};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DecodedInsn {
     op: DecodedOp,
-    /// Index of the next step; for a comparison, of the step to take if it holds.
+    /// Index of the next step. For a comparison, the next step if it holds.
     next: u16,
-    /// For a comparison, the index of the step to take if it does not hold.
+    /// For a comparison, the index of the next step if it does not hold.
     otherwise: u16,
     /// Offset of a load, in bytes.
     at: u32,
@@ -39,9 +39,9 @@ enum DecodedOp {
     LoadXMem,
     Store,
     StoreX,
-    /// Any arithmetic with a constant, by its operation code.
+    /// Arithmetic with a constant. This is the operation code.
     Alu(u8),
-    /// Any arithmetic with X, by its operation code.
+    /// Arithmetic with X. This is the operation code.
     AluX(u8),
     Neg,
     ToX,
@@ -82,7 +82,7 @@ fn step(at: usize, insns: &[CbpfInsn]) -> DecodedInsn {
 }
 
 fn plain(at: usize, insn: CbpfInsn) -> DecodedInsn {
-    // A program has at most 4096 instructions, and every target is inside it.
+    // A program has at most 4096 instructions, and no target is outside of it.
     let target = |skip: usize| (at + 1 + skip) as u16;
     let (next, otherwise) = match insn.code {
         insn::JA => (target(insn.k as usize), 0),
@@ -92,7 +92,8 @@ fn plain(at: usize, insn: CbpfInsn) -> DecodedInsn {
     DecodedInsn { op: op(insn.code), next, otherwise, at: insn.k, k: insn.k }
 }
 
-/// Returns the operation that combines a load and the comparison after it, if there is one.
+/// Returns the operation that combines a load with the comparison after it; `None` if there is no
+/// such operation.
 fn fused(load: u16, branch: u16) -> Option<DecodedOp> {
     match (load, branch) {
         (insn::LD_B_ABS, insn::JEQ) => Some(DecodedOp::ByteEq),

@@ -1,8 +1,9 @@
-//! Field offsets of each protocol in an Ethernet frame, and the fields that each primitive tests.
+//! The offsets of each protocol's fields in an Ethernet frame, and the fields that each primitive
+//! tests.
 //!
-//! A primitive becomes a [`Cond`]: comparisons of fields with constants, in evaluation order. The
-//! order is significant, because a comparison that reads past the end of a short frame rejects the
-//! frame.
+//! A primitive becomes a [`Cond`], which consists of comparisons of fields with constants, in the
+//! order in which they are evaluated. The order matters: if a comparison reads past the end of a
+//! short frame, the frame is rejected.
 //!
 //! ```text
 //!   link        kind   network (after `vlan`, `mpls`, `pppoes`: further right)
@@ -22,15 +23,15 @@ use crate::names::{
     self, ARP, FRAGMENT, FilterProtocol, ICMP6, IP, IP6, IpLayer, RARP, SCTP, TCP, UDP,
 };
 
-/// The offsets of the headers at the current position in the expression, in bytes from the start of
-/// the frame.
+/// The offsets of the headers at the current position in the expression. They are in bytes from the
+/// start of the frame.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LayerOffsets {
-    /// The link header that `ether[...]` indexes.
+    /// Offset of the link header, which is the one that `ether[...]` indexes.
     link: u32,
-    /// The field that identifies the next protocol.
+    /// Offset of the field that identifies the next protocol.
     kind: u32,
-    /// The header of that protocol.
+    /// Offset of the header of the next protocol.
     network: u32,
     next_field: NextProtocolField,
 }
@@ -40,7 +41,7 @@ pub(crate) struct LayerOffsets {
 enum NextProtocolField {
     Ethernet,
     Ppp,
-    /// There is no type field: the bottom-of-stack bit and the IP version identify the protocol.
+    /// By no type field. The bottom-of-stack bit and the IP version identify the protocol.
     Mpls,
 }
 
@@ -48,13 +49,13 @@ const VLAN_TYPES: [u32; 3] = [0x8100, 0x88a8, 0x9100];
 const MPLS_TYPE: u32 = 0x8847;
 const PPPOE_SESSION_TYPE: u32 = 0x8864;
 const PPP_MPLS: u32 = 0x0281;
-/// Values of the type field up to this one are lengths, and an LLC header follows.
+/// Up to this value, the type field is a length, and an LLC header follows.
 const MAX_LLC_LEN: u32 = 1500;
 const ATALK: u32 = names::ATALK as u32;
 const AARP: u32 = names::AARP as u32;
 const IPX_TYPE: u32 = 0x8137;
 const IPX_SAP: u32 = 0xe0;
-/// Service access points that are the same at both ends of an LLC frame.
+/// The service access points that are equal at both ends of an LLC frame.
 const PAIRED_SAPS: [u32; 3] = [0x06, 0xf0, 0xfe];
 
 /// Returns the condition that a filter expresses.
@@ -67,8 +68,8 @@ impl LayerOffsets {
     const ETHERNET: Self =
         Self { link: 0, kind: 12, network: 14, next_field: NextProtocolField::Ethernet };
 
-    /// Processes an expression from left to right, because each `vlan` shifts the offsets of later
-    /// tests.
+    /// Processes an expression from left to right, because each `vlan` changes the offsets of the
+    /// tests after it.
     fn expr<'f>(&mut self, expr: &'f Expr) -> Cond<'f> {
         match expr {
             Expr::Test(primitive) => self.primitive(primitive),
@@ -111,7 +112,8 @@ impl LayerOffsets {
         }
     }
 
-    /// Tests that the protocol of this Ethernet type, or LLC service access point, comes next.
+    /// Returns the test whether the next protocol has this Ethernet type, or this LLC service
+    /// access point.
     fn next_is(&self, kind: u32) -> Cond<'static> {
         match self.next_field {
             NextProtocolField::Ethernet => self.ethernet_next_is(kind),
@@ -129,7 +131,7 @@ impl LayerOffsets {
         match kind {
             ATALK => Cond::Any(vec![half(self.kind, ATALK), self.snap(0x08_0007, ATALK)]),
             AARP => Cond::Any(vec![half(self.kind, AARP), self.snap(0, AARP)]),
-            // IPX in its four encapsulations: a type, SNAP, LLC, or no header at all.
+            // The four encapsulations of IPX: with a type, in SNAP, in LLC, or without any header.
             IPX_SAP => Cond::Any(vec![
                 half(self.kind, IPX_TYPE),
                 Cond::All(vec![
@@ -167,7 +169,7 @@ impl LayerOffsets {
 
     fn carries(&self, layer: IpLayer, number: u32) -> Cond<'static> {
         let in_ip = || Cond::All(vec![self.next_is(IP.into()), byte(self.network + 9, number)]);
-        // Skips a fragment header, but no other IPv6 extension headers.
+        // This skips a fragment header, but no other extension headers of IPv6.
         let in_ip6 = || {
             Cond::All(vec![
                 self.next_is(IP6.into()),
@@ -260,8 +262,8 @@ impl LayerOffsets {
         Cond::Any(vec![in_ip6, in_ip])
     }
 
-    /// Tests that the IPv4 packet is not fragmented, or is the first fragment, which contains the
-    /// transport header.
+    /// Returns the test whether the IPv4 packet is not fragmented or is the first fragment, which
+    /// contains the transport header.
     fn is_first_fragment(&self) -> Cond<'static> {
         Cond::Field(FieldTest::masked(FieldSize::Half, self.network + 6, 0x1fff, 0))
     }
@@ -302,8 +304,8 @@ impl LayerOffsets {
         }
     }
 
-    /// Tests whether the MPLS label before the current position is (`last`) or is not the last of
-    /// its stack.
+    /// Returns the test whether the MPLS label before the current position is the last of its stack
+    /// (`last`), or is not the last.
     fn is_last_label(&self, last: bool) -> Cond<'static> {
         let at = self.network - 2;
         Cond::Field(FieldTest::masked(FieldSize::Byte, at, 1, last.into()))
@@ -312,7 +314,7 @@ impl LayerOffsets {
     fn pppoes(&mut self, session: Option<u16>) -> Cond<'static> {
         let in_session = self.next_is(PPPOE_SESSION_TYPE);
         let header_at = self.network;
-        // Six bytes of PPPoE, then two bytes that identify the protocol.
+        // PPPoE has six bytes. Two bytes that identify the protocol follow.
         self.link = header_at + 6;
         self.kind = header_at + 6;
         self.network = header_at + 8;
@@ -368,7 +370,7 @@ impl LayerOffsets {
         }
     }
 
-    /// Returns where the header of an indexable protocol starts.
+    /// Returns where the header of a protocol starts. The protocol must be indexable.
     pub(crate) fn header(&self, base: FilterProtocol) -> FieldLocation {
         match base {
             FilterProtocol::Link => FieldLocation::Frame(self.link),
@@ -381,8 +383,8 @@ impl LayerOffsets {
     }
 }
 
-/// Combines tests of source and destination as `direction` requires; `test` gets `true` for the
-/// source.
+/// Combines tests of the source and the destination, as `direction` requires. `test` is called with
+/// `true` for the source.
 fn in_direction<'f>(direction: AddressDirection, test: impl Fn(bool) -> Cond<'f>) -> Cond<'f> {
     match direction {
         AddressDirection::Src => test(true),
@@ -436,7 +438,7 @@ fn port_in(header: FieldLocation, src: bool, low: u32, high: u32) -> Cond<'stati
     Cond::All(vec![test(Compare::Ge, low), not(test(Compare::Gt, high))])
 }
 
-/// The PPP protocol number of an Ethernet type; types without one are returned unchanged.
+/// Returns the PPP protocol number of an Ethernet type. A type that has none is returned unchanged.
 fn ppp_type(kind: u32) -> u32 {
     match kind {
         0x0800 => 0x0021,

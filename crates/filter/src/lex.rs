@@ -1,6 +1,7 @@
 //! Splits a filter expression into words, numbers, addresses and operators.
 //!
-//! The longest match is taken, so `len-4` is one word (a name) and `6000-6008` is a range of ports.
+//! The longest possible token is taken. So `len-4` is one word (a name), and `6000-6008` is a range
+//! of ports.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -15,10 +16,10 @@ use crate::names::{self, FilterProtocol};
 pub(crate) enum FilterToken<'t> {
     Protocol(FilterProtocol),
     Keyword(FilterKeyword),
-    /// A keyword of the language that this compiler does not support, with the reason.
+    /// A keyword of the language that this compiler does not support. The text is the reason.
     Refused(&'static str),
     Number(u32),
-    /// Two to four dotted decimal numbers: the leading `bits` of an address.
+    /// Two to four decimal numbers with dots, which are the leading `bits` of an address.
     Ipv4 {
         leading: u32,
         bits: u32,
@@ -81,7 +82,7 @@ const KEYWORDS: &[(&str, FilterKeyword)] = &[
     ("pppoes", FilterKeyword::Pppoes),
 ];
 
-/// The operators. An operator precedes any operator that is a prefix of it.
+/// The operators. An operator comes before all operators that are a prefix of it.
 const OPERATORS: &[(&str, FilterToken<'static>)] = &[
     ("&&", FilterToken::And),
     ("||", FilterToken::Or),
@@ -115,11 +116,11 @@ const OPERATORS: &[(&str, FilterToken<'static>)] = &[
 pub(crate) struct Lexeme<'t> {
     pub(crate) token: FilterToken<'t>,
     pub(crate) text: &'t str,
-    /// Column in characters from 1.
+    /// Column of the first character, counted in characters from 1.
     pub(crate) column: usize,
 }
 
-/// Splits the whole text; the last lexeme is [`FilterToken::End`].
+/// Splits the whole text. The last lexeme is [`FilterToken::End`].
 pub(crate) fn lex(text: &str) -> Result<Vec<Lexeme<'_>>, FilterError> {
     let mut lexemes = Vec::new();
     let (mut rest, mut column) = (text, 1);
@@ -168,7 +169,7 @@ fn leading_word(rest: &str) -> &str {
     rest[..end].trim_end_matches(['-', '_'])
 }
 
-/// Parses a backslash and a word, which is then a name even if it is a keyword.
+/// Parses a backslash and a word. The word is a name then, even if it is also a keyword.
 fn escaped_name(rest: &str, column: usize) -> Result<(FilterToken<'_>, usize), FilterError> {
     let end = rest.find([' ', '!', '(', ')', '\n', '\t']).unwrap_or(rest.len());
     match &rest[1..end] {
@@ -230,7 +231,7 @@ fn keyword(text: &str) -> FilterToken<'_> {
         .unwrap_or(FilterToken::Name(text))
 }
 
-/// Parses a number in C notation: `0x` for hexadecimal, a leading 0 for octal, else decimal.
+/// Parses a number in C notation: hexadecimal after `0x`, octal after `0`, otherwise decimal.
 /// Returns `None` if the text is not a number.
 fn number(text: &str, column: usize) -> Result<Option<u32>, FilterError> {
     let (digits, radix) = if let Some(hex) = text.strip_prefix("0x").or(text.strip_prefix("0X")) {
@@ -240,7 +241,7 @@ fn number(text: &str, column: usize) -> Result<Option<u32>, FilterError> {
     } else {
         (text, 10)
     };
-    // A decimal digit that is not octal makes the number invalid; the text does not become a name.
+    // A digit that is not octal makes the number invalid. The text does not become a name.
     if digits.is_empty() || !digits.chars().all(|c| c.is_digit(radix.max(10))) {
         return Ok(None);
     }
@@ -253,8 +254,8 @@ fn number(text: &str, column: usize) -> Result<Option<u32>, FilterError> {
     }
 }
 
-/// Parses two to four dotted numbers; returns the address and how many leading bits the numbers
-/// specify.
+/// Parses two to four numbers with dots. Returns the address, and how many of its leading bits the
+/// numbers give.
 fn ipv4(text: &str, column: usize) -> Result<Option<(u32, u32)>, FilterError> {
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     let count = text.split('.').count();
@@ -282,7 +283,7 @@ fn mac(text: &str) -> Option<[u8; 6]> {
     mac_of_groups(text, Some(separator), 2)
 }
 
-/// Reads groups of hexadecimal digits; groups of two may omit a leading 0.
+/// Reads groups of hexadecimal digits. A group of two may be written without its leading 0.
 fn mac_of_groups(text: &str, separator: Option<char>, digits: usize) -> Option<[u8; 6]> {
     let (mut address, mut bits_read) = (0u64, 0);
     for group in text.split(|c| Some(c) == separator) {

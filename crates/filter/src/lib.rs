@@ -1,23 +1,24 @@
-//! Compiler from pcap filter expressions to checked classic BPF programs.
+//! A compiler from pcap filter expressions to checked classic BPF programs.
 //!
-//! A text such as `tcp port 80 and not host 10.0.0.1` goes through these steps, named by file:
+//! A text such as `tcp port 80 and not host 10.0.0.1` goes through these steps. Each is named by
+//! its file:
 //!
 //! ```text
 //! text -> lex -> parse, id, arith -> ast (Filter) -> layers (cond) -> codegen -> assembly
 //!      -> check -> CbpfProgram -> interpreter
 //! ```
 //!
-//! The language is that of pcap-filter(7) for Ethernet frames, as implemented by libpcap 1.10.
-//! Constructs that this crate does not support on purpose (host names, header chains, other link
-//! types, ...) are rejected by name with the reason; they are never misinterpreted.
+//! The language is that of pcap-filter(7) for Ethernet frames, as libpcap 1.10 implements it. Some
+//! constructs are not supported on purpose (host names, header chains, other link types, ...). They
+//! are never misinterpreted, but rejected with their name and the reason.
 //!
-//! VLAN tags are expected within the frame, as on the wire.
+//! VLAN tags are expected in the frame, as they are on the wire.
 //!
 //! # Invariants
-//! 1. A [`CbpfProgram`] exists only after its check: it terminates, jumps only forward, and stays
-//!    inside its own code and memory. [`CbpfProgram::run`] therefore needs no error path.
-//! 2. The parser accepts only expressions that can be compiled; after parsing, only the size limits
-//!    can be exceeded.
+//! 1. A [`CbpfProgram`] exists only after its check. It terminates, jumps only forward, and stays
+//!    within its own code and memory. So [`CbpfProgram::run`] cannot fail.
+//! 2. The parser accepts only expressions that can be compiled. After parsing, only the limits on
+//!    the size can be exceeded.
 //!
 //! # Example
 //!
@@ -41,7 +42,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-/// Compiles and runs the example of the README.
+/// Exists only so that the example of the README is compiled and run as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
@@ -72,13 +73,14 @@ pub use insn::CbpfInsn;
 pub use mnemonic::Mnemonic;
 pub use program::CbpfProgram;
 
-/// The accept length of [`compile`], in bytes: the largest frame that capture programs keep.
+/// How many bytes a program of [`compile`] keeps of a frame: as many as the largest frame of
+/// capture programs has.
 pub const DEFAULT_SNAP_LEN: u32 = 262_144;
 
-/// Compiles a filter expression; an empty one accepts every frame.
+/// Compiles a filter expression. An empty expression accepts every frame.
 ///
 /// # Errors
-/// Same as [`Filter::parse`] and [`Filter::compile`].
+/// The errors of [`Filter::parse`] and [`Filter::compile`].
 pub fn compile(text: &str) -> Result<CbpfProgram, FilterError> {
     Filter::parse(text)?.compile(DEFAULT_SNAP_LEN)
 }

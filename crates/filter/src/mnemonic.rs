@@ -1,4 +1,5 @@
-//! Text form of instructions, with the names of BSD's bpf(4) and the layout of `tcpdump -d`.
+//! Instructions as text. The names are those of BSD's bpf(4), and the layout is that of `tcpdump
+//! -d`.
 
 use alloc::format;
 use alloc::string::String;
@@ -6,8 +7,8 @@ use core::fmt;
 
 use crate::insn::*;
 
-/// An instruction with its index in the program: `(004) jeq      #0x800           jt 5 jf 9`, with
-/// a tab between the two jumps.
+/// An instruction with its index in the program, such as `(004) jeq      #0x800           jt 5 jf
+/// 9`. There is a tab between the two jumps.
 #[derive(Debug, Clone, Copy)]
 pub struct Mnemonic {
     at: usize,
@@ -15,7 +16,8 @@ pub struct Mnemonic {
 }
 
 impl CbpfInsn {
-    /// The instruction as text; `at` is its index in its program, to which jumps are relative.
+    /// Returns the instruction as text. `at` is its index in its program, which is needed for the
+    /// targets of jumps.
     #[must_use]
     pub fn mnemonic(self, at: usize) -> Mnemonic {
         Mnemonic { at, insn: self }

@@ -1,7 +1,7 @@
-//! Tables of the language: protocols, constants, well-known ports, and rejected words.
+//! The tables of the language: protocols, constants, well-known ports, and rejected words.
 //!
-//! The tables are part of the program, so a filter has the same meaning on every machine,
-//! independent of `/etc/services`.
+//! The tables are part of the program. So a filter means the same on every machine, whatever is in
+//! `/etc/services`.
 
 /// Which IP version carries a transport protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(crate) enum IpLayer {
 pub(crate) enum FilterProtocol {
     /// The link layer itself.
     Link,
-    /// An Ethernet type if above 1500; otherwise the service access point of an LLC frame.
+    /// If above 1500, an Ethernet type; otherwise the service access point of an LLC frame.
     Ether(u16),
     /// A protocol on top of IP.
     Transport { layer: IpLayer, number: u8 },
@@ -47,7 +47,7 @@ const fn ip(number: u8) -> FilterProtocol {
     FilterProtocol::Transport { layer, number }
 }
 
-/// Protocol keywords. If several words have the same meaning, the first one is printed.
+/// The keywords for protocols. If several words have the same meaning, the first one is printed.
 pub(crate) const PROTOCOLS: &[(&str, FilterProtocol)] = &[
     ("ether", FilterProtocol::Link),
     ("link", FilterProtocol::Link),
@@ -105,7 +105,7 @@ pub(crate) const ETHER_TYPES: &[(&str, u32)] = &[
     ("netbeui", 0xf0),
 ];
 
-/// Names that may follow `ip proto`, `ip6 proto` and `proto` (IANA's protocol numbers).
+/// Names that may follow `ip proto`, `ip6 proto` and `proto`, with IANA's protocol numbers.
 pub(crate) const IP_PROTOCOLS: &[(&str, u32)] = &[
     ("icmp", 1),
     ("igmp", 2),
@@ -218,7 +218,7 @@ pub(crate) const CONSTANTS: &[(&str, u32)] = &[
     ("tcp-cwr", 0x80),
 ];
 
-/// The transports under which a port name is registered.
+/// The transports for which a port name is registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RegisteredTransport {
     Tcp,
@@ -309,7 +309,7 @@ const OTHER_LINK: &str = "means nothing on Ethernet";
 const PF_LOG: &str = "is a field of packet filter logs, not of frames";
 const OSI: &str = "OSI routing headers are not decoded; `iso` alone is";
 
-/// Keywords of pcap-filter(7) that this compiler rejects, with the reason.
+/// The keywords of pcap-filter(7) that this compiler rejects, each with the reason.
 pub(crate) const REFUSED: &[(&str, &str)] = &[
     ("gateway", "needs name services; write `ether host MAC and not host ADDRESS`"),
     ("protochain", "header chains need loops, which a checked program has not; use `proto`"),

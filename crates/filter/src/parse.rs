@@ -1,7 +1,7 @@
-//! The grammar: combinations of primitives, and primitives without an id.
+//! The grammar: combinations of primitives, and primitives that have no id.
 //!
-//! `and` and `or` have equal precedence and associate to the left. An id without qualifiers
-//! inherits the qualifiers of the preceding primitive.
+//! `and` and `or` have equal precedence and associate to the left. An id without qualifiers gets
+//! the qualifiers of the primitive before it.
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -14,7 +14,7 @@ use crate::id::{IdKind, Qualifiers};
 use crate::lex::{FilterKeyword, FilterToken, Lexeme, lex};
 use crate::names::{self, FilterProtocol};
 
-/// Maximum nesting depth; it bounds the stack that parsing and compiling need.
+/// Maximum nesting depth. It limits the stack that parsing and compiling need.
 const MAX_DEPTH: usize = 200;
 
 const PRIMITIVE: &str = "a primitive such as `tcp`, `host` or `ip[0] = 1`";
@@ -22,11 +22,11 @@ const PRIMITIVE: &str = "a primitive such as `tcp`, `host` or `ip[0] = 1`";
 type ParseResult<T> = Result<T, FilterError>;
 
 impl Filter {
-    /// Parses a filter expression; an empty one accepts every frame.
+    /// Parses a filter expression. An empty expression accepts every frame.
     ///
     /// # Errors
     /// [`FilterError::Syntax`], [`FilterError::Refused`] or [`FilterError::TooDeep`], each with the
-    /// faulty column.
+    /// column of the mistake.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
         let mut parser = Parser::new(lex(text)?);
         if parser.peek() == FilterToken::End {
@@ -42,9 +42,9 @@ pub(crate) struct Parser<'t> {
     lexemes: Vec<Lexeme<'t>>,
     at: usize,
     pub(crate) depth: usize,
-    /// Whether a `pppoes` precedes this position of the expression.
+    /// Whether there is a `pppoes` before this position of the expression.
     inside_pppoe: bool,
-    /// Whether an `mpls` precedes this position of the expression.
+    /// Whether there is an `mpls` before this position of the expression.
     pub(crate) inside_mpls: bool,
 }
 
@@ -53,14 +53,14 @@ impl<'t> Parser<'t> {
         Self { lexemes, at: 0, depth: 0, inside_pppoe: false, inside_mpls: false }
     }
 
-    /// Parses operands joined by `and` and `or`. Also returns the qualifiers that a following
-    /// id inherits.
+    /// Parses operands that are joined by `and` and `or`. Also returns the qualifiers for an id
+    /// that follows without qualifiers.
     fn expression(&mut self) -> ParseResult<(Expr, Option<Qualifiers>)> {
         let depth = self.depth;
         let (mut expr, mut qualifiers) = self.operand(None)?;
         let mut previous = None;
         while let Some(join) = self.eat_join() {
-            // A change of operator nests the preceding operands one level deeper.
+            // If the operator changes, the operands before it are nested one level deeper.
             if previous.replace(join) != Some(join) {
                 self.enter()?;
             }
@@ -72,7 +72,8 @@ impl<'t> Parser<'t> {
         Ok((expr, qualifiers))
     }
 
-    /// Parses one operand of `and` or `or`. Also returns the qualifiers that the next id inherits.
+    /// Parses one operand of `and` or `or`. Also returns the qualifiers for an id that follows
+    /// without qualifiers.
     fn operand(
         &mut self,
         inherited: Option<Qualifiers>,
@@ -119,8 +120,8 @@ impl<'t> Parser<'t> {
         Ok((Expr::Test(primitive), None))
     }
 
-    /// Parses the qualifiers before an id: protocol, direction, kind. Returns `None` if there are
-    /// no qualifiers.
+    /// Parses the qualifiers before an id, which are protocol, direction and kind; `None` if there
+    /// are none.
     fn qualifiers(&mut self, protocol: Option<FilterProtocol>) -> ParseResult<Option<Qualifiers>> {
         let direction = self.direction()?;
         let kind = match self.peek() {
@@ -198,7 +199,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Parses a protocol keyword that no id follows.
+    /// Parses the keyword of a protocol that is not followed by an id.
     fn protocol(&mut self, protocol: FilterProtocol, start: Lexeme<'t>) -> ParseResult<Primitive> {
         match protocol {
             FilterProtocol::Link => Err(self.unexpected("`host`, `src`, `dst`, `proto` or `[`")),
@@ -209,7 +210,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Returns the test for an Ethernet type; after `mpls`, only `ip` and `ip6` are possible.
+    /// Returns the test for an Ethernet type. After `mpls`, only `ip` and `ip6` are possible.
     pub(crate) fn ether_proto(&self, kind: u32, start: Lexeme<'t>) -> ParseResult<Primitive> {
         if self.inside_mpls && kind != names::IP.into() && kind != names::IP6.into() {
             return Err(refused(start, "MPLS labels say nothing but `ip` and `ip6`"));
@@ -265,7 +266,7 @@ impl<'t> Parser<'t> {
         Ok(Primitive::Pppoes(session.map(|session| session as u16)))
     }
 
-    /// Parses the optional number after `vlan`, `mpls` and `pppoes`, with or without parentheses.
+    /// Parses the optional number after `vlan`, `mpls` and `pppoes`. It may be in parentheses.
     fn tag(&mut self, max: u32, reason: &'static str) -> ParseResult<Option<u32>> {
         let parens = self.count_ahead(FilterToken::OpenParen);
         let number = self.peek_at(parens);
@@ -294,7 +295,7 @@ impl<'t> Parser<'t> {
         Ok(value)
     }
 
-    /// Whether an id, or a group or negation of ids, starts here.
+    /// Returns whether an id, a group of ids or a negated id starts here.
     fn id_starts_here(&self) -> bool {
         let mut ahead = 0;
         while matches!(self.peek_at(ahead).token, FilterToken::OpenParen | FilterToken::Not) {
@@ -316,7 +317,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Rejects tests of Ethernet addresses inside a PPPoE session.
+    /// Returns an error inside a PPPoE session, where Ethernet addresses cannot be tested.
     pub(crate) fn ethernet_only(&self, start: Lexeme<'t>) -> ParseResult<()> {
         if self.inside_pppoe {
             return Err(refused(start, "a PPPoE session has no Ethernet addresses"));
@@ -332,8 +333,8 @@ impl<'t> Parser<'t> {
         self.here().token
     }
 
-    /// Returns the lexeme that is `ahead` tokens after the current one; beyond the last token, the
-    /// end lexeme.
+    /// Returns the lexeme that is `ahead` tokens after the current one. After the last token,
+    /// returns the end lexeme.
     pub(crate) fn peek_at(&self, ahead: usize) -> Lexeme<'t> {
         let last = self.lexemes.len() - 1;
         self.lexemes[(self.at + ahead).min(last)]
@@ -393,7 +394,7 @@ impl<'t> Parser<'t> {
         self.depth -= 1;
     }
 
-    /// The error for a token that is not allowed here.
+    /// Returns the error for a token that is not allowed here.
     pub(crate) fn unexpected(&self, expected: &'static str) -> FilterError {
         let here = self.here();
         if let FilterToken::Refused(reason) = here.token {

@@ -9,8 +9,8 @@ use crate::interpreter::{self, DecodedInsn};
 /// A classic BPF program that has passed the check.
 ///
 /// # Invariants
-/// The check in the only constructor guarantees: every jump leads forward inside the program, the
-/// last instruction returns, and memory slots exist and are written before they are read.
+/// The check guarantees: every jump leads forward and stays within the program, the last
+/// instruction returns, and every memory slot exists and is written before it is read.
 #[derive(Debug, Clone)]
 pub struct CbpfProgram {
     insns: Vec<CbpfInsn>,
@@ -19,23 +19,24 @@ pub struct CbpfProgram {
 }
 
 impl CbpfProgram {
-    /// Checks instructions from another source, so that they can be run.
+    /// Checks instructions that were not compiled here, so that they can be run.
     ///
     /// # Errors
-    /// The first violated rule; see [`CbpfProgramError`].
+    /// The [`CbpfProgramError`] for the first rule that the instructions violate.
     pub fn from_raw(insns: Vec<CbpfInsn>) -> Result<Self, CbpfProgramError> {
         check::check(&insns)?;
         let steps = interpreter::decode(&insns);
         Ok(Self { insns, steps })
     }
 
-    /// The instructions, laid out as the `struct sock_filter` array of `SO_ATTACH_FILTER`.
+    /// Returns the instructions, with the layout of the `struct sock_filter` array of
+    /// `SO_ATTACH_FILTER`.
     #[must_use]
     pub fn insns(&self) -> &[CbpfInsn] {
         &self.insns
     }
 
-    /// The instructions as bytes of a `struct sock_filter` array in native byte order.
+    /// Returns the instructions as the bytes of a `struct sock_filter` array, in native byte order.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.insns.len() * size_of::<CbpfInsn>());
@@ -47,11 +48,12 @@ impl CbpfProgram {
         bytes
     }
 
-    /// Runs the program on a frame and returns how many of its bytes to keep; 0 rejects the frame.
+    /// Runs the program on a frame. Returns how many bytes of the frame to keep, or 0 if the frame
+    /// is rejected.
     ///
-    /// `frame` contains the captured bytes, from the start of the Ethernet header, with VLAN tags;
-    /// `wire_len` is the frame's length on the wire in bytes (`len` in the language). A program
-    /// that reads beyond `frame`, or divides by zero, rejects the frame.
+    /// `frame` are the captured bytes, from the start of the Ethernet header, with VLAN tags.
+    /// `wire_len` is the length that the frame had on the wire, in bytes (`len` in the language). A
+    /// program that reads beyond `frame` or divides by zero rejects the frame.
     #[must_use]
     pub fn run(&self, frame: &[u8], wire_len: u32) -> u32 {
         interpreter::run(&self.steps, frame, wire_len).unwrap_or(0)

@@ -1,6 +1,5 @@
-//! Uses libpcap's own compiler as the oracle: for each expression, the programs of libpcap and of
-//! this crate must accept the same frames. libpcap's programs come from `tcpdump -ddd` and run in
-//! our interpreter.
+//! Compares this crate's compiler with that of libpcap. For each expression, both programs must
+//! accept the same frames. libpcap's programs come from `tcpdump -ddd` and run in our interpreter.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,12 +17,12 @@ use slipring_filter::{CbpfInsn, CbpfProgram, Filter};
 
 use expressions::{ACCEPTED, CHECKED_RIGHT_OPERANDS, FAULTING, REFUSED, REFUSED_BY_US};
 
-/// The program that libpcap compiles, or `None` if it rejects the expression.
+/// Returns the program that libpcap compiles; `None` if libpcap rejects the expression.
 fn libpcap(expression: &str, flags: &[&str]) -> Option<CbpfProgram> {
     decimal(expression, flags).map(|text| decimal_program(&text))
 }
 
-/// The output of `tcpdump -ddd`, or `None` if it rejects the expression.
+/// Returns the output of `tcpdump -ddd`; `None` if tcpdump rejects the expression.
 fn decimal(expression: &str, flags: &[&str]) -> Option<String> {
     printed(expression, flags, "-ddd")
 }
@@ -37,7 +36,7 @@ fn printed(expression: &str, flags: &[&str], form: &str) -> Option<String> {
     output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
 }
 
-/// Reads a count line, then `code jt jf k` on each line.
+/// Reads a line with a number of instructions, and then a line `code jt jf k` for each.
 fn decimal_program(text: &str) -> CbpfProgram {
     let mut lines = text.lines();
     let count: usize = lines.next().unwrap().trim().parse().unwrap();
@@ -68,13 +67,15 @@ fn samples<T: std::fmt::Debug>(strategy: impl Strategy<Value = T>, count: usize)
 static FRAMES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| samples(frames::frame(), 4000));
 static SHORT: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| samples(frames::short_frame(), 2000));
 
-/// Compares verdicts on all frames; returns `true` if some frame was accepted and some rejected.
+/// Compares the verdicts on all frames. Returns `true` if at least one frame was accepted and at
+/// least one rejected.
 ///
-/// The optimizer of libpcap removes loads of values that are not needed, so on short frames its
-/// optimized and plain programs may differ. Our program must then agree with either of them.
+/// libpcap's optimizer removes loads of values that are not needed. So on short frames, libpcap's
+/// program may differ before and after optimization. Our program must then have the same verdict as
+/// one of them.
 fn compare(expression: &str) -> bool {
     let plain = compare_plain(expression, expression);
-    // The optimizer also rejects expressions that no frame can match.
+    // The optimizer also rejects expressions that match no frame.
     let optimized = libpcap(expression, &[]).unwrap_or_else(|| plain.clone());
     let ours = slipring_filter::compile(expression).unwrap();
     let mut accepted = 0;
@@ -92,7 +93,7 @@ fn compare(expression: &str) -> bool {
     0 < accepted && accepted < FRAMES.len()
 }
 
-/// Compares verdicts on whole frames with the program that libpcap did not optimize.
+/// Compares the verdicts on whole frames with those of libpcap's program before optimization.
 fn compare_plain(expression: &str, theirs: &str) -> CbpfProgram {
     let ours = slipring_filter::compile(expression)
         .unwrap_or_else(|error| panic!("`{expression}`: {error}"));
@@ -124,7 +125,7 @@ fn accepts_the_frames_that_libpcap_accepts() {
         return;
     }
     let telling = ACCEPTED.iter().filter(|expression| compare(expression)).count();
-    // Most expressions must accept some frames and reject others; otherwise the frames do not
+    // Most expressions must accept some frames and reject others. Otherwise the frames would not
     // test them.
     assert!(telling * 10 > ACCEPTED.len() * 8, "{telling} of {}", ACCEPTED.len());
 }
@@ -143,7 +144,7 @@ fn accepts_the_frames_that_tcpdump_itself_picks() {
     }
 }
 
-/// A little-endian pcap file whose timestamps number the frames.
+/// Returns a little-endian pcap file. The timestamps are the numbers of the frames.
 fn capture_of(frames: &[Vec<u8>]) -> Vec<u8> {
     let header: [u32; 6] = [0xa1b2_c3d4, 0x0004_0002, 0, 0, 0x4_0000, 1];
     let mut file: Vec<u8> = header.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -155,8 +156,7 @@ fn capture_of(frames: &[Vec<u8>]) -> Vec<u8> {
     file
 }
 
-/// Makes tcpdump filter a capture through an expression; returns the numbers of the
-/// accepted frames.
+/// Makes tcpdump filter a capture with an expression. Returns the numbers of the accepted frames.
 fn picked_by_tcpdump(capture: &[u8], expression: &str) -> Vec<usize> {
     let mut child = Command::new("tcpdump")
         .args(["-r", "-", "-w", "-", "--", expression])
@@ -174,7 +174,7 @@ fn picked_by_tcpdump(capture: &[u8], expression: &str) -> Vec<usize> {
     numbers_in(&output.stdout)
 }
 
-/// The timestamps of a pcap file.
+/// Returns the timestamps in a pcap file, which are the numbers of its frames.
 fn numbers_in(file: &[u8]) -> Vec<usize> {
     let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap()) as usize;
     let (mut at, mut numbers) = (24, Vec::new());
@@ -230,7 +230,7 @@ fn refuses_by_name_what_libpcap_has_beyond_us() {
     }
 }
 
-/// Expressions of the table, combined at random.
+/// Generates random combinations of the expressions in the table.
 fn joined() -> impl Strategy<Value = String> {
     let leaf = proptest::sample::select(ACCEPTED[1..].to_vec()).prop_map(str::to_owned);
     leaf.prop_recursive(4, 12, 3, |inner| {
@@ -252,7 +252,7 @@ proptest! {
             return Ok(());
         }
         let theirs = libpcap(&expression, &["-O"]).is_some();
-        // Combining can put a `vlan` after an `mpls`; both compilers must reject that.
+        // A combination may have a `vlan` after an `mpls`. Both compilers must reject this.
         prop_assert_eq!(Filter::parse(&expression).is_ok(), theirs, "`{}`", expression);
         if theirs {
             compare(&expression);

@@ -1,5 +1,5 @@
-//! Sends a million frames over a simulated wire that loses 1 in 1000, duplicates 1 in 2000
-//! and delays up to 40 us, in virtual time. Prints what the wire did next to what the
+//! Sends a million frames over a simulated wire, in virtual time. The wire loses 1 in 1000,
+//! duplicates 1 in 2000, and delays frames by up to 40 us. Prints what the wire did, and what the
 //! receiver detected.
 
 use slipring_model::{Chance, DelayLine, Pacer, Rate, Stream};

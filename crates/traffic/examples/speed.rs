@@ -1,5 +1,5 @@
-//! Measures how many frames one core writes, patches and tracks per second, over as many buffers as
-//! a large ring has. Reports the median of nine rounds.
+//! Measures how many frames one core writes, patches and tracks per second. It uses as many buffers
+//! as a large ring has. Prints the median of nine rounds.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -55,8 +55,8 @@ fn report(name: &str, pattern: &TrafficPattern) -> Result<(), Box<dyn std::error
     let patch = mpps(&mut buffers, |buffer, now_ns| {
         black_box(generator.patch(now_ns, buffer));
     });
-    // Each frame has a new number, because the tracker takes another path for a number that it has
-    // seen.
+    // Each frame has a new number, because the tracker handles a number that it has already seen in
+    // a different way.
     let mut trackers = [StampCheck::Mark, StampCheck::Checksum].map(Tracker::new);
     let [mark, checksum] = trackers.each_mut().map(|tracker| {
         mpps(&mut buffers, |buffer, now_ns| {

@@ -11,9 +11,8 @@
 //! ```
 //!
 //! # Invariants
-//! 1. There is at least one block, and all blocks are of one family.
-//! 2. In a block `first + last_index * step` is within the address space,
-//!    and `first_port <= last_port`.
+//! 1. There is at least one block, and the addresses of all blocks have the same IP version.
+//! 2. In each block, `first + last_index * step` is a valid address, and `first_port <= last_port`.
 
 mod cursor;
 mod parse;
@@ -26,7 +25,7 @@ use slipring_wire::view::IpVersion;
 pub(crate) use cursor::{EndpointCursor, TrafficEndpoint};
 pub use parse::{EndpointError, EndpointFault};
 
-/// A set of (address, port) pairs in a fixed order: the port counts up first, then the address,
+/// A set of (address, port) pairs in a fixed order. The port counts up first, then the address,
 /// then the item of the list.
 ///
 /// ```
@@ -40,7 +39,7 @@ pub struct Endpoints {
     family: IpVersion,
 }
 
-/// A block: evenly spaced addresses, each with the same consecutive ports.
+/// Addresses at equal distances, each with the same consecutive ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct EndpointBlock {
     first: u128,
@@ -51,7 +50,7 @@ struct EndpointBlock {
 }
 
 impl Endpoints {
-    /// The port of an endpoint without a port in its notation.
+    /// The port of an endpoint that the user gives without a port.
     pub const DEFAULT_PORT: u16 = 1234;
 
     /// Creates a set with one pair: this address and port.
@@ -66,22 +65,22 @@ impl Endpoints {
         Self { blocks: Vec::from([block]), family }
     }
 
-    /// The IP version of all addresses.
+    /// Returns the IP version of all addresses.
     #[must_use]
     pub fn family(&self) -> IpVersion {
         self.family
     }
 
-    /// The number of pairs; saturates at `u128::MAX`.
+    /// Returns the number of pairs, or `u128::MAX` if it is larger.
     #[must_use]
     pub fn count(&self) -> u128 {
         let counts = self.blocks.iter().map(EndpointBlock::count);
         counts.fold(0, u128::saturating_add)
     }
 
-    /// Returns the set from which random endpoints are drawn. A set of more than one pair stays
-    /// unchanged. A single pair becomes all ports of all IPv4 addresses, or of all IPv6 addresses
-    /// whose first 64 bits are those of the pair's address.
+    /// Returns the set from which random endpoints are drawn. If the set has more than one pair, it
+    /// is used unchanged. A single IPv4 pair becomes all ports of all IPv4 addresses. A single IPv6
+    /// pair becomes all ports of all addresses with the same first 64 bits.
     #[must_use]
     pub fn widened(self) -> Self {
         if self.count() > 1 {

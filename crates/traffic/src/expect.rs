@@ -1,5 +1,5 @@
-//! Compares the results of a run with required limits. All numbers are integers, so a result
-//! exactly at a limit always passes.
+//! Compares the result of a run with limits that the user requires. All numbers are integers, so a
+//! result that is exactly at a limit always passes.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -8,7 +8,7 @@ use slipring_model::{NANOS_PER_SEC, Rate};
 
 use crate::fraction::Fraction;
 
-/// The requirements for a run. The default has no requirements.
+/// What the user requires of a run. By default, nothing is required.
 ///
 /// ```
 /// use slipring_traffic::{Expectations, TrafficOutcome};
@@ -24,44 +24,45 @@ use crate::fraction::Fraction;
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Expectations {
-    /// The greatest fraction of the sent frames that may be lost.
+    /// The largest fraction of the sent frames that may be lost; `None` means no limit.
     pub max_loss: Option<Fraction>,
-    /// The minimum average rate of the run.
+    /// The minimum average rate of the run; `None` means no limit.
     pub min_rate: Option<Rate>,
 }
 
 /// The results of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrafficOutcome {
-    /// Number of frames sent; if only the receiver is known, the number expected by frame numbers.
+    /// Number of frames sent. If only the receiver is known, it is the number of frames that were
+    /// expected because of the frame numbers.
     pub sent: u64,
     /// Number of these frames that were lost.
     pub lost: u64,
-    /// Number of frames that count for the rate.
+    /// Number of frames that are used to compute the rate.
     pub packets: u64,
-    /// Number of bits of the frames that count for the rate.
+    /// Number of bits in the frames that are used to compute the rate.
     pub bits: u64,
     /// How long the run took, in ns.
     pub elapsed_ns: u64,
 }
 
-/// An expectation that was not met.
+/// A requirement that was not met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnmetExpectation {
-    /// There is a limit on loss, but no frame was sent.
+    /// Loss is limited, but no frame was sent.
     NothingSent,
     /// More frames were lost than allowed.
     Loss {
-        /// Frames lost.
+        /// How many frames were lost.
         lost: u64,
-        /// Frames sent.
+        /// How many frames were sent.
         sent: u64,
-        /// The greatest fraction that may be lost.
+        /// The largest fraction that may be lost.
         allowed: Fraction,
     },
     /// The rate was too low.
     Rate {
-        /// The average rate, in packets or bits per second as in `expected`, rounded down.
+        /// The average rate, rounded down. It is in packets or bits per second, like `expected`.
         reached: u64,
         /// The minimum rate.
         expected: Rate,
@@ -69,7 +70,7 @@ pub enum UnmetExpectation {
 }
 
 impl Expectations {
-    /// Returns the requirements that `outcome` does not meet; an empty list means success.
+    /// Returns the requirements that `outcome` does not meet. If the list is empty, all are met.
     #[must_use]
     pub fn unmet(&self, outcome: &TrafficOutcome) -> Vec<UnmetExpectation> {
         let loss = self.max_loss.and_then(|allowed| outcome.excess_loss(allowed));

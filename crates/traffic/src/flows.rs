@@ -1,29 +1,29 @@
 //! The order in which a generator goes through its sources and destinations.
 //!
-//! A sweep counts the pair of endpoints up like an odometer: the source port first, then the source
-//! address, the destination port, the destination address. A side with random order is drawn for
-//! every frame and is not counted.
+//! A sweep counts the pair of endpoints up like an odometer: first the source port, then the source
+//! address, the destination port, and the destination address. A side with random order is not
+//! counted, but drawn for every frame.
 //!
-//! Several generators (one per thread or queue) divide the flows among them: each has a contiguous
-//! share, so a flow belongs to one generator, and its frames keep their order. Flows are shared
-//! between generators only if there are fewer flows than generators.
+//! Several generators (one per thread or queue) divide the flows among them. Each has a contiguous
+//! share, so a flow belongs to one generator, and its frames keep their order. If there are fewer
+//! flows than generators, several generators share a flow.
 
 use slipring_model::Stream;
 
 use crate::endpoints::{EndpointCursor, Endpoints, TrafficEndpoint};
 use crate::pattern::TrafficPattern;
 
-/// How the endpoint of a side, source or destination, is chosen for each frame.
+/// How the endpoint of one side, source or destination, is chosen for each frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EndpointOrder {
-    /// The endpoints are used one after the other, and start over at the end.
+    /// The endpoints are used one after another. After the last one, the first one is used again.
     #[default]
     Sweep,
     /// The endpoint is drawn at random for each frame.
     Random,
 }
 
-/// The part of the flows that one of several generators with the same pattern sends.
+/// Which part of a pattern's flows one of several generators sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GeneratorShare {
     index: u16,
@@ -31,29 +31,30 @@ pub struct GeneratorShare {
 }
 
 impl GeneratorShare {
-    /// The share of the only generator of a pattern: all flows.
+    /// The share of a generator that is the only one: all flows.
     pub const ONLY: Self = Self { index: 0, of: 1 };
 
-    /// Share number `index`, counted from 0, of `of` shares; `None` if `index` is not below `of`.
+    /// Returns share number `index`, counted from 0, of `of` shares; `None` if `index` is not below
+    /// `of`.
     #[must_use]
     pub const fn new(index: u16, of: u16) -> Option<Self> {
         if index < of { Some(Self { index, of }) } else { None }
     }
 
-    /// The share's index, counted from 0.
+    /// The number of this share, counted from 0.
     #[must_use]
     pub const fn index(self) -> u16 {
         self.index
     }
 
-    /// The number of shares.
+    /// The number of shares into which the flows are divided.
     #[must_use]
     pub const fn of(self) -> u16 {
         self.of
     }
 
-    /// Index of the first item of this share, and the number of its items, of `total` items (at
-    /// least 1).
+    /// Divides `total` items, which must be at least 1. Returns the index of the first item of this
+    /// share, and the number of its items.
     fn share(self, total: u128) -> (u128, u128) {
         let (index, of) = (u128::from(self.index), u128::from(self.of));
         if total < of {
@@ -64,13 +65,13 @@ impl GeneratorShare {
     }
 }
 
-/// The pairs of endpoints that one generator sends, one after another.
+/// The pairs of endpoints that one generator uses, one after another.
 #[derive(Clone, Debug)]
 pub(crate) struct EndpointPairs {
     src: EndpointSide,
     dst: EndpointSide,
-    /// The generator's part of the sweep. `None` means all positions: after the last one, the
-    /// endpoints start over by themselves.
+    /// Which positions of the sweep this generator uses. `None` means all positions: after the last
+    /// one, the endpoints start again by themselves.
     share: Option<SweepShare>,
     stream: Stream,
 }
@@ -80,7 +81,7 @@ pub(crate) struct EndpointPairs {
 struct SweepShare {
     first: u128,
     count: u128,
-    /// The number of these positions that were visited in the current round.
+    /// How many of these positions were visited in the current round.
     done: u128,
 }
 
@@ -112,7 +113,7 @@ impl EndpointPairs {
         swept == 1 && !self.src.is_drawn() && !self.dst.is_drawn()
     }
 
-    /// Source and destination of the next frame.
+    /// Returns the source and the destination of the next frame.
     #[inline]
     pub(crate) fn current(&self) -> (TrafficEndpoint, TrafficEndpoint) {
         (self.src.cursor.endpoint(), self.dst.cursor.endpoint())
@@ -147,7 +148,7 @@ impl EndpointSide {
         Self { cursor: EndpointCursor::at(endpoints, 0), endpoints: endpoints.clone(), order }
     }
 
-    /// The number of positions in the sweep that this side contributes.
+    /// Returns the number of positions in the sweep that this side has.
     fn swept(&self) -> u128 {
         match self.order {
             EndpointOrder::Sweep => self.endpoints.count(),
@@ -167,7 +168,8 @@ impl EndpointSide {
         };
     }
 
-    /// Moves to the next endpoint of this side; returns whether the slower-counting side moves too.
+    /// Moves to the next endpoint of this side. Returns whether the other side, which counts more
+    /// slowly, must also move.
     #[inline]
     fn advance(&mut self, stream: &mut Stream) -> bool {
         match self.order {
@@ -276,7 +278,7 @@ mod tests {
             let mut visits: BTreeMap<Pair, (u32, u16)> = BTreeMap::new();
             for index in 0..of {
                 let mut flows = flows((&src, SWEPT), (dst, SWEPT), GeneratorShare::new(index, of).unwrap());
-                // Two rounds also cover the return to the first flow.
+                // Two rounds, so that the return to the first flow is also tested.
                 let share = flows.share.as_ref().map_or(total, |share| share.count as usize);
                 let rounds = 2 * share;
                 for pair in take(&mut flows, rounds) {

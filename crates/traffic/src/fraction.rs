@@ -4,7 +4,7 @@ use core::fmt;
 use core::num::NonZeroU64;
 use core::str::FromStr;
 
-/// A non-negative fraction with whole numbers as numerator and denominator.
+/// A fraction that is not negative. Numerator and denominator are whole numbers.
 ///
 /// ```
 /// use slipring_traffic::Fraction;
@@ -20,10 +20,10 @@ pub struct Fraction {
     den: NonZeroU64,
 }
 
-/// Why a text was not parsed as a fraction.
+/// Why a text is not a fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FractionError {
-    /// The text is not of the form `0.1%`, `0.001` or `1/1000`.
+    /// The text has none of the forms `0.1%`, `0.001` and `1/1000`.
     #[error("not a number like 0.1%, 0.001 or 1/1000")]
     Form,
     /// The number has too many digits to be stored exactly.
@@ -35,10 +35,10 @@ pub enum FractionError {
 }
 
 impl Fraction {
-    /// The number 1, as the fraction 1/1.
+    /// The number 1, stored as 1/1.
     pub const ONE: Self = Self { num: 1, den: NonZeroU64::MIN };
 
-    /// `num / den`; `None` if `den` is zero.
+    /// Returns `num / den`; `None` if `den` is zero.
     #[must_use]
     pub const fn new(num: u64, den: u64) -> Option<Self> {
         match NonZeroU64::new(den) {
@@ -47,20 +47,20 @@ impl Fraction {
         }
     }
 
-    /// The numerator.
+    /// The numerator, without reduction.
     #[must_use]
     pub const fn num(self) -> u64 {
         self.num
     }
 
-    /// The denominator.
+    /// The denominator, which is never zero.
     #[must_use]
     pub const fn den(self) -> u64 {
         self.den.get()
     }
 
-    /// Returns whether this fraction is `num / den` or more. If `den` is 0, returns true only if
-    /// `num` is 0 too.
+    /// Returns whether this fraction is at least `num / den`. If `den` is 0, returns true only if
+    /// `num` is also 0.
     #[must_use]
     pub fn is_at_least(self, num: u64, den: u64) -> bool {
         u128::from(self.num) * u128::from(den) >= u128::from(num) * u128::from(self.den.get())
@@ -95,7 +95,7 @@ impl FromStr for Fraction {
         }
         let (whole, decimals) = match number.split_once('.') {
             None => (number, "0"),
-            // `.5` is a half; a `.` without digits is an error.
+            // `.5` is a half. A `.` without digits is an error.
             Some(("", decimals)) if !decimals.is_empty() => ("0", decimals),
             Some(parts) => parts,
         };

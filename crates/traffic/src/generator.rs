@@ -1,17 +1,17 @@
-//! Writes one frame after another, at the speed of a copy.
+//! Writes one frame after another, as fast as copying it.
 //!
 //! A generator keeps the first bytes of the next frame (headers and stamp, the *head*) up to date
-//! in place, and copies them out; the bytes after the head are the same in all frames. Checksums
-//! are not computed over whole frames: the constant parts are summed up once for each length, and
-//! the few changing fields are added to this sum for each frame.
+//! in place, and copies them to the frame. The bytes after the head are the same in all frames.
+//! Checksums are not computed over whole frames. The constant parts are summed up once for each
+//! length. For each frame, only the few fields that change are added to this sum.
 //!
 //! ```text
 //!   | Ethernet, tags | IP | UDP, TCP or ICMP | stamp | fill ...            |
 //!   |<------------- head, written each time ------->|<- body, prepared ->  |
 //! ```
 //!
-//! 1. Frame number *n* of a generator is a function only of pattern, seed, share, *n*, and the time
-//!    that was passed in for this frame.
+//! 1. Frame number *n* of a generator depends only on pattern, seed, share, *n*, and the time that
+//!    was passed in for this frame.
 //! 2. Every frame has valid checksums.
 //!
 //! Not for pacing (see `slipring_model::Pacer`), and not for splitting a frame over slots.
@@ -46,7 +46,7 @@ use shape::{FrameShape, FrameShapes};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Generator {
-    /// A frame of maximum length, with zeros in the fields that differ from frame to frame.
+    /// A frame of the maximum length. The fields that differ from frame to frame are zero.
     template: Vec<u8>,
     head: FrameHead,
     number: u64,
@@ -58,10 +58,10 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// Prepares the frames of the share `lane`. The same seed gives the same frames.
+    /// Prepares the frames of one share. The same seed results in the same frames.
     ///
     /// # Errors
-    /// [`PatternError`] if the pattern contradicts itself.
+    /// [`PatternError`] if parts of the pattern contradict each other.
     pub fn new(
         pattern: &TrafficPattern,
         seed: u64,
@@ -89,8 +89,8 @@ impl Generator {
         Ok(generator.with_stream_id(share.index()))
     }
 
-    /// Sets the stream id of the frames, so that a receiver can distinguish this run from an
-    /// earlier one. The default is the index of the share.
+    /// Sets the stream id of the frames. A receiver uses it to distinguish this run from an earlier
+    /// one. By default, it is the index of the share.
     #[must_use]
     pub fn with_stream_id(mut self, stream_id: u16) -> Self {
         let (src, dst) = self.flows.current();
@@ -100,35 +100,35 @@ impl Generator {
         self
     }
 
-    /// Length of the next frame in bytes, for pacing by bits.
+    /// Length of the next frame in bytes. It is needed to send at a rate in bits.
     #[must_use]
     #[inline]
     pub fn next_len(&self) -> usize {
         usize::from(self.shape.len)
     }
 
-    /// Length of the longest frame in bytes: the minimum buffer length.
+    /// Length of the longest frame in bytes. Buffers must have at least this length.
     #[must_use]
     pub fn max_len(&self) -> usize {
         self.template.len()
     }
 
-    /// Number of the next frame, which is the number of frames written so far.
+    /// Number of the next frame, counted from 0. It is also how many frames were written so far.
     #[must_use]
     #[inline]
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// The form of the frames' stamps; `None` if not even the shortest stamp fits in the shortest
+    /// The form of the stamps in frames; `None` if not even the shortest stamp fits in the shortest
     /// frame.
     #[must_use]
     pub fn stamp_form(&self) -> Option<StampForm> {
         self.head.form()
     }
 
-    /// Writes the next frame, with `now_ns` as its send time, to the start of `out` and returns its
-    /// length. Returns `None` and changes nothing if `out` is shorter than the frame.
+    /// Writes the next frame to the start of `out`, with `now_ns` as its send time. Returns its
+    /// length. If `out` is shorter than the frame, changes nothing and returns `None`.
     #[inline]
     pub fn write(&mut self, now_ns: u64, out: &mut [u8]) -> Option<usize> {
         let (len, head_len) = (self.next_len(), self.head.bytes().len());
@@ -139,8 +139,8 @@ impl Generator {
         self.patch(now_ns, frame)
     }
 
-    /// Like [`Self::write`], but writes only the head. The buffer must have been passed to
-    /// [`Self::prepare`] before, or contain a frame of the same length from this generator.
+    /// Like [`Self::write`], but writes only the head. `out` must have been passed to
+    /// [`Self::prepare`] before, or must contain a frame of the same length from this generator.
     #[inline]
     pub fn patch(&mut self, now_ns: u64, out: &mut [u8]) -> Option<usize> {
         let len = self.next_len();
@@ -154,14 +154,14 @@ impl Generator {
         Some(len)
     }
 
-    /// Writes the bytes that are the same in all frames, as far as they fit in `out`. After that,
-    /// [`Self::patch`] completes a frame.
+    /// Writes the bytes that are the same in all frames, as far as they fit in `out`. Afterwards,
+    /// [`Self::patch`] can complete a frame there.
     pub fn prepare(&self, out: &mut [u8]) {
         let len = out.len().min(self.template.len());
         out[..len].copy_from_slice(&self.template[..len]);
     }
 
-    /// Updates the head for the frame after this one, except for the stamp.
+    /// Updates the head, except for its stamp, for the frame after this one.
     #[inline]
     fn advance(&mut self) {
         self.number += 1;

@@ -1,4 +1,5 @@
-//! The engine of the traffic generator: writes the frames to send, and analyses received frames.
+//! The traffic generator without its ports: writes the frames to send, and analyses received
+//! frames.
 //!
 //! | part | purpose |
 //! |---|---|
@@ -10,12 +11,12 @@
 //! | [`ReplayTimeline`] | release times for packets of a capture |
 //! | [`Expectations`] | exact pass or fail limits for a run |
 //!
-//! The path of a frame: `Generator::write` → (ports, wires) → [`turn_around`] at the far end of a
-//! ping → `Tracker::observe`.
+//! A frame takes this path: `Generator::write` → (ports, wires) → for a ping, [`turn_around`] at
+//! the far end → `Tracker::observe`.
 //!
-//! Everything is a pure function of pattern, seed and the times passed in; the same arguments give
-//! the same bytes on every machine. Lengths are in bytes, from the destination MAC address to the
-//! end of the payload, without the CRC: a length of 60 here is 64 on the wire.
+//! All results depend only on the pattern, the seed and the times that are passed in. With the same
+//! arguments, the bytes are the same on every machine. Lengths are in bytes, from the destination
+//! MAC address to the end of the payload, without the CRC. So a length of 60 means 64 on the wire.
 //!
 //! Not for sockets, rings, threads, clocks or histograms: the caller provides them.
 #![no_std]

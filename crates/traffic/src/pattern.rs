@@ -22,17 +22,18 @@ pub struct TrafficPattern {
     pub src_mac: MacAddr,
     /// Destination MAC address.
     pub dst_mac: MacAddr,
-    /// VLAN tags, outermost first; at most two.
+    /// VLAN tags, the outermost first. There are at most two.
     pub tags: Vec<TagSpec>,
-    /// Source addresses and ports of the packets.
+    /// Addresses and ports from which the packets are sent.
     pub src: Endpoints,
     /// How the source of each packet is chosen.
     pub src_order: EndpointOrder,
-    /// Destination addresses and ports of the packets, of the same family as `src`.
+    /// Addresses and ports to which the packets are sent. They must have the same IP version as
+    /// `src`.
     pub dst: Endpoints,
     /// How the destination of each packet is chosen.
     pub dst_order: EndpointOrder,
-    /// The header above IP.
+    /// The header that follows the IP header.
     pub protocol: TrafficProtocol,
     /// Lengths of the frames, without the CRC.
     pub sizes: Sizes,
@@ -44,7 +45,7 @@ pub struct TrafficPattern {
     pub fill: Fill,
 }
 
-/// The header above IP, and the meaning of ports in it.
+/// The header that follows the IP header, and what ports mean in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrafficProtocol {
     /// UDP datagrams.
@@ -54,7 +55,7 @@ pub enum TrafficProtocol {
         /// Flag bits as on the wire: FIN 0x01, SYN 0x02, RST 0x04, PSH 0x08, ACK 0x10.
         flags: u8,
     },
-    /// ICMP echo requests. The source port becomes the identifier, the destination port the
+    /// ICMP echo requests. The source port becomes the identifier, and the destination port the
     /// sequence number.
     Echo,
 }
@@ -63,10 +64,10 @@ pub enum TrafficProtocol {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PatternError {
-    /// Source and destination are of different families.
+    /// The source and the destination have different IP versions.
     #[error("source and destination must both be IPv4 or both IPv6")]
     MixedFamilies,
-    /// No valid frame has the shortest or the longest length, or these tags.
+    /// No valid frame has these tags and the shortest or the longest of the lengths.
     #[error(transparent)]
     Frame(#[from] BuildError),
 }
@@ -95,10 +96,10 @@ impl Default for TrafficPattern {
 }
 
 impl TrafficPattern {
-    /// Checks the pattern as [`Generator::new`](crate::Generator::new) does.
+    /// Checks the pattern in the same way as [`Generator::new`](crate::Generator::new).
     ///
     /// # Errors
-    /// [`PatternError`] if two parts of the pattern contradict each other.
+    /// [`PatternError`] if parts of the pattern contradict each other.
     pub fn check(&self) -> Result<(), PatternError> {
         if self.src.family() != self.dst.family() {
             return Err(PatternError::MixedFamilies);
@@ -110,14 +111,14 @@ impl TrafficPattern {
         Ok(())
     }
 
-    /// Length of all headers in bytes; shorter frames cannot be sent.
+    /// Returns the length of all headers in bytes. No shorter frame can be sent.
     #[must_use]
     pub fn header_len(&self) -> usize {
         self.frame_spec().header_len()
     }
 
-    /// The specification of all frames; the addresses and ports in it are replaced, because they
-    /// differ from frame to frame.
+    /// Returns the specification of all frames. The addresses and ports in it are only
+    /// placeholders, because they differ from frame to frame.
     pub(crate) fn frame_spec(&self) -> FrameSpec {
         FrameSpec {
             src_mac: self.src_mac,

@@ -1,17 +1,17 @@
-//! The far end of a ping: turns a frame into one for its sender.
+//! The far end of a ping: turns a received frame into a frame for its sender.
 
 use slipring_neighbour::icmp::echo;
 use slipring_wire::assigned::IpProto;
 use slipring_wire::view::{FragmentPosition, Ip, IpVersion};
 use slipring_wire::{Headers, MacAddr};
 
-/// Turns a frame around: swaps MAC addresses, IP addresses and ports, and turns an ICMP echo
-/// request into its reply. A checksum stays valid or invalid as it was. Only the checksum of an
-/// echo message is updated, because swapping does not change the sums.
+/// Turns a frame around. Swaps the MAC addresses, the IP addresses and the ports. Turns an ICMP
+/// echo request into its reply. A valid checksum stays valid, and an invalid one stays invalid.
+/// Only the checksum of an echo message has to be changed, because swapping does not change sums.
 ///
-/// A frame to a group address is answered with `own` as its source, because a source must not be a
-/// group address. In a frame with unknown payload, only the MAC addresses are swapped. Returns
-/// `false` and changes nothing if the frame is too short for MAC addresses.
+/// If the frame was sent to a group address, its new source address is `own`, because a source must
+/// not be a group address. If the payload of the frame is unknown, only the MAC addresses are
+/// swapped. If the frame is too short for MAC addresses, nothing changes and `false` is returned.
 ///
 /// ```
 /// use slipring_traffic::turn_around;
@@ -55,8 +55,8 @@ fn swap_packet_ends(frame: &mut [u8], l3: usize, ip: &Ip) {
     }
 }
 
-/// Swaps the `len` bytes at `a` with the `len` bytes at `b`, if the frame is long enough. The two
-/// must not overlap: `b >= a + len`.
+/// Swaps the `len` bytes at `a` with the `len` bytes at `b`, if the frame is long enough. They must
+/// not overlap: `b >= a + len`.
 fn swap(frame: &mut [u8], a: usize, b: usize, len: usize) {
     if let Some((left, right)) = frame.split_at_mut_checked(b)
         && let (Some(left), Some(right)) = (left.get_mut(a..a + len), right.get_mut(..len))

@@ -2,8 +2,8 @@
 //!
 //! A [`ReplayTimeline`] turns the timestamps of a capture, packet by packet, into release times
 //! that start at zero. It scales them by a speed, limits long pauses, and makes one or more passes
-//! over the capture. The sum of the unscaled gaps is scaled once per packet, so errors do not
-//! accumulate.
+//! over the capture. For each packet, the sum of all gaps so far is scaled. So errors of rounding
+//! do not accumulate.
 //!
 //! Not for: reading captures, or storing packets.
 
@@ -28,7 +28,7 @@ pub struct ReplayTimeline {
     speed: Fraction,
     max_gap_ns: u64,
     pass_gap_ns: Option<u64>,
-    /// Number of passes that are still to be started; `None` means endlessly many.
+    /// How many more passes will be started; `None` means that there is no limit.
     passes_left: Option<u64>,
     /// Time since the first packet of the first pass, in ns, before scaling.
     elapsed_ns: u64,
@@ -45,7 +45,7 @@ struct ReplayPass {
 }
 
 impl ReplayTimeline {
-    /// Creates a timeline of one pass at the speed of the capture, with unlimited pauses.
+    /// Creates a timeline with one pass, at the speed of the capture, without a limit on pauses.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -59,8 +59,8 @@ impl ReplayTimeline {
         }
     }
 
-    /// Sets the factor by which packets are sent faster than they were captured. With 0, only the
-    /// first packet is ever due.
+    /// Sets by which factor packets are sent faster than they were captured. With 0, only the first
+    /// packet is ever due.
     #[must_use]
     pub fn with_speed(self, speed: Fraction) -> Self {
         Self { speed, ..self }
@@ -72,14 +72,14 @@ impl ReplayTimeline {
         Self { max_gap_ns, ..self }
     }
 
-    /// Sets the pause, before scaling, from the last packet of a pass to the first packet of the
-    /// next pass. The default is the average gap between the packets of the pass.
+    /// Sets the pause between the last packet of a pass and the first packet of the next one,
+    /// before scaling. By default, it is the average gap between the packets of the pass.
     #[must_use]
     pub fn with_pass_gap(self, pass_gap_ns: u64) -> Self {
         Self { pass_gap_ns: Some(pass_gap_ns), ..self }
     }
 
-    /// Sets the number of passes over the capture; `None` means endlessly.
+    /// Sets the number of passes over the capture; `None` means that there is no limit.
     #[must_use]
     pub fn with_passes(self, passes: Option<u64>) -> Self {
         Self { passes_left: passes, ..self }
@@ -100,10 +100,10 @@ impl ReplayTimeline {
         true
     }
 
-    /// Returns the release time of the next packet of the pass, which was captured at
-    /// `captured_ns`. Release times are in ns after the first packet of the first pass and never
-    /// decrease: a packet with an earlier timestamp than the packet before it is released at the
-    /// same time as that packet.
+    /// Returns the release time of the pass's next packet, which was captured at `captured_ns`.
+    /// Release times are in ns, relative to the first packet of the first pass. They never
+    /// decrease: if a packet has an earlier timestamp than the packet before it, both are released
+    /// at the same time.
     pub fn release_ns(&mut self, captured_ns: u64) -> u64 {
         let latest_ns = self.pass.latest_ns.unwrap_or(captured_ns);
         self.out_of_order += u64::from(captured_ns < latest_ns);
@@ -114,7 +114,7 @@ impl ReplayTimeline {
         self.scaled(self.elapsed_ns)
     }
 
-    /// Number of packets so far whose timestamp was earlier than that of the packet before.
+    /// How many packets so far had an earlier timestamp than the packet before them.
     #[must_use]
     pub fn out_of_order(&self) -> u64 {
         self.out_of_order
@@ -126,7 +126,7 @@ impl ReplayTimeline {
         length_ns.checked_div(gaps).unwrap_or(0)
     }
 
-    /// Scales a time by the speed, rounded up, so that no packet is early.
+    /// Scales a time by the speed. Rounds up, so that no packet is early.
     fn scaled(&self, elapsed_ns: u64) -> u64 {
         let scaled = u128::from(elapsed_ns) * u128::from(self.speed.den());
         match self.speed.num() {

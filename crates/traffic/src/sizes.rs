@@ -1,6 +1,7 @@
-//! Lengths of frames.
+//! The lengths of frames.
 //!
-//! Lengths exclude the CRC, as everywhere in this crate: the smallest Ethernet frame has 60 bytes.
+//! As everywhere in this crate, lengths do not include the CRC. So the smallest Ethernet frame has
+//! 60 bytes.
 
 use alloc::vec::Vec;
 use core::str::FromStr;
@@ -26,7 +27,7 @@ pub(crate) enum SizeKind {
         min: u16,
         max: u16,
     },
-    /// One round of lengths, which repeats endlessly; never empty.
+    /// One round of lengths. It is repeated without end and is not empty.
     Cycle(Vec<u16>),
 }
 
@@ -37,23 +38,23 @@ pub enum SizeError {
     /// The length is not a number from 1 to 65535.
     #[error("a frame length is a number from 1 to 65535, at column {column}")]
     Length {
-        /// Column of the faulty part, counted from 1.
+        /// Column of the length, counted from 1.
         column: usize,
     },
     /// The weight is not a number from 1 to 65535.
     #[error("a weight is a number from 1 to 65535, at column {column}")]
     Weight {
-        /// Column of the faulty part, counted from 1.
+        /// Column of the weight, counted from 1.
         column: usize,
     },
-    /// The sum of the weights is greater than [`Sizes::MAX_ROUND`], even after division by their
-    /// common factor.
+    /// After division by their common factor, the sum of the weights is greater than
+    /// [`Sizes::MAX_ROUND`].
     #[error("weights sum to {sum}, at most {max} can be kept exactly", max = Sizes::MAX_ROUND)]
     Round {
-        /// The sum of the reduced weights.
+        /// The sum of the weights after division by their common factor.
         sum: u32,
     },
-    /// The mix is empty.
+    /// The mix contains no length.
     #[error("a mix needs at least one length")]
     Empty,
 }
@@ -62,7 +63,7 @@ impl Sizes {
     /// Maximum number of frames in one round of a mix.
     pub const MAX_ROUND: u32 = 4096;
 
-    /// All frames have the length `len`, in bytes.
+    /// Returns the distribution in which all frames have the length `len`, in bytes.
     ///
     /// # Errors
     /// [`SizeError::Length`] if `len` is 0.
@@ -70,16 +71,18 @@ impl Sizes {
         Self::mix(&[(len, 1)])
     }
 
-    /// All frames have the minimum length on Ethernet: 60 bytes.
+    /// Returns the distribution in which all frames have the minimum length on Ethernet, which is
+    /// 60 bytes.
     #[must_use]
     pub fn smallest() -> Self {
         Self(SizeKind::Cycle(Vec::from([60])))
     }
 
-    /// Each length from `a` to `b` (or from `b` to `a`) is equally likely.
+    /// Returns the distribution in which each length from `a` to `b` (or from `b` to `a`) is
+    /// equally likely.
     ///
     /// # Errors
-    /// [`SizeError::Length`] if a limit is 0.
+    /// [`SizeError::Length`] if `a` or `b` is 0.
     pub fn random(a: u16, b: u16) -> Result<Self, SizeError> {
         let (min, max) = (a.min(b), a.max(b));
         if min == 0 {
@@ -88,20 +91,20 @@ impl Sizes {
         Ok(Self(SizeKind::Random { min, max }))
     }
 
-    /// The classic Internet mix: of 12 frames, 7 have 60 bytes, 4 have 590 and 1 has 1514 (with
-    /// CRC: 64, 594 and 1518).
+    /// Returns the classic Internet mix. Of 12 frames, 7 have 60 bytes, 4 have 590 and 1 has 1514
+    /// (with CRC: 64, 594 and 1518).
     #[must_use]
     pub fn imix() -> Self {
         let round = smooth_round(&[(60, 7), (590, 4), (1514, 1)]);
         Self(SizeKind::Cycle(round))
     }
 
-    /// A mix of lengths, each given with its weight. Every round contains each length exactly in
-    /// proportion to its weight, and spread evenly.
+    /// Returns a mix of lengths, each given with its weight. In every round, the number of frames
+    /// with a length is exactly in proportion to its weight, and they are spread evenly.
     ///
     /// # Errors
-    /// [`SizeError`] if there is no length, a length or weight is 0, or a round would be longer
-    /// than [`Self::MAX_ROUND`].
+    /// [`SizeError`] if there is no length, if a length or a weight is 0, or if a round would be
+    /// longer than [`Self::MAX_ROUND`].
     pub fn mix(weighted: &[(u16, u16)]) -> Result<Self, SizeError> {
         let common = weighted.iter().fold(0, |common, &(_, weight)| gcd(common, weight));
         if common == 0 {
@@ -141,8 +144,9 @@ impl Sizes {
     }
 }
 
-/// Orders the lengths of a round so that each is spread evenly. In every step each length gains its
-/// weight as credit; the length with the most credit is next and pays the sum of all weights.
+/// Orders the lengths of a round so that the frames of each length are spread evenly. In every
+/// step, each length gets its weight as credit. The length with the largest credit is next, and
+/// pays the sum of all weights.
 fn smooth_round(weighted: &[(u16, u16)]) -> Vec<u16> {
     let sum: i32 = weighted.iter().map(|&(_, weight)| i32::from(weight)).sum();
     let mut credit: Vec<i32> = weighted.iter().map(|_| 0).collect();

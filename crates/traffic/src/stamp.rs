@@ -1,4 +1,4 @@
-//! The stamp at the start of a frame's payload: stream, number and send time.
+//! The stamp at the start of a frame's payload. It contains stream, number and send time.
 //!
 //! ```text
 //!   0        4      6       8        10                18
@@ -7,13 +7,13 @@
 //!   `------------- numbered ---------`---- timed ------'
 //! ```
 //!
-//! The low half of the number comes first because netmap's `txseq` puts its number there, so
+//! The lower half of the number comes first, because netmap's `txseq` puts its number there. So
 //! netmap's `rxseq` can follow frames with these stamps. The mark distinguishes the two forms from
-//! each other and from other traffic. Numbers have 48 bits and wrap; at 10⁹ frames per second that
-//! takes three days.
+//! each other and from other traffic. Numbers have 48 bits and start again at 0 after the last one;
+//! at 10⁹ frames per second, this happens after three days.
 //!
-//! The timed form exactly fits the smallest frame of UDP over IPv4, 60 bytes. Smallest frames in
-//! bytes (add 4 for each VLAN tag):
+//! With the timed form, the smallest frame of UDP over IPv4 has exactly 60 bytes. The smallest
+//! frames have these lengths in bytes (add 4 for each VLAN tag):
 //!
 //! | | numbered | timed |
 //! |---|---|---|
@@ -22,48 +22,48 @@
 //! | UDP, ICMP over IPv6 | 72 | 80 |
 //! | TCP over IPv6 | 84 | 92 |
 //!
-//! Not for authentication. Anyone can write a stamp; a forged stamp can distort a report but has no
-//! other effect.
+//! Not for authentication. Anyone can write a stamp. A forged stamp can distort a report, but has
+//! no other effect.
 
 use slipring_wire::Headers;
 use slipring_wire::assigned::IpProto;
 use slipring_wire::checksum::Sum;
 use slipring_wire::view::{FragmentPosition, Ip, IpVersion};
 
-/// The contents of a stamp.
+/// What a stamp contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// The id of the stream: of the generator that sent the frame.
+    /// The id of the frame's stream. Each generator has its own stream.
     pub stream: u16,
     /// The frame's number in its stream, modulo 2⁴⁸.
     pub number: u64,
-    /// Send time in ns on the sender's clock; `None` in the numbered form.
+    /// Send time in ns, according to the sender's clock; `None` in the numbered form.
     pub sent_ns: Option<u64>,
 }
 
 /// The form of a stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StampForm {
-    /// Stream and number.
+    /// The stamp has stream and number.
     Numbered,
-    /// Stream, number and time.
+    /// The stamp has stream, number and send time.
     Timed,
 }
 
 /// Why a frame has no valid stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StampError {
-    /// The frame has no mark, or is too short for a stamp: it comes from another sender.
+    /// The frame has no mark, or is too short for a stamp. So it comes from another sender.
     Foreign,
     /// The frame has the mark, but its checksum is wrong, or a part of it is missing.
     Corrupt,
 }
 
-/// How closely to check a received frame.
+/// How thoroughly a received frame is checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StampCheck {
-    /// Checks headers and mark, in about the same time for every length. Suitable for frames that
-    /// continue in further slots, or whose checksums are left to hardware.
+    /// Checks headers and mark. This takes about the same time for every length. It is for frames
+    /// that continue in other slots, or whose checksums are left to the hardware.
     Mark,
     /// Also checks the transport checksum.
     #[default]
@@ -74,7 +74,7 @@ const NUMBERED_MARK: u16 = 0x51d0;
 const TIMED_MARK: u16 = 0x51d1;
 
 impl StampForm {
-    /// The number of payload bytes that the stamp occupies.
+    /// Returns how many bytes of the payload the stamp occupies.
     #[must_use]
     pub const fn bytes(self) -> usize {
         match self {
@@ -83,7 +83,7 @@ impl StampForm {
         }
     }
 
-    /// The longest form that fits in `room` bytes of payload; `None` if no form fits.
+    /// Returns the longest form that fits in `room` bytes of payload; `None` if no form fits.
     #[must_use]
     pub const fn fitting(room: usize) -> Option<Self> {
         if room >= Self::Timed.bytes() {
@@ -104,7 +104,7 @@ impl StampForm {
 }
 
 impl Stamp {
-    /// Bits in a frame number.
+    /// Number of bits in a frame number.
     pub const NUMBER_BITS: u32 = 48;
 
     /// Reads the stamp of a received frame.
@@ -116,7 +116,8 @@ impl Stamp {
         let headers = Headers::parse(frame).map_err(|_| StampError::Foreign)?;
         let ip = headers.ip.ok_or(StampError::Foreign)?;
         let start = payload(frame, &ip).ok_or(StampError::Foreign)?;
-        // The end according to the IP header may be before the payload or beyond the frame.
+        // The end of the packet according to the IP header may be before the payload or after the
+        // frame.
         let end = frame.len().min(ip.end as usize);
         let stamp = Self::decode(frame.get(start..end).ok_or(StampError::Foreign)?)?;
         match verify {
@@ -146,8 +147,8 @@ impl Stamp {
     }
 }
 
-/// The offset of the payload, after the transport header; `None` if the header is incomplete or
-/// unknown.
+/// Returns the offset of the payload, which follows the transport header; `None` if this header is
+/// incomplete or unknown.
 #[inline]
 fn payload(frame: &[u8], ip: &Ip) -> Option<usize> {
     if ip.fragment == FragmentPosition::Later {
@@ -161,8 +162,9 @@ fn payload(frame: &[u8], ip: &Ip) -> Option<usize> {
     }
 }
 
-/// Returns whether the packet is complete and its transport checksum is correct. A fragment has no
-/// complete transport payload, and UDP over IPv4 may omit the checksum; both count as correct.
+/// Returns whether the packet is complete and its transport checksum is correct. A fragment does
+/// not have the whole transport payload, and UDP over IPv4 may have no checksum. Both count as
+/// correct.
 fn checksum_holds(frame: &[u8], l3: usize, ip: &Ip) -> bool {
     let Some(l4) = ip.l4_bytes(frame) else {
         return false;
@@ -200,7 +202,7 @@ mod tests {
 
     const BOTH: [StampCheck; 2] = [StampCheck::Mark, StampCheck::Checksum];
 
-    /// A frame of the default pattern, and the contents of its stamp.
+    /// Returns a frame of the default pattern, and the contents of its stamp.
     fn stamped() -> (Vec<u8>, Stamp) {
         let mut frame = std::vec![0; 60];
         let generator =

@@ -1,17 +1,19 @@
-//! The receiving side: counts loss, duplicates and reordering, and measures latency.
+//! The receiving side: counts lost, duplicate and reordered frames, and measures latency.
 //!
 //! # Definitions
-//! Per stream, by the numbers in the [`Stamp`]s (RFC 4737 for reordering):
+//! These terms are defined per stream, by the numbers in the [`Stamp`]s (reordering as in RFC
+//! 4737):
 //!
-//! - *new*: a number that arrives for the first time. It is *reordered* if a greater number arrived
-//!   before it; its *displacement* is the difference to the greatest number so far.
+//! - *new*: a number that arrives for the first time. It is *reordered* if a larger number arrived
+//!   before it. Its *displacement* is then the difference to the largest number so far.
 //! - *duplicate*: a number that has arrived before.
-//! - *late*: a number [`Tracker::WINDOW`] or more below the greatest. The tracker no longer knows
-//!   whether it is new or a duplicate, so it counts as neither, and the number remains lost.
-//! - *expected*: all numbers from the smallest to the greatest new one. The tracker does not know
-//!   of frames before the first or after the last arrival. A caller that knows how many frames were
-//!   sent uses [`StreamCounters::lost_of`].
-//! - *lost*: expected, but not arrived so far.
+//! - *late*: a number that is [`Tracker::WINDOW`] or more below the largest. The tracker no longer
+//!   knows whether such a number is new or a duplicate. So it counts as neither, and the number
+//!   stays lost.
+//! - *expected*: all numbers from the smallest to the largest new one. The tracker does not know
+//!   frames before the first or after the last one that arrived. A caller that knows how many
+//!   frames were sent uses [`StreamCounters::lost_of`].
+//! - *lost*: a number that is expected but has not arrived so far.
 //!
 //! # Invariants
 //! ```text
@@ -21,7 +23,7 @@
 //! ```
 //! The time per frame and the memory per stream are constant.
 //!
-//! Not for histograms, and not for deciding what loss is acceptable.
+//! Not for histograms, and not for deciding how much loss is acceptable.
 
 mod report;
 mod window;
@@ -60,19 +62,20 @@ pub struct Tracker {
 }
 
 impl Tracker {
-    /// How far below the greatest number of a stream an arriving number can still be classified.
+    /// How far below the largest number of its stream a number may be and still be classified.
     pub const WINDOW: u64 = window::WINDOW_BITS;
     /// Maximum number of streams that are tracked; each takes about 1 KiB.
     pub const MAX_STREAMS: usize = 256;
 
-    /// Creates an empty tracker. `verify` sets how thoroughly frames are checked.
+    /// Creates an empty tracker. `verify` says how thoroughly frames are checked.
     #[must_use]
     pub fn new(verify: StampCheck) -> Self {
         Self { verify, streams: Vec::new(), counters: TrafficCounters::default() }
     }
 
-    /// Records a frame that arrived at `now_ns`. Returns the frame's age in ns if its number is
-    /// new, its stamp contains a send time, and the send time is not after `now_ns`.
+    /// Records a frame that arrived at `now_ns`. Returns the age of the frame in ns. Returns `None`
+    /// if its number is not new, its stamp contains no send time, or the send time is after
+    /// `now_ns`.
     #[inline]
     pub fn observe(&mut self, frame: &[u8], now_ns: u64) -> Option<u64> {
         match Stamp::read(frame, self.verify) {
@@ -84,7 +87,7 @@ impl Tracker {
         None
     }
 
-    /// Like [`Self::observe`], for a frame whose stamp was already read.
+    /// Like [`Self::observe`], but for a frame whose stamp was already read.
     #[inline]
     pub fn observe_stamp(&mut self, stamp: Stamp, now_ns: u64) -> Option<u64> {
         self.counters.frames += 1;
@@ -100,7 +103,7 @@ impl Tracker {
         age_ns
     }
 
-    /// All counters so far. If a lost frame arrives later, it no longer counts as lost.
+    /// Returns all counters so far. A lost frame that arrives later no longer counts as lost.
     #[must_use]
     pub fn report(&self) -> TrackerReport {
         let streams: Vec<StreamCounters> = self.streams.iter().map(stream_counters).collect();

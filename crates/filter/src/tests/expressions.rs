@@ -1,4 +1,5 @@
-//! Tests of expressions: printed and parsed back, compiled, and rejected with the right message.
+//! Tests of expressions: printing them and parsing the result, compiling them, and the messages for
+//! invalid ones.
 
 use std::format;
 use std::string::String;
@@ -128,7 +129,7 @@ fn joined(leaf: impl Strategy<Value = Expr> + 'static) -> impl Strategy<Value = 
     })
 }
 
-/// Expressions after MPLS labels or a PPPoE header, where not every primitive is allowed.
+/// Generates expressions after MPLS labels or a PPPoE header, where not all primitives are allowed.
 fn encapsulated() -> impl Strategy<Value = Expr> {
     let shim = prop_oneof![
         proptest::option::of(0u32..1 << 20).prop_map(Primitive::Mpls),
@@ -240,7 +241,7 @@ fn nesting_has_a_limit_everywhere() {
         let text = format!("{}{inner}{}", open.repeat(5000), close.repeat(5000));
         let error = Filter::parse(&text).unwrap_err();
         let too_deep = matches!(error, FilterError::TooDeep { limit: 200, .. });
-        // `port (port (` is an error at its second word already.
+        // In `port (port (`, the second word is already an error.
         assert!(too_deep || open == "port (", "{open}: {error}");
         assert!(Filter::parse(&format!("{open}{inner}{}", &close)).is_ok(), "{open}");
     }
@@ -270,8 +271,7 @@ fn what_is_in_a_register_is_not_loaded_again() {
 
 #[test]
 fn a_field_behind_another_header_is_loaded_again() {
-    // Both parts read the half word at `x + 18`, but X is the length of a different header each
-    // time.
+    // Both parts read the half word at `x + 18`. But each time, X is the length of another header.
     let program = compile("tcp[4:2] = 7 or vlan and tcp[0:2] = 7").unwrap();
     let mut frame = [0u8; 80];
     frame[12..20].copy_from_slice(&[0x81, 0, 0, 5, 8, 0, 0x46, 0]);
@@ -358,7 +358,7 @@ fn the_empty_filter_accepts_everything() {
 
 #[test]
 fn no_arp_header_follows_mpls_labels() {
-    // An IPv6 packet that has 10.0.0.1 at the offset of ARP's sender address.
+    // An IPv6 packet. At the offset of ARP's sender address, it contains 10.0.0.1.
     let mut frame = [0; 80];
     frame[12..19].copy_from_slice(&[0x88, 0x47, 0, 0, 0x11, 64, 0x60]);
     frame[32..36].copy_from_slice(&[10, 0, 0, 1]);

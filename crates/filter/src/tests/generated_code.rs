@@ -1,4 +1,4 @@
-//! Tests the instructions to which filters compile: no instruction is superfluous, and jumps of any
+//! Tests of the instructions to which filters are compiled: none is superfluous, and jumps of any
 //! length work.
 
 use std::vec;
@@ -72,8 +72,8 @@ fn both_targets_of_a_branch_may_be_far() {
     assert_eq!([60, 61].map(|len| program.run(&[], len)), [1, 2]);
 }
 
-/// The distance of one jump grows when another jump becomes long, so the layout is repeated until
-/// no jump changes.
+/// When one jump becomes long, the distance of another jump may grow. So the layout is repeated
+/// until no jump changes.
 #[test]
 fn jumps_near_the_limit_of_a_byte_reach_their_targets() {
     for filler in 240..260 {
@@ -100,8 +100,8 @@ fn jumps_near_the_limit_of_a_byte_reach_their_targets() {
     }
 }
 
-/// Assembles two paths that meet. On each path `load` loads the registers; `after` is the code
-/// where they meet.
+/// Assembles two paths that meet. On each path, `load` loads the registers. `after` is the code at
+/// which they meet.
 fn meeting(load: impl Fn(&mut Assembly, u32), after: impl Fn(&mut Assembly)) -> CbpfProgram {
     let mut assembly = Assembly::default();
     let labels = [assembly.label(), assembly.label(), assembly.label()];
@@ -127,7 +127,8 @@ fn what_both_paths_have_loaded_is_not_loaded_again_where_they_meet() {
 
 #[test]
 fn what_only_one_path_has_loaded_is_loaded_again_where_they_meet() {
-    // IPv4 headers of 20 bytes at 14 and of 24 at 18: X is the length of one or of the other.
+    // IPv4 headers of 20 bytes at offset 14 and of 24 bytes at offset 18. X is the length of one of
+    // them.
     let mut frame = [0; 70];
     (frame[14], frame[18], frame[34], frame[38]) = (0x45, 0x46, 7, 9);
     let program = meeting(

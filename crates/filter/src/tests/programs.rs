@@ -1,5 +1,5 @@
-//! Compares the check of programs with a check that tries every path, and the interpreter with a
-//! simple interpreter.
+//! Compares the check with a check that tries every path, and the interpreter with a simple
+//! interpreter.
 
 use std::collections::BTreeSet;
 use std::format;
@@ -40,7 +40,7 @@ fn insn(codes: &'static [u16]) -> impl Strategy<Value = CbpfInsn> {
     (select(codes), 0u8..3, 0u8..3, k).prop_map(|(code, jt, jf, k)| CbpfInsn { code, jt, jf, k })
 }
 
-/// Runs instructions one by one; decodes class, size and mode of each code.
+/// Runs instructions one by one. Decodes the class, size and mode of each code.
 fn run_plainly(insns: &[CbpfInsn], frame: &[u8], wire_len: u32) -> Option<u32> {
     let (mut a, mut x, mut mem) = (0u32, 0u32, [0u32; 16]);
     let mut at = 0;
@@ -101,7 +101,7 @@ fn load(code: u16, k: u32, x: u32, frame: &[u8], wire_len: u32, mem: &[u32; 16])
     Some(bytes.iter().fold(0, |value, &byte| value << 8 | u32::from(byte)))
 }
 
-/// Whether some path reads a slot that it has not written; tries every path.
+/// Returns whether a path reads a slot that it has not written. Tries every path.
 fn reads_before_writing(insns: &[CbpfInsn]) -> bool {
     let mut seen = BTreeSet::new();
     let mut ways = vec![(0usize, 0u16)];

@@ -309,8 +309,8 @@ pub(crate) const ACCEPTED: &[&str] = &[
     "!(tcp)&&!udp",
 ];
 
-/// Expressions that read outside frames or divide by zero. libpcap's optimizer does not preserve
-/// that, so only its unoptimized program is compared.
+/// Expressions that read outside the frame or divide by zero. libpcap's optimizer changes what they
+/// do, so they are compared only with libpcap's program before optimization.
 pub(crate) const FAULTING: &[&str] = &[
     "ip[0xffffffff] = 1",
     "ip[0x7fffffff] = 1",
@@ -327,9 +327,9 @@ pub(crate) const FAULTING: &[&str] = &[
     "ip[0] % ip[1] = 5 or arp",
 ];
 
-/// Expressions that index a header in a right operand. The manual says that indexing implies a
-/// check for the header. libpcap omits that check in right operands, so the second text contains
-/// the check explicitly.
+/// Expressions that index a header in a right operand. According to the manual, indexing a header
+/// includes a check that the header exists. libpcap omits this check in right operands. So the
+/// second text of each pair, for libpcap, contains it explicitly.
 pub(crate) const CHECKED_RIGHT_OPERANDS: &[(&str, &str)] = &[
     ("100 - ip[0] > 5", "ip and 100 - ip[0] > 5"),
     ("not 100 - ip[0] > 5", "not (ip and 100 - ip[0] > 5)"),
@@ -490,7 +490,7 @@ pub(crate) const REFUSED: &[&str] = &[
     "port \\",
 ];
 
-/// Expressions that libpcap compiles and we reject by name.
+/// Expressions that libpcap compiles but this crate rejects by name.
 pub(crate) const REFUSED_BY_US: &[&str] = &[
     "ip broadcast",
     "protochain 6",

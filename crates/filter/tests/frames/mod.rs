@@ -1,5 +1,5 @@
-//! Test frames of many protocols. Addresses, ports and labels come from small pools that the
-//! expressions use too, so that expressions do match.
+//! Frames of many protocols. Their addresses, ports and labels are among a few values that the
+//! expressions also use, so that expressions match some of them.
 
 use proptest::prelude::*;
 
@@ -99,7 +99,7 @@ fn arp() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// The part after an Ethernet header or VLAN tag: type field and payload.
+/// Generates what follows an Ethernet header or a VLAN tag: the type field and the payload.
 fn network() -> BoxedStrategy<(u16, Vec<u8>)> {
     let other = proptest::sample::select(vec![
         0x6001, 0x6003, 0x6004, 0x6007, 0x809b, 0x80f3, 0x8137, 0x8863, 0x9000, 0x88cc,
@@ -168,7 +168,7 @@ fn pppoe() -> impl Strategy<Value = (u16, Vec<u8>)> {
     })
 }
 
-/// A whole frame, longer than any header that a filter can read.
+/// Generates a whole frame. It is longer than any header that a filter can read.
 pub(crate) fn frame() -> impl Strategy<Value = Vec<u8>> {
     let mac = || proptest::sample::select(MACS.to_vec());
     let tag = (
@@ -189,7 +189,7 @@ pub(crate) fn frame() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// A frame that may be truncated anywhere.
+/// Generates a frame that may be truncated anywhere.
 pub(crate) fn short_frame() -> impl Strategy<Value = Vec<u8>> {
     (frame(), 0usize..90).prop_map(|(mut frame, len)| {
         frame.truncate(len);

@@ -4,15 +4,15 @@ use slipring_model::Stream;
 
 use super::Endpoints;
 
-/// An address, as an integer, and a port.
+/// An address, as an integer, with a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TrafficEndpoint {
     pub(crate) address: u128,
     pub(crate) port: u16,
 }
 
-/// A position in a set of endpoints. It is valid only for the [`Endpoints`] that it was made for,
-/// which the caller passes to each call.
+/// A position in a set of endpoints. It is valid only for the [`Endpoints`] for which it was made.
+/// The caller passes this set to each call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EndpointCursor {
     block: usize,
@@ -21,10 +21,10 @@ pub(crate) struct EndpointCursor {
 }
 
 impl EndpointCursor {
-    /// The position of pair number `position`, counted from 0.
+    /// Returns the position of the pair with the number `position`, counted from 0.
     ///
     /// # Panics
-    /// If there are not more than `position` pairs.
+    /// If the set has no pair with the number `position`.
     pub(crate) fn at(endpoints: &Endpoints, mut position: u128) -> Self {
         for (block, shape) in endpoints.blocks.iter().enumerate() {
             if position < shape.count() {
@@ -36,7 +36,7 @@ impl EndpointCursor {
         panic!("the position must be below the number of pairs");
     }
 
-    /// A random position: each block is equally likely, and so is each pair in it.
+    /// Returns a random position. Each block is equally likely, and so is each pair in a block.
     #[inline]
     pub(crate) fn random(endpoints: &Endpoints, stream: &mut Stream) -> Self {
         let block = match endpoints.blocks.len() {
@@ -85,7 +85,7 @@ impl EndpointCursor {
     }
 }
 
-/// Draws from `0..=last`, every value equally likely.
+/// Draws a number from `0..=last`. Every value is equally likely.
 fn up_to(stream: &mut Stream, last: u128) -> u128 {
     if let Ok(last) = u64::try_from(last) {
         return u128::from(stream.between(0, last));

@@ -8,11 +8,11 @@ use slipring_wire::view::IpVersion;
 
 use super::{EndpointBlock, Endpoints};
 
-/// The error in a list of endpoints, and its position.
+/// What is wrong in a list of endpoints, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{fault} at column {column}")]
 pub struct EndpointError {
-    /// Column of the faulty part, counted from 1.
+    /// Column of the mistake, counted from 1.
     pub column: usize,
     /// What is wrong at that column.
     pub fault: EndpointFault,
@@ -22,28 +22,28 @@ pub struct EndpointError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EndpointFault {
-    /// Neither an IPv4 nor an IPv6 address.
+    /// The text at this column is neither an IPv4 nor an IPv6 address.
     #[error("not an IP address")]
     Address,
-    /// `[` without a closing `]`.
+    /// There is a `[` without a closing `]`.
     #[error("this bracket is never closed")]
     Bracket,
-    /// Text other than `:PORT` after `]`.
+    /// After `]`, there is text other than `:PORT`.
     #[error("only `:PORT` may follow the bracket")]
     AfterBracket,
-    /// Not a number from 0 to 65535.
+    /// The port is not a number from 0 to 65535.
     #[error("a port is a number from 0 to 65535")]
     Port,
-    /// A prefix length greater than the address length, or not a number.
+    /// The prefix length is greater than the length of the address, or is not a number.
     #[error("a prefix length is a number from 0 to 32 (IPv4) or 128 (IPv6)")]
     Prefix,
-    /// A prefix together with `-ADDRESS`.
+    /// There are both a prefix and `-ADDRESS`.
     #[error("a prefix is a range already")]
     PrefixInRange,
-    /// A group that is not a number from 0 to 7, or a group before an IPv4 address.
+    /// The group is not a number from 0 to 7, or it is before an IPv4 address.
     #[error("a group is a number from 0 to 7, before an IPv6 address")]
     Group,
-    /// IPv4 and IPv6 in one list.
+    /// The list contains both IPv4 and IPv6 addresses.
     #[error("IPv4 and IPv6 addresses cannot be mixed")]
     MixedFamilies,
 }
@@ -61,7 +61,7 @@ impl FromStr for Endpoints {
             }
             blocks.push(block);
         }
-        // Splitting a text returns at least one item, so `family` was set.
+        // Splitting a text returns at least one item. So `family` was set.
         let family = family.unwrap_or(IpVersion::V4);
         Ok(Self { blocks, family })
     }
@@ -109,14 +109,14 @@ impl<'t> TextSpan<'t> {
     }
 
     fn number<N: FromStr>(self, fault: EndpointFault) -> Result<N, EndpointError> {
-        // Only digits are accepted, because `parse` alone would accept a sign.
+        // Only digits are accepted. `parse` alone would also accept a sign.
         let digits = self.text.bytes().all(|byte| byte.is_ascii_digit());
         let number = self.text.parse().ok().filter(|_| digits);
         number.ok_or_else(|| self.fault(fault))
     }
 }
 
-/// The start or the end of a range of endpoints, as parsed.
+/// The start or the end of a range of endpoints, as the user has written it.
 struct RangeEndpoint {
     address: IpAddr,
     group: Option<u32>,
@@ -149,7 +149,7 @@ fn is_port(span: TextSpan<'_>) -> bool {
     !span.text.is_empty() && span.text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Parses `[GROUP@]ADDRESS[/PREFIX][:PORT]`; an IPv6 address with a port needs brackets.
+/// Parses `[GROUP@]ADDRESS[/PREFIX][:PORT]`. An IPv6 address with a port must be in brackets.
 fn point(span: TextSpan<'_>) -> Result<RangeEndpoint, EndpointError> {
     let (group, span) = match span.split_once('@') {
         Some((group, rest)) => (Some(group), rest),
@@ -166,7 +166,7 @@ fn address_and_port(
     span: TextSpan<'_>,
 ) -> Result<(TextSpan<'_>, Option<TextSpan<'_>>), EndpointError> {
     if !span.text.starts_with('[') {
-        // Two colons mean that the text is an IPv6 address without brackets, which cannot have a
+        // If there are two colons, the text is an IPv6 address without brackets. It cannot have a
         // port.
         return Ok(match span.split_once(':') {
             Some((address, port)) if !port.text.contains(':') => (address, Some(port)),
@@ -240,7 +240,7 @@ impl RangeEndpoint {
         }
     }
 
-    /// Returns the block of this endpoint alone: one address, or all addresses of its prefix.
+    /// Returns the block of only this endpoint. It has one address, or all addresses of its prefix.
     fn single(&self) -> (IpVersion, EndpointBlock) {
         let (version, address) = number(self.address);
         let width = address_bits(self.address);
@@ -251,8 +251,8 @@ impl RangeEndpoint {
         (version, self.block(address & !host_bits, host_bits, 1))
     }
 
-    /// Returns the block of all addresses between this endpoint and `end`, in either order. If the
-    /// endpoint has a group, only this 16-bit group of the address counts up.
+    /// Returns the block of all addresses between this endpoint and `end`, which may also be lower.
+    /// If this endpoint has a group, only that 16-bit group of the address counts up.
     fn to(&self, end: IpAddr) -> (IpVersion, EndpointBlock) {
         let (version, from) = number(self.address);
         let (_, to) = number(end);
@@ -269,7 +269,7 @@ impl RangeEndpoint {
 }
 
 impl EndpointBlock {
-    /// Extends the block's ports, up or down, to `port`.
+    /// Extends the ports of the block, up or down, to include `port`.
     fn with_last_port(self, port: u16) -> Self {
         Self { first_port: self.first_port.min(port), last_port: self.first_port.max(port), ..self }
     }

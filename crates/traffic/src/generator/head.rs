@@ -10,10 +10,10 @@ use super::sum::PartialSum;
 use crate::endpoints::TrafficEndpoint;
 use crate::stamp::{Stamp, StampForm};
 
-/// Length of the longest head: Ethernet, two tags, IPv6, TCP, timed stamp.
+/// Length of the longest head. It has Ethernet, two tags, IPv6, TCP, and a timed stamp.
 const MAX_HEAD_LEN: usize = 14 + 2 * 4 + 40 + 20 + StampForm::Timed.bytes();
 
-/// The head of the next frame, which is kept up to date in place.
+/// The head of the next frame. It is kept up to date in place.
 #[derive(Clone, Debug)]
 pub(super) struct FrameHead {
     bytes: [u8; MAX_HEAD_LEN],
@@ -21,16 +21,16 @@ pub(super) struct FrameHead {
     layout: FrameLayout,
     form: Option<StampForm>,
     addresses: (u128, u128),
-    /// The contribution of the addresses to the checksum of the IPv4 header.
+    /// What the addresses contribute to the checksum of the IPv4 header.
     address_sum: PartialSum,
     identity_sum: PartialSum,
-    /// The contribution of the fields that change only with the flow to the transport checksum:
-    /// addresses, ports, and the constant part of the stamp.
+    /// What the fields that change only with the flow contribute to the transport checksum. These
+    /// are the addresses, the ports, and the constant part of the stamp.
     flow_sum: PartialSum,
 }
 
 impl FrameHead {
-    /// Copies the head from a template whose changing fields are zero.
+    /// Copies the head from a template. The fields of the template that change must be zero.
     pub(super) fn new(template: &[u8], layout: FrameLayout, form: Option<StampForm>) -> Self {
         let len = Self::len_of(&layout, form);
         let mut bytes = [0; MAX_HEAD_LEN];
@@ -47,7 +47,7 @@ impl FrameHead {
         }
     }
 
-    /// The length of the head of frames with a stamp of this form.
+    /// Returns the length of the head of frames whose stamp has this form.
     pub(super) fn len_of(layout: &FrameLayout, form: Option<StampForm>) -> usize {
         layout.payload + form.map_or(0, StampForm::bytes)
     }
@@ -61,8 +61,8 @@ impl FrameHead {
         self.form
     }
 
-    /// Writes the part of the stamp that is the same in all frames. The caller must then call
-    /// [`Self::put_flow`] again.
+    /// Writes the part of the stamp that is the same in all frames. Afterwards, the caller must
+    /// call [`Self::put_flow`] again.
     pub(super) fn put_identity(&mut self, stream_id: u16) {
         let Some(form) = self.form else { return };
         let identity = u32::from(form.mark()) << 16 | u32::from(stream_id);
@@ -70,8 +70,8 @@ impl FrameHead {
         self.identity_sum = PartialSum::default().plus_u32(identity);
     }
 
-    /// Writes addresses and ports. Returns whether the addresses changed; if so, the caller must
-    /// call [`Self::put_shape`] again.
+    /// Writes the addresses and ports. Returns whether the addresses have changed. If so, the
+    /// caller must call [`Self::put_shape`] again.
     #[inline]
     pub(super) fn put_flow(&mut self, src: TrafficEndpoint, dst: TrafficEndpoint) -> bool {
         let addresses = (src.address, dst.address);
@@ -83,7 +83,7 @@ impl FrameHead {
         let at = self.layout.echo_id().unwrap_or(self.layout.l4);
         self.put(at, ports.to_be_bytes());
         self.flow_sum = self.identity_sum.plus_u32(ports);
-        // ICMPv4 is the only protocol here whose checksum does not cover the addresses.
+        // Of all protocols here, only ICMPv4 has a checksum that does not cover the addresses.
         if self.layout.proto != IpProto::ICMP {
             self.flow_sum = self.flow_sum.plus(self.address_sum);
         }
@@ -106,7 +106,7 @@ impl FrameHead {
         self.address_sum = PartialSum::default().plus_u128(src).plus_u128(dst);
     }
 
-    /// Writes the length fields and the checksum of the IPv4 header, which covers the addresses.
+    /// Writes the length fields, and the checksum of the IPv4 header, which covers the addresses.
     #[inline]
     pub(super) fn put_shape(&mut self, shape: &FrameShape) {
         let FrameLayout { l3, l4, .. } = self.layout;
@@ -122,7 +122,7 @@ impl FrameHead {
         self.put(ip_check, checksum.to_be_bytes());
     }
 
-    /// Writes number, time and transport checksum, which completes the head.
+    /// Writes the number, the time and the transport checksum. This completes the head.
     #[inline]
     pub(super) fn put_stamp(&mut self, number: u64, now_ns: u64, shape: &FrameShape) {
         let number = number & ((1 << Stamp::NUMBER_BITS) - 1);

@@ -1,4 +1,4 @@
-//! The lengths of successive frames, and checksum parts that depend on the length.
+//! The lengths of successive frames, and the parts of checksums that depend on the length.
 
 use alloc::vec::Vec;
 
@@ -10,18 +10,20 @@ use slipring_wire::view::IpVersion;
 use super::sum::PartialSum;
 use crate::sizes::{SizeKind, Sizes};
 
-/// A frame length, and the parts of the checksums that are the same in all frames of this length.
+/// The length of a frame, and the parts of the checksums that are the same in all frames of this
+/// length.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FrameShape {
     pub(super) len: u16,
-    /// Sum of the IPv4 header, including its length field, without the addresses.
+    /// Sum of the IPv4 header, including its length field, but without the addresses.
     pub(super) ip_sum: PartialSum,
-    /// Sum of transport header, payload and pseudo header, including the length fields, without
+    /// Sum of transport header, payload and pseudo header, including the length fields, but without
     /// addresses, ports and stamp.
     pub(super) l4_sum: PartialSum,
 }
 
-/// The shapes of all lengths of a size distribution; returns one for each frame in turn.
+/// The shapes for all lengths of a size distribution. They are returned in turn, one for each
+/// frame.
 #[derive(Clone, Debug)]
 pub(super) struct FrameShapes {
     shapes: Vec<FrameShape>,
@@ -55,8 +57,8 @@ pub(super) fn blank(frame: &mut [u8], layout: &FrameLayout, head_len: usize) {
 }
 
 impl FrameShapes {
-    /// Computes the shapes from `template`, a frame of maximum length whose changing fields are
-    /// zero.
+    /// Computes the shapes from `template`. This is a frame of the maximum length in which the
+    /// fields that change are zero.
     pub(super) fn new(
         sizes: &Sizes,
         template: &[u8],
@@ -86,8 +88,8 @@ impl FrameShapes {
         match &mut self.choice {
             ShapeChoice::InTurn { next } => {
                 let shape = self.shapes[*next];
-                // A comparison is used instead of a remainder, because the division would take as
-                // long as all other work for a frame.
+                // This compares instead of computing a remainder. The division would take as long
+                // as all other work for a frame.
                 *next = if *next + 1 == self.shapes.len() { 0 } else { *next + 1 };
                 shape
             }
@@ -98,11 +100,11 @@ impl FrameShapes {
     }
 }
 
-/// Sums over a template, from which the shape of each length is computed.
+/// Sums over a template. The shape of each length is computed from them.
 struct TemplateSums<'l> {
     layout: &'l FrameLayout,
     ip: PartialSum,
-    /// Entry n is the sum of the first n pairs of bytes, counted from the transport header on.
+    /// Entry n is the sum of the first n pairs of bytes, starting at the transport header.
     pairs: Vec<PartialSum>,
     /// The bytes from the transport header on.
     l4_bytes: Vec<u8>,
@@ -132,15 +134,15 @@ impl<'l> TemplateSums<'l> {
         let body = self.body(l4_len);
         let l4_sum = match proto {
             IpProto::ICMP => body,
-            // UDP contains its length twice: in the header and in the pseudo header.
+            // UDP contains its length twice: in its header and in the pseudo header.
             IpProto::UDP => body.plus_u32(pseudo).plus_u32(l4_len as u32),
             _ => body.plus_u32(pseudo),
         };
         FrameShape { len, ip_sum: self.ip.plus_u32(ip_len), l4_sum }
     }
 
-    /// The sum of the first `len` bytes from the transport header on. If `len` is odd, a zero byte
-    /// is appended.
+    /// Returns the sum of the first `len` bytes, starting at the transport header. If `len` is odd,
+    /// a zero byte is added.
     fn body(&self, len: usize) -> PartialSum {
         let whole = self.pairs[len / 2];
         match len % 2 {

@@ -4,7 +4,7 @@
 //! it is added as a whole or as 16-bit words. So whole fields are added, and the sum is folded to
 //! 16 bits once at the end.
 
-/// A partial sum. It cannot overflow: a frame has at most 2¹⁵ words of 16 bits and a few
+/// A partial sum. It cannot overflow, because a frame has at most 2¹⁵ words of 16 bits, and a few
 /// dozen fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PartialSum(u64);
@@ -30,7 +30,7 @@ impl PartialSum {
         self.plus_u64((field >> 64) as u64).plus_u64(field as u64)
     }
 
-    /// The checksum of all fields that were added.
+    /// Returns the checksum of all fields that were added.
     #[inline]
     pub(super) const fn checksum(self) -> u16 {
         let sum = (self.0 >> 32) + (self.0 & 0xffff_ffff);

@@ -35,7 +35,7 @@ fn take(generator: &mut Generator, count: usize) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// The frame that a generator should write, built without the generator.
+/// Builds the frame that a generator should write, without using the generator.
 struct Expected<'p> {
     pattern: &'p TrafficPattern,
     len: usize,

@@ -1,8 +1,8 @@
-//! Snapshots of a tracker's counters, and sums of the snapshots of several trackers.
+//! Snapshots of a tracker's counters. The snapshots of several trackers can be added.
 
 use alloc::vec::Vec;
 
-/// Counters of frames; [`Tracker`](super::Tracker)'s module defines the terms.
+/// Counters of frames. The module of [`Tracker`](super::Tracker) defines the terms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrafficCounters {
     /// All frames observed.
@@ -19,22 +19,23 @@ pub struct TrafficCounters {
     pub new: u64,
     /// Frames whose number had arrived before.
     pub duplicates: u64,
-    /// Frames whose number is too far below the greatest to be classified.
+    /// Frames whose number is too far below the largest one to be classified.
     pub late: u64,
-    /// New numbers that arrived after a greater number.
+    /// New numbers that arrived after a larger number.
     pub reordered: u64,
-    /// Greatest displacement of a reordered frame: the difference to the greatest number so far.
+    /// Largest displacement of a reordered frame, which is the difference to the largest number so
+    /// far.
     pub max_displacement: u64,
-    /// All numbers from the smallest to the greatest new one.
+    /// All numbers from the smallest to the largest new one.
     pub expected: u64,
-    /// Expected numbers that did not arrive.
+    /// Expected numbers that have not arrived.
     pub lost: u64,
-    /// Frames whose send time is later than their arrival, because the clocks differ.
+    /// Frames whose send time is after their arrival, because the two clocks differ.
     pub ahead_of_clock: u64,
 }
 
-/// Counters of one stream. Counters that exist only for all streams together (`frames`, `foreign`,
-/// `corrupt`, `untracked`, `ahead_of_clock`) are zero here.
+/// Counters of one stream. Those that exist only for all streams together (`frames`, `foreign`,
+/// `corrupt`, `untracked`, `ahead_of_clock`) are zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamCounters {
     /// The id of the stream.
@@ -52,13 +53,13 @@ pub struct StreamCounters {
 pub struct TrackerReport {
     /// The sum of the counters of all streams.
     pub total: TrafficCounters,
-    /// The counters of each stream, by ascending stream id.
+    /// The counters of each stream, sorted by stream id.
     pub streams: Vec<StreamCounters>,
 }
 
 impl StreamCounters {
-    /// The number of lost frames if the sender sent the numbers `0..sent`. Unlike `lost`, it
-    /// includes frames before the first and after the last arrival.
+    /// Returns the number of lost frames if the sender has sent the numbers `0..sent`. In contrast
+    /// to `lost`, this includes frames before the first and after the last one that arrived.
     #[must_use]
     pub const fn lost_of(&self, sent: u64) -> u64 {
         sent.saturating_sub(self.counters.new)
@@ -70,16 +71,16 @@ impl StreamCounters {
         self.next = self.next.max(other.next);
         self.counters = self.counters.plus(&other.counters);
         self.counters.expected = self.next - self.first;
-        // The difference saturates, because a frame and its duplicate may have arrived at different
-        // trackers.
+        // The difference does not go below 0. It could, because a frame and its duplicate may have
+        // arrived at different trackers.
         self.counters.lost = self.counters.expected.saturating_sub(self.counters.new);
     }
 }
 
 impl TrackerReport {
-    /// Adds the counters of another tracker, which may have received other frames of the same
-    /// streams, for example if each receive queue has its own thread and tracker. The sum of losses
-    /// is exact. Reordering and duplicates are only detected within each tracker.
+    /// Adds the counters of another tracker. It may have received other frames of the same streams,
+    /// for example if each receive queue has its own thread and tracker. The sum of the losses is
+    /// exact. Reordering and duplicates are only detected within each tracker.
     pub fn merge(&mut self, other: &Self) {
         for stream in &other.streams {
             let found = self.streams.binary_search_by_key(&stream.stream, |own| own.stream);
@@ -94,7 +95,7 @@ impl TrackerReport {
 }
 
 impl TrafficCounters {
-    /// Only the counters that exist for all streams together; all others are zero.
+    /// Returns only those counters that exist for all streams together. All others are zero.
     fn unstreamed(&self) -> Self {
         Self {
             frames: self.frames,

@@ -18,7 +18,7 @@ fn tally(numbers: &[u64]) -> TrafficCounters {
     tracker.report().total
 }
 
-/// A reference that remembers all frames: obviously correct, but its memory grows without limit.
+/// A reference that remembers all frames. It is obviously correct, but its memory has no limit.
 #[derive(Default)]
 struct Naive {
     seen: HashMap<u64, u64>,
@@ -156,7 +156,7 @@ fn age_is_given_for_new_frames_only_and_never_negative() {
     assert_eq!(tracker.report().total.ahead_of_clock, 1);
 }
 
-/// Frame numbers near a rising maximum, with jumps of about the length of the window.
+/// Generates frame numbers near a rising maximum, with jumps of about the length of the window.
 fn arrivals() -> impl Strategy<Value = Vec<u64>> {
     let step = prop_oneof![
         8 => -5i64..8,

@@ -1,5 +1,5 @@
-//! The memory of one stream: the greatest number so far, and which of the [`WINDOW_BITS`] numbers
-//! up to it have arrived.
+//! What is remembered of one stream: the largest number so far, and which of the [`WINDOW_BITS`]
+//! numbers up to it have arrived.
 //!
 //! ```text
 //!      late | remembered: one bit for each number   | future
@@ -20,8 +20,8 @@ use crate::stamp::Stamp;
 pub(super) const WINDOW_BITS: u64 = 8192;
 const WINDOW_WORDS: usize = (WINDOW_BITS / 64) as usize;
 
-/// Upper limit of the extended numbers, reached after a year at 10⁹ frames per second. Without a
-/// limit, jumps in forged stamps could make the counters overflow.
+/// Upper limit of the extended numbers. At 10⁹ frames per second, it is reached after a year.
+/// Without a limit, jumps in forged stamps could make the counters overflow.
 const MAX_NUMBER: u64 = 1 << 55;
 
 /// How an arriving number is classified.
@@ -60,8 +60,8 @@ impl Default for SequenceWindow {
 }
 
 impl SequenceWindow {
-    /// Records the arrival of a frame. `number` is modulo 2⁴⁸; it is extended to the number nearest
-    /// to the greatest number so far.
+    /// Records the arrival of a frame. `number` is modulo 2⁴⁸. It stands for the number with this
+    /// residue that is nearest to the largest number so far.
     #[inline]
     pub(super) fn record(&mut self, number: u64) -> NumberArrival {
         let arrival = self.classify(number);
@@ -124,8 +124,8 @@ impl SequenceWindow {
         NumberArrival::New
     }
 
-    /// Clears the bits for the `count` numbers after the greatest. Until now, these bits belonged
-    /// to numbers that are no longer remembered.
+    /// Clears the bits of the `count` numbers after the largest one. Before, these bits belonged to
+    /// numbers that are no longer remembered.
     #[cold]
     fn clear_bits(&mut self, count: u64) {
         if count >= WINDOW_BITS {
