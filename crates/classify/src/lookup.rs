@@ -83,7 +83,8 @@ mod tests {
 
     #[test]
     fn a_tree_serves_long_values_of_which_a_quarter_need_lower_halves() {
-        let is_tree = |starts: &[(u128, u32)]| matches!(Lookup::build(starts), Lookup::Intervals(_));
+        let is_tree =
+            |starts: &[(u128, u32)]| matches!(Lookup::build(starts), Lookup::Intervals(_));
         let starts = |hosts: u128| {
             let low = move |at| if at < hosts { 7 } else { 0 };
             (0..100).map(|at| (at << 64 | low(99 - at), 1)).collect::<Vec<_>>()

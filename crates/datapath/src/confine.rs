@@ -21,7 +21,9 @@ use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use slipring_abi::name::PortName;
 use slipring_cli::metrics::{self, FIRST_FREE_PORT};
 use slipring_cli::{Failure, Session};
-use slipring_confine::{BPF_CALL, CapabilitySet, FORBIDDEN_CALLS, SETUP_ONLY_CALLS, confine, effective};
+use slipring_confine::{
+    BPF_CALL, CapabilitySet, FORBIDDEN_CALLS, SETUP_ONLY_CALLS, confine, effective,
+};
 use slipring_core::kinds;
 use slipring_port::Port;
 use slipring_port::iface::{Iface, set_settings_keeper};

@@ -7,12 +7,12 @@ use alloc::vec::Vec;
 use slipring_wire::mac::MacAddr;
 
 use crate::indices::IndexPool;
-use crate::tables::{Adjacency, AdjacencyIndex, NextHopAddress, PortIndex};
+use crate::tables::{Adjacency, AdjacencyIndex, FibPortIndex, NextHopAddress};
 
 /// What makes an adjacency: where its frames leave, and for whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AdjacencyKey {
-    pub port: PortIndex,
+    pub port: FibPortIndex,
     pub next_hop: NextHopAddress,
 }
 

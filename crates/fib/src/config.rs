@@ -75,7 +75,7 @@ impl Default for FibLimits {
 /// What the mirror is to know before the first message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MirrorConfig {
-    /// The router's interfaces, by [`PortIndex`](crate::PortIndex).
+    /// The router's interfaces, by [`FibPortIndex`](crate::FibPortIndex).
     pub ports: Vec<PortConfig>,
     /// The VRFs, by [`VrfIndex`]; at least the first.
     pub vrfs: Vec<VrfConfig>,

@@ -45,6 +45,6 @@ pub use mirror::{
 pub use resync::{DumpKind, DumpSet};
 pub use rules::RoutingRule;
 pub use tables::{
-    Adjacency, AdjacencyIndex, BUCKETS, FibPort, ForwardingTables, Ipv4Lookup, Ipv6Lookup,
-    NextHopAddress, PortIndex, Target, TargetAction, TargetIndex, VlanTags, VrfIndex, VrfTables,
+    Adjacency, AdjacencyIndex, BUCKETS, FibPort, FibPortIndex, ForwardingTables, Ipv4Lookup,
+    Ipv6Lookup, NextHopAddress, Target, TargetAction, TargetIndex, VlanTags, VrfIndex, VrfTables,
 };

@@ -10,7 +10,7 @@ use slipring_wire::mac::MacAddr;
 
 use crate::config::PortConfig;
 use crate::mirrored::{Mirrored, Origin};
-use crate::tables::{FibPort, PortIndex};
+use crate::tables::{FibPort, FibPortIndex};
 
 /// An interface of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,13 +83,13 @@ impl Links {
     }
 
     /// The router's port that routes name by this index.
-    pub(crate) fn port(&self, ifindex: u32) -> Option<(PortIndex, &PortConfig)> {
+    pub(crate) fn port(&self, ifindex: u32) -> Option<(FibPortIndex, &PortConfig)> {
         let at = self.ports.iter().position(|port| port.ifindex == ifindex)?;
-        Some((PortIndex(at as u16), &self.ports[at]))
+        Some((FibPortIndex(at as u16), &self.ports[at]))
     }
 
     /// The index by which routes name a port.
-    pub(crate) fn ifindex(&self, port: PortIndex) -> Option<u32> {
+    pub(crate) fn ifindex(&self, port: FibPortIndex) -> Option<u32> {
         self.ports.get(usize::from(port.0)).map(|port| port.ifindex)
     }
 

@@ -33,7 +33,7 @@ use slipring_wire::mac::MacAddr;
 
 /// The index of a router's interface, or subinterface, in [`ForwardingTables::ports`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PortIndex(pub u16);
+pub struct FibPortIndex(pub u16);
 
 /// The index of a VRF in [`ForwardingTables::vrfs`]; 0 is the main table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -101,7 +101,7 @@ pub enum NextHopAddress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Adjacency {
     /// The interface that leads to it.
-    pub port: PortIndex,
+    pub port: FibPortIndex,
     /// Its address.
     pub next_hop: NextHopAddress,
     /// Its MAC address, if known. Otherwise frames wait until the neighbour answers.
@@ -177,7 +177,7 @@ pub struct VrfTables {
 pub struct ForwardingTables {
     /// Increases with each snapshot.
     pub generation: u64,
-    /// Interfaces and subinterfaces, by [`PortIndex`].
+    /// Interfaces and subinterfaces, by [`FibPortIndex`].
     pub ports: Arc<[FibPort]>,
     /// VRFs, by [`VrfIndex`].
     pub vrfs: Arc<[VrfTables]>,

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use slipring_classify::dir24::Cells;
 use slipring_classify::intervals::IntervalTree;
 use slipring_fib::{
-    Adjacency, AdjacencyIndex, BUCKETS, FibPort, ForwardingTables, Ipv4Lookup, Ipv6Lookup,
-    NextHopAddress, PortIndex, Target, TargetAction, TargetIndex, VlanTags, VrfIndex, VrfTables,
+    Adjacency, AdjacencyIndex, BUCKETS, FibPort, FibPortIndex, ForwardingTables, Ipv4Lookup,
+    Ipv6Lookup, NextHopAddress, Target, TargetAction, TargetIndex, VlanTags, VrfIndex, VrfTables,
 };
 use slipring_route_bpf::{BpfLimits, BpfRouter, ResidentHash, ResidentHeartbeat};
 use slipring_simd::Simd;
@@ -53,7 +53,7 @@ fn tables(generation: u64, tree: IntervalTree) -> ForwardingTables {
         addresses: Vec::new(),
     };
     let adjacency = |_| Adjacency {
-        port: PortIndex(1),
+        port: FibPortIndex(1),
         next_hop: NextHopAddress::OnLink,
         // The port that receives: the kernel repeats the run with the frame that the program made.
         mac: Some(MacAddr([2, 0, 0, 0, 0, 0])),
@@ -125,7 +125,7 @@ fn measure_expecting(
                 (run.result == expected).then_some(run.nanos)
             });
             sum += u64::from(
-                ran.unwrap_or_else(|| panic!("{name}: {:?}", router.counters(PortIndex(0)))),
+                ran.unwrap_or_else(|| panic!("{name}: {:?}", router.counters(FibPortIndex(0)))),
             );
         }
         nanos.push(sum / frames.len() as u64);
@@ -138,7 +138,7 @@ fn main() {
     let mut router = BpfRouter::create(BpfLimits::default(), ResidentHash::default()).unwrap();
     let one_route = IntervalTree::build(&[(0_u128, 3)], Simd::detect());
     router.apply(&tables(1, one_route)).unwrap();
-    let program = router.program(PortIndex(0), false).unwrap();
+    let program = router.program(FibPortIndex(0), false).unwrap();
     let (root, _) = router.cells(VrfIndex(0)).unwrap();
     let mut table = router.ipv4_table(VrfIndex(0)).unwrap();
     let load = std::fs::read_to_string("/proc/loadavg").unwrap();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
 use slipring_bpf::{BpfAttachType, BpfError, BpfLink, BpfLinkFlags, BpfProgram, MappedArray};
 use slipring_classify::dir24::Dir24;
-use slipring_fib::{ForwardingTables, Ipv4Table, PortIndex, VrfIndex};
+use slipring_fib::{FibPortIndex, ForwardingTables, Ipv4Table, VrfIndex};
 use slipring_wire::mac::MacAddr;
 
 use crate::cells::MappedCells;
@@ -100,7 +100,7 @@ impl BpfRouter {
     pub fn attach(
         &self,
         ifindex: u32,
-        port: PortIndex,
+        port: FibPortIndex,
         options: AttachOptions,
     ) -> Result<ResidentAttachment, ResidentError> {
         let flags = match options.mode {
@@ -118,14 +118,18 @@ impl BpfRouter {
     ///
     /// # Errors
     /// [`ResidentError::Bpf`].
-    pub fn program(&self, port: PortIndex, is_software: bool) -> Result<BpfProgram, ResidentError> {
+    pub fn program(
+        &self,
+        port: FibPortIndex,
+        is_software: bool,
+    ) -> Result<BpfProgram, ResidentError> {
         self.load(port, is_software, None)
     }
 
     /// Loads the program of a port. If an interface is given, the program asks its driver for tags.
     fn load(
         &self,
-        port: PortIndex,
+        port: FibPortIndex,
         is_software: bool,
         asks_driver_of: Option<u32>,
     ) -> Result<BpfProgram, ResidentError> {
@@ -148,7 +152,7 @@ impl BpfRouter {
     /// [`ResidentError::Bpf`].
     pub fn egress_probe(
         &self,
-        port: PortIndex,
+        port: FibPortIndex,
         mac: MacAddr,
     ) -> Result<EgressProbe, ResidentError> {
         let program = self.writer.host.load(&probe::redirect_program(port.0), None)?;
@@ -181,7 +185,7 @@ impl BpfRouter {
     }
 
     /// Sets what a port takes part in.
-    pub fn set_options(&mut self, port: PortIndex, options: ResidentOptions) {
+    pub fn set_options(&mut self, port: FibPortIndex, options: ResidentOptions) {
         self.writer.set_options(port, options);
     }
 
@@ -240,7 +244,7 @@ impl BpfRouter {
     ///
     /// # Errors
     /// The kernel's error, ENOENT if there is no such port.
-    pub fn counters(&self, port: PortIndex) -> io::Result<ResidentCounters> {
+    pub fn counters(&self, port: FibPortIndex) -> io::Result<ResidentCounters> {
         Ok(ResidentCounters::sum(&self.writer.host.counters(port.0)?))
     }
 
@@ -288,13 +292,13 @@ impl ResidentHeartbeat {
 #[derive(Debug)]
 pub struct ResidentAttachment {
     link: BpfLink,
-    port: PortIndex,
+    port: FibPortIndex,
 }
 
 impl ResidentAttachment {
     /// The router's port.
     #[must_use]
-    pub fn port(&self) -> PortIndex {
+    pub fn port(&self) -> FibPortIndex {
         self.port
     }
 }

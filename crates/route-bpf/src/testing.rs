@@ -18,8 +18,8 @@ use slipring_bpf::{
 use slipring_classify::dir24::Cells;
 use slipring_classify::intervals::IntervalTree;
 use slipring_fib::{
-    Adjacency, AdjacencyIndex, BUCKETS, FibPort, ForwardingTables, Ipv4Lookup, Ipv6Lookup,
-    NextHopAddress, PortIndex, Target, TargetAction, TargetIndex, VlanTags, VrfIndex, VrfTables,
+    Adjacency, AdjacencyIndex, BUCKETS, FibPort, FibPortIndex, ForwardingTables, Ipv4Lookup,
+    Ipv6Lookup, NextHopAddress, Target, TargetAction, TargetIndex, VlanTags, VrfIndex, VrfTables,
 };
 use slipring_simd::Simd;
 use slipring_wire::mac::MacAddr;
@@ -121,7 +121,7 @@ fn ports() -> Vec<FibPort> {
 
 fn adjacency(at: u16, port: u16) -> Adjacency {
     let next_hop = NextHopAddress::Via(IpAddr::V4(Ipv4Addr::new(10, 9, 0, at as u8)));
-    Adjacency { port: PortIndex(port), next_hop, mac: Some(hop_mac(at)) }
+    Adjacency { port: FibPortIndex(port), next_hop, mac: Some(hop_mac(at)) }
 }
 
 /// The test snapshot: frames arrive on port 0.
@@ -343,7 +343,7 @@ impl Simulation {
 
 pub(crate) const fn constants(is_software: bool) -> PortConstants {
     PortConstants {
-        port: PortIndex(0),
+        port: FibPortIndex(0),
         is_software,
         tag_function: Some(TAG_FUNCTION),
         hash: HASH,

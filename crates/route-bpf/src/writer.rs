@@ -32,7 +32,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use slipring_bpf::{BpfError, MappedArray};
 use slipring_classify::intervals::IntervalTree;
 use slipring_fib::{
-    Adjacency, BUCKETS, FibPort, ForwardingTables, PortIndex, Target, TargetAction, VlanTags,
+    Adjacency, BUCKETS, FibPort, FibPortIndex, ForwardingTables, Target, TargetAction, VlanTags,
     VrfIndex,
 };
 use slipring_wire::mac::MacAddr;
@@ -77,7 +77,7 @@ pub(crate) struct TableWriter<H: MapHost> {
     buckets: Arc<MappedArray>,
     local: Arc<MappedArray>,
     vrfs: BTreeMap<u16, VrfMaps<H::Table>>,
-    options: BTreeMap<PortIndex, ResidentOptions>,
+    options: BTreeMap<FibPortIndex, ResidentOptions>,
     /// Ports whose interface is in the map of egress interfaces.
     egress: BTreeMap<u16, u32>,
     current: Option<ForwardingTables>,
@@ -169,7 +169,7 @@ impl<H: MapHost> TableWriter<H> {
         }
     }
 
-    pub(crate) fn set_options(&mut self, port: PortIndex, options: ResidentOptions) {
+    pub(crate) fn set_options(&mut self, port: FibPortIndex, options: ResidentOptions) {
         self.options.insert(port, options);
         let ports = self.current.as_ref().map(|tables| Arc::clone(&tables.ports));
         if let Some(fib_port) = ports.iter().flat_map(|ports| ports.get(usize::from(port.0))).next()
@@ -306,7 +306,7 @@ impl<H: MapHost> TableWriter<H> {
 
     /// Writes the record of a port, and first sets its egress interface.
     fn write_port(&mut self, at: u16, port: &FibPort) {
-        let options = self.options.get(&PortIndex(at)).copied().unwrap_or_default();
+        let options = self.options.get(&FibPortIndex(at)).copied().unwrap_or_default();
         let usable = port.is_up && port.tags == VlanTags::default();
         if !usable {
             // The kernel forgets interfaces that leave the namespace; they go down before.

@@ -11,7 +11,7 @@ use std::hint::black_box;
 use gungraun::{Callgrind, EventKind, LibraryBenchmarkConfig};
 use gungraun::{library_benchmark, library_benchmark_group, main};
 use router::Router;
-use slipring_fib::PortIndex;
+use slipring_fib::FibPortIndex;
 use slipring_route::{RouteBatch, RouteFrame, RouteVerdict};
 
 /// Fails at 5 % more instructions than `expected`.
@@ -46,7 +46,7 @@ fn v6(routes: usize) -> Prepared {
 #[bench::v6_of_10k(args = (10_000), setup = v6, config = limit(30_098))]
 fn process((mut router, mut batch, mut bytes): Prepared) -> Prepared {
     let mut frames: [RouteFrame<'_>; 64] =
-        std::array::from_fn(|_| RouteFrame::new(&mut [], PortIndex(0)));
+        std::array::from_fn(|_| RouteFrame::new(&mut [], FibPortIndex(0)));
     for (frame, bytes) in frames.iter_mut().zip(&mut bytes) {
         frame.bytes = bytes;
     }

@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use router::{MAC, Router};
-use slipring_fib::PortIndex;
+use slipring_fib::FibPortIndex;
 use slipring_route::{RouteBatch, RouteFrame, RouteVerdict};
 use slipring_wire::checksum;
 
@@ -38,7 +38,7 @@ fn measure(router: &mut Router) -> (f64, f64) {
             refresh(frame, router.destinations[(round * 64 + at) % router.destinations.len()]);
         }
         let mut frames: [RouteFrame<'_>; 64] =
-            std::array::from_fn(|_| RouteFrame::new(&mut [], PortIndex(0)));
+            std::array::from_fn(|_| RouteFrame::new(&mut [], FibPortIndex(0)));
         for (frame, bytes) in frames.iter_mut().zip(&mut bytes) {
             frame.bytes = bytes;
         }

@@ -6,7 +6,7 @@
 mod router;
 
 use router::{MAC, Router};
-use slipring_fib::PortIndex;
+use slipring_fib::FibPortIndex;
 use slipring_route::RouteFrame;
 use slipring_wire::frame::{FrameSpec, IpSpec, Ipv4Spec};
 
@@ -23,7 +23,7 @@ fn main() {
         println!("{name}:");
         let spec = FrameSpec { dst_mac: MAC, ip: IpSpec::V4(ip), ..FrameSpec::default() };
         let mut bytes = spec.build(60).expect("a plain frame").bytes;
-        for step in router.engine.explain(&RouteFrame::new(&mut bytes, PortIndex(0)), 0) {
+        for step in router.engine.explain(&RouteFrame::new(&mut bytes, FibPortIndex(0)), 0) {
             println!("  {step}");
         }
     }

@@ -2,7 +2,7 @@
 
 use core::net::IpAddr;
 
-use slipring_fib::{PortIndex, TargetIndex};
+use slipring_fib::{FibPortIndex, TargetIndex};
 use slipring_neighbour::icmp::IcmpProblem;
 use slipring_wire::frame::TagSpec;
 
@@ -21,7 +21,7 @@ pub struct RouteFrame<'f> {
     /// The whole frame, from the destination MAC address on, in memory that no other party writes.
     pub bytes: &'f mut [u8],
     /// The port at which the frame arrived: any port of the interface, whatever the frame's tags.
-    pub ingress: PortIndex,
+    pub ingress: FibPortIndex,
     /// The outermost VLAN tag if the kernel removed it from the frame (AF_PACKET does).
     pub stripped_tag: Option<TagSpec>,
     /// Whether the transport checksum may be incomplete, because the sender is on this machine and
@@ -32,7 +32,7 @@ pub struct RouteFrame<'f> {
 impl<'f> RouteFrame<'f> {
     /// A frame that arrived with its tags and complete checksums.
     #[must_use]
-    pub const fn new(bytes: &'f mut [u8], ingress: PortIndex) -> Self {
+    pub const fn new(bytes: &'f mut [u8], ingress: FibPortIndex) -> Self {
         Self { bytes, ingress, stripped_tag: None, is_partial: false }
     }
 }
@@ -143,8 +143,8 @@ impl RouteBatch {
     /// # Panics
     /// If there is no such frame.
     #[must_use]
-    pub fn ingress(&self, at: usize) -> PortIndex {
-        PortIndex(self.packets[..self.len][at].port)
+    pub fn ingress(&self, at: usize) -> FibPortIndex {
+        FibPortIndex(self.packets[..self.len][at].port)
     }
 
     /// The offsets of the IP packet in a live frame: of its first byte, and after its last.

@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use slipring_fib::PortIndex;
+use slipring_fib::FibPortIndex;
 
 use crate::cause::RouteDropCause;
 use crate::punt::{PuntClass, PuntReason};
@@ -63,7 +63,7 @@ pub struct RouteCounters {
     pub fragmented: u64,
     /// Fragments made of them.
     pub fragments: u64,
-    /// Counters of each port, by [`PortIndex`].
+    /// Counters of each port, by [`FibPortIndex`].
     pub ports: Vec<RoutePortCounters>,
     /// Counters of frames from ports that do not exist.
     pub unknown_port: RoutePortCounters,
@@ -102,14 +102,14 @@ impl RouteCounters {
 
     /// Counts a forwarded packet of `len` bytes.
     #[inline(always)]
-    pub(crate) fn count_sent(&mut self, port: PortIndex, len: u32) {
+    pub(crate) fn count_sent(&mut self, port: FibPortIndex, len: u32) {
         self.forwarded += 1;
         self.count_frame(port, len);
     }
 
     /// Counts a sent frame of `len` bytes, which may be one of several of a packet.
     #[inline(always)]
-    pub(crate) fn count_frame(&mut self, port: PortIndex, len: u32) {
+    pub(crate) fn count_frame(&mut self, port: FibPortIndex, len: u32) {
         let counters = self.port(port.0);
         counters.tx_packets += 1;
         counters.tx_bytes += u64::from(len);

@@ -7,7 +7,7 @@ mod link;
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use slipring_fib::{Adjacency, NextHopAddress, PortIndex};
+use slipring_fib::{Adjacency, FibPortIndex, NextHopAddress};
 use slipring_neighbour::icmp::IcmpProblem;
 use slipring_wire::MacAddr;
 use slipring_wire::offload::complete_partial;
@@ -83,7 +83,7 @@ fn check<'v>(
     view: &'v RouteView,
     bytes: &[u8],
     packet: &RoutedPacket,
-    port: PortIndex,
+    port: FibPortIndex,
 ) -> Result<Egress<'v>, Rejection> {
     if is_expired(bytes, packet) {
         let cause = match packet.is_v6() {
@@ -123,7 +123,7 @@ fn send(
     output: &mut OutputQueue,
     bytes: &mut [u8],
     packet: RoutedPacket,
-    (port, mac): (PortIndex, MacAddr),
+    (port, mac): (FibPortIndex, MacAddr),
 ) -> Result<RouteVerdict, Rejection> {
     let is_fragmented = packet.ip_len() > egress.mtu;
     if is_fragmented && let Err(cause) = can_fragment(egress.mtu, output, bytes, &packet) {
@@ -171,7 +171,7 @@ fn send_fragments(
     output: &mut OutputQueue,
     ip: &[u8],
     link: &LinkHeader,
-    port: PortIndex,
+    port: FibPortIndex,
 ) {
     for fragment in fragment::Fragments::new(ip, mtu).into_iter().flatten() {
         let mut frame = output.buffer();

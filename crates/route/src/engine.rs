@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use slipring_fib::{ForwardingTables, PortIndex};
+use slipring_fib::{FibPortIndex, ForwardingTables};
 use slipring_neighbour::icmp::{IcmpLimiter, IcmpProblem};
 use slipring_wire::MacAddr;
 
@@ -134,7 +134,7 @@ impl RouteEngine {
     /// # Panics
     /// If there is no such frame.
     #[must_use]
-    pub fn egress(&self, batch: &RouteBatch, at: usize) -> Option<PortIndex> {
+    pub fn egress(&self, batch: &RouteBatch, at: usize) -> Option<FibPortIndex> {
         let packet = &batch.packets[..batch.len()][at];
         self.view.adjacency(packet.adjacency).map(|adjacency| adjacency.port)
     }

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use slipring_fib::{Adjacency, PortIndex, Target, TargetAction, TargetIndex, VrfIndex};
+use slipring_fib::{Adjacency, FibPortIndex, Target, TargetAction, TargetIndex, VrfIndex};
 use slipring_neighbour::icmp::IcmpProblem;
 
 use crate::batch::{RouteBatch, RouteFrame};
@@ -22,7 +22,7 @@ pub enum RouteStep {
     /// The first stage accepted the packet.
     Parsed {
         /// The port that the frame's tags name.
-        port: PortIndex,
+        port: FibPortIndex,
         /// The VRF of that port.
         vrf: VrfIndex,
         /// The packet's source.
@@ -110,7 +110,7 @@ fn parsed(batch: &RouteBatch, frame: &RouteFrame<'_>) -> RouteStep {
         let at = |offset| IpAddr::V4(Ipv4Addr::from_bits(be32(frame.bytes, ip + offset)));
         (at(12), at(16))
     };
-    let (port, vrf) = (PortIndex(packet.port), VrfIndex(packet.vrf));
+    let (port, vrf) = (FibPortIndex(packet.port), VrfIndex(packet.vrf));
     RouteStep::Parsed { port, vrf, source, destination, ip_len: packet.ip_len() }
 }
 

@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use slipring_fib::PortIndex;
+use slipring_fib::FibPortIndex;
 
 use crate::verdict::HeldPacket;
 
@@ -19,7 +19,7 @@ pub enum RouteOutput {
     /// A frame to send.
     Send {
         /// The egress port.
-        port: PortIndex,
+        port: FibPortIndex,
         /// The whole frame with its tags.
         frame: Vec<u8>,
     },

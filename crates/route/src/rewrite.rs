@@ -3,7 +3,7 @@
 //! The fast path is for packets without special traits, between untagged links, to a known
 //! neighbour. All others go through [`egress::depart`], which does the same in general.
 
-use slipring_fib::PortIndex;
+use slipring_fib::FibPortIndex;
 
 use crate::answer::{AnswerParts, redirect};
 use crate::batch::{Bits, RouteBatch, RouteFrame};
@@ -46,7 +46,7 @@ fn rewrite_plain(
     packet: &RoutedPacket,
     bytes: &mut [u8],
     sends_redirects: bool,
-) -> Option<PortIndex> {
+) -> Option<FibPortIndex> {
     let adjacency = view.adjacency(packet.adjacency)?;
     let egress = view.port(adjacency.port.0)?;
     let mac = adjacency.mac?;

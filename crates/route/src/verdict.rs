@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 use core::ops::Range;
 
-use slipring_fib::PortIndex;
+use slipring_fib::FibPortIndex;
 
 use crate::cause::RouteDropCause;
 use crate::packet::RoutedPacket;
@@ -38,7 +38,7 @@ pub enum RouteVerdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForwardedFrame {
     /// The egress port.
-    pub port: PortIndex,
+    pub port: FibPortIndex,
     pub(crate) start: u16,
     pub(crate) end: u32,
     pub(crate) prepend: LinkPrefix,
@@ -77,7 +77,7 @@ pub(crate) struct LinkPrefix {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldPacket {
     /// The egress port.
-    pub port: PortIndex,
+    pub port: FibPortIndex,
     /// The neighbour to resolve.
     pub next_hop: IpAddr,
     pub(crate) packet: RoutedPacket,
@@ -92,7 +92,7 @@ impl HeldPacket {
 
     /// The port at which the packet arrived.
     #[must_use]
-    pub const fn ingress(&self) -> PortIndex {
-        PortIndex(self.packet.port)
+    pub const fn ingress(&self) -> FibPortIndex {
+        FibPortIndex(self.packet.port)
     }
 }

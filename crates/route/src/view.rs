@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use slipring_fib::{
-    Adjacency, AdjacencyIndex, FibPort, ForwardingTables, PortIndex, Target, TargetAction,
+    Adjacency, AdjacencyIndex, FibPort, FibPortIndex, ForwardingTables, Target, TargetAction,
     TargetIndex, VlanTags,
 };
 
@@ -88,13 +88,13 @@ impl RouteView {
 
     /// The port of untagged frames on the interface of `ingress`.
     #[inline(always)]
-    pub(crate) fn untagged(&self, ingress: PortIndex) -> Option<u16> {
+    pub(crate) fn untagged(&self, ingress: FibPortIndex) -> Option<u16> {
         let port = self.interfaces.get(usize::from(ingress.0))?.untagged;
         (port != NO_PORT).then_some(port)
     }
 
     /// The port of frames with these tags on the interface of `ingress`.
-    pub(crate) fn tagged(&self, ingress: PortIndex, tags: VlanTags) -> Option<u16> {
+    pub(crate) fn tagged(&self, ingress: FibPortIndex, tags: VlanTags) -> Option<u16> {
         let tagged = &self.interfaces.get(usize::from(ingress.0))?.tagged;
         let key = tag_key(tags);
         let at = tagged.binary_search_by_key(&key, |(key, _)| *key).ok()?;

@@ -155,7 +155,8 @@ mod tests {
         namespace.command("sysctl", "-qw net.ipv6.conf.all.forwarding=1 net.ipv4.ip_forward=1");
         let off = || {
             namespace.run(|| {
-                let names = ["r0", "p0"].map(|name| CheckedInterface { ifindex: 0, name: name.into() });
+                let names =
+                    ["r0", "p0"].map(|name| CheckedInterface { ifindex: 0, name: name.into() });
                 let off = forwarding::switched_off(&names).into_iter();
                 off.filter_map(|found| found.interface).collect::<Vec<_>>()
             })

@@ -25,7 +25,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv, sockopt};
 use slipring_fib::DumpKind;
 use slipring_rtnetlink::{
-    DumpFilter, IpFamily, MessageBody, Messages, NetlinkMessage, RequestBuilder,
+    DumpFilter, MessageBody, Messages, NetlinkMessage, RequestBuilder, RouteFamily,
 };
 
 fn request(kind: DumpKind, sequence: u32) -> Vec<u8> {
@@ -37,8 +37,8 @@ fn request(kind: DumpKind, sequence: u32) -> Vec<u8> {
         DumpKind::Neighbours => request.dump_neighbours(),
         DumpKind::Rules => request.dump_rules(),
         DumpKind::NextHops => request.dump_next_hops(),
-        DumpKind::Ipv4Routes => request.dump_routes(routes(IpFamily::V4)),
-        DumpKind::Ipv6Routes => request.dump_routes(routes(IpFamily::V6)),
+        DumpKind::Ipv4Routes => request.dump_routes(routes(RouteFamily::V4)),
+        DumpKind::Ipv6Routes => request.dump_routes(routes(RouteFamily::V6)),
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use serde::Serialize;
 use slipring_cli::metrics::{MetricsText, NO_LABELS};
 use slipring_route_bpf::{ResidentCounters, ResidentMode};
-use slipring_rtnetlink::IpFamily;
+use slipring_rtnetlink::RouteFamily;
 
 use crate::routing::Routing;
 
@@ -64,8 +64,8 @@ impl RouterFigures {
         let mirror = routing.mirror.counters();
         let routes = |family| routing.mirror.route_count(family) as u64;
         let fib = FibFigures {
-            v4: routes(IpFamily::V4),
-            v6: routes(IpFamily::V6),
+            v4: routes(RouteFamily::V4),
+            v6: routes(RouteFamily::V6),
             generation: routing.counters.published,
             resyncs: routing.counters.dumps.saturating_sub(FIRST_DUMPS),
             overruns: mirror.overruns,

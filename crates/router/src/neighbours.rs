@@ -13,7 +13,7 @@ use std::sync::Arc;
 use slipring_fib::GatewayRequest;
 use slipring_port::{Nanos, now};
 use slipring_privileged::{HelperRequest, PrivilegedHelper};
-use slipring_rtnetlink::{Change, MessageBody, NeighbourState, NetlinkMessage};
+use slipring_rtnetlink::{Change, MessageBody, NetlinkMessage, NudState};
 
 /// Shortest time between two requests for the same neighbour.
 const REPEAT_NS: Nanos = 1_000_000_000;
@@ -40,7 +40,7 @@ impl NeighbourRequests {
     /// Notes a message of the kernel: an entry that has become stale is to be refreshed.
     pub(crate) fn note(&mut self, message: &NetlinkMessage<'_>) {
         let MessageBody::Neighbour(Change::New, neighbour) = &message.body else { return };
-        if neighbour.state == NeighbourState(NeighbourState::STALE) {
+        if neighbour.state == NudState(NudState::STALE) {
             self.want(GatewayRequest { ifindex: neighbour.ifindex, address: neighbour.address });
         }
     }

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use slipring_bpf::BpfError;
 use slipring_cli::codes::{SR0104, SR0107, SR0108, SR0199};
 use slipring_cli::{Diagnostic, Failure};
-use slipring_fib::{ForwardingTables, Ipv4Table, PortIndex, VrfIndex};
+use slipring_fib::{FibPortIndex, ForwardingTables, Ipv4Table, VrfIndex};
 use slipring_port::iface::{Feature, FeatureGuard, Iface};
 use slipring_route_bpf::{
     AttachOptions, BpfLimits, BpfRouter, EgressProbe, ResidentAttachment, ResidentCounters,
@@ -67,11 +67,11 @@ impl ResidentEngine {
         let limits = BpfLimits { queues, ..BpfLimits::default() };
         let hash = ResidentHash { seed: random_seed()?, ..ResidentHash::default() };
         let router = BpfRouter::create(limits, hash).map_err(|error| refused(&error, None))?;
-        let attach = |(at, iface)| attach(&router, PortIndex(at as u16), iface, choice);
+        let attach = |(at, iface)| attach(&router, FibPortIndex(at as u16), iface, choice);
         let attachments = ifaces.iter().enumerate().map(attach).collect::<Result<_, _>>()?;
         let mut engine = Self { router, attachments, unsettled: None };
         // Until it is known whether an interface sends redirected frames, it gets none.
-        (0..ifaces.len()).for_each(|at| engine.leave(PortIndex(at as u16), false));
+        (0..ifaces.len()).for_each(|at| engine.leave(FibPortIndex(at as u16), false));
         Ok(engine)
     }
 
@@ -120,22 +120,22 @@ impl ResidentEngine {
     }
 
     /// Leaves an interface's packets to the kernel, or forwards them again.
-    pub(crate) fn leave(&mut self, port: PortIndex, is_left: bool) {
+    pub(crate) fn leave(&mut self, port: FibPortIndex, is_left: bool) {
         self.change(port, |of| of.is_left = is_left);
     }
 
     /// Leaves packets that arrive on an interface to the kernel's routing rules, or not.
-    pub(crate) fn set_ruled(&mut self, port: PortIndex, is_ruled: bool) {
+    pub(crate) fn set_ruled(&mut self, port: FibPortIndex, is_ruled: bool) {
         self.change(port, |of| of.is_ruled = is_ruled);
     }
 
     /// Sets whether redirected frames leave by an interface. If not, those for it are left to the
     /// kernel.
-    pub(crate) fn set_sends(&mut self, port: PortIndex, sends: bool) {
+    pub(crate) fn set_sends(&mut self, port: FibPortIndex, sends: bool) {
         self.change(port, |of| of.sends = sends);
     }
 
-    fn change(&mut self, port: PortIndex, change: impl FnOnce(&mut AttachedInterface)) {
+    fn change(&mut self, port: FibPortIndex, change: impl FnOnce(&mut AttachedInterface)) {
         let Some(of) = self.attachments.get_mut(usize::from(port.0)) else { return };
         change(of);
         let ingress = !of.is_left && !of.is_ruled;
@@ -149,13 +149,13 @@ impl ResidentEngine {
     /// The kernel's error.
     pub(crate) fn counters(&self) -> io::Result<Vec<ResidentCounters>> {
         let ports = 0..self.attachments.len();
-        ports.map(|at| self.router.counters(PortIndex(at as u16))).collect()
+        ports.map(|at| self.router.counters(FibPortIndex(at as u16))).collect()
     }
 }
 
 fn probe_of(
     router: &BpfRouter,
-    port: PortIndex,
+    port: FibPortIndex,
     iface: &Iface,
     mode: ResidentMode,
 ) -> Result<Option<Arc<EgressProbe>>, Failure> {
@@ -176,7 +176,7 @@ fn random_seed() -> io::Result<u64> {
 /// stack.
 fn attach(
     router: &BpfRouter,
-    port: PortIndex,
+    port: FibPortIndex,
     iface: &Iface,
     choice: XdpChoice,
 ) -> Result<AttachedInterface, Failure> {

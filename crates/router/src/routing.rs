@@ -22,7 +22,7 @@ use std::sync::mpsc;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use slipring_datapath::control_queue::ControlQueue;
-use slipring_fib::{AdjacencyIndex, DumpKind, ForwardingTables, Mirror, PortIndex, VrfIndex};
+use slipring_fib::{AdjacencyIndex, DumpKind, FibPortIndex, ForwardingTables, Mirror, VrfIndex};
 use slipring_port::{Nanos, now};
 use slipring_ring::Doorbell;
 use slipring_route_bpf::ResidentHeartbeat;
@@ -70,7 +70,7 @@ pub(crate) struct Routing {
     /// Which interfaces are up, by port, in the newest snapshot.
     up: Vec<bool>,
     /// Interfaces that have come up, and have not been probed since.
-    pub(crate) unprobed: Vec<PortIndex>,
+    pub(crate) unprobed: Vec<FibPortIndex>,
     pub(crate) counters: RoutingCounters,
 }
 
@@ -258,7 +258,7 @@ impl Routing {
         self.mirror.set_vrf(VrfIndex(0), config);
         if ruled != self.ruled {
             for (at, &is_ruled) in ruled.iter().enumerate() {
-                self.engine.set_ruled(PortIndex(at as u16), is_ruled);
+                self.engine.set_ruled(FibPortIndex(at as u16), is_ruled);
             }
             self.ruled = ruled;
             self.ready.ring();
@@ -271,7 +271,7 @@ impl Routing {
         let Some(tables) = &self.current else { return };
         let up: Vec<bool> = tables.ports.iter().map(|port| port.is_up).collect();
         for (at, _) in up.iter().enumerate().filter(|(at, up)| **up && !self.up[*at]) {
-            let port = PortIndex(at as u16);
+            let port = FibPortIndex(at as u16);
             if self.engine.interfaces()[at].probe.is_some() {
                 self.engine.set_sends(port, false);
                 self.unprobed.push(port);
@@ -300,7 +300,7 @@ impl Routing {
     /// Leaves interfaces to the kernel, by port, or forwards their packets again.
     pub(crate) fn leave(&mut self, left: Vec<bool>) {
         for (at, &is_left) in left.iter().enumerate() {
-            self.engine.leave(PortIndex(at as u16), is_left);
+            self.engine.leave(FibPortIndex(at as u16), is_left);
         }
         self.left = left;
     }

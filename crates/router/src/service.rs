@@ -11,7 +11,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use serde_json::{Value, json};
 use slipring_control::{ControlRefusal, ControlReply, ControlRequest, ControlService};
 use slipring_fib::{NeighbourInfo, RouteEntry, RouteLead, TargetAction, VrfIndex};
-use slipring_rtnetlink::{IpFamily, NeighbourState, RouteKind, TABLE_LOCAL, TABLE_MAIN};
+use slipring_rtnetlink::{NudState, RouteFamily, RouteKind, TABLE_LOCAL, TABLE_MAIN};
 use slipring_wire::mac::MacAddr;
 
 use crate::figures::{RouterFigures, mode_name};
@@ -97,7 +97,8 @@ impl RouterService {
                 ruled.filter(|(_, ruled)| **ruled).map(|(of, _)| of.iface.name.clone()).collect();
             (RouterFigures::of(routing), modes, ruled)
         })?;
-        let ruled = ruled.iter().map(|name| format!("routing rules (ip rule) for packets from {name}"));
+        let ruled =
+            ruled.iter().map(|name| format!("routing rules (ip rule) for packets from {name}"));
         let left: Vec<_> =
             self.watch.latest().into_iter().map(|found| found.what).chain(ruled).collect();
         let mut io = modes;
@@ -174,7 +175,7 @@ impl PageRequest {
 
     fn routes(&self, routing: &Routing) -> Value {
         let (is_v6, skip) = self.after;
-        let family = if is_v6 { IpFamily::V6 } else { IpFamily::V4 };
+        let family = if is_v6 { RouteFamily::V6 } else { RouteFamily::V4 };
         let names = InterfaceNames::of(routing);
         let page: Vec<_> = routing.mirror.routes(family).skip(skip).take(PAGE).collect();
         let rows: Vec<_> = page
@@ -327,16 +328,16 @@ fn neighbours(routing: &Routing, is_v6: bool) -> Value {
 }
 
 /// The name of a state, as ip(8) writes it.
-fn state_name(state: NeighbourState) -> &'static str {
+fn state_name(state: NudState) -> &'static str {
     match state.0 {
-        NeighbourState::INCOMPLETE => "INCOMPLETE",
-        NeighbourState::REACHABLE => "REACHABLE",
-        NeighbourState::STALE => "STALE",
-        NeighbourState::DELAY => "DELAY",
-        NeighbourState::PROBE => "PROBE",
-        NeighbourState::FAILED => "FAILED",
-        NeighbourState::NO_ARP => "NOARP",
-        NeighbourState::PERMANENT => "PERMANENT",
+        NudState::INCOMPLETE => "INCOMPLETE",
+        NudState::REACHABLE => "REACHABLE",
+        NudState::STALE => "STALE",
+        NudState::DELAY => "DELAY",
+        NudState::PROBE => "PROBE",
+        NudState::FAILED => "FAILED",
+        NudState::NO_ARP => "NOARP",
+        NudState::PERMANENT => "PERMANENT",
         _ => "NONE",
     }
 }

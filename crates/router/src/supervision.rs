@@ -172,7 +172,8 @@ impl Supervision<'_> {
             return Ok(());
         }
         for (name, is_ruled) in self.interfaces.iter().zip(&ruled) {
-            let by = if *is_ruled { "the kernel, for rules that ip rule shows" } else { "the router" };
+            let by =
+                if *is_ruled { "the kernel, for rules that ip rule shows" } else { "the router" };
             session.reporter.say(format_args!("{name}: arriving packets are forwarded by {by}"))?;
         }
         state.ruled = ruled;

@@ -5,7 +5,7 @@ use std::io;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use serde_json::{Value, json};
 use slipring_rtnetlink::{
-    DumpFilter, HeaderFlags, IpFamily, MessageBody, Messages, RequestBuilder,
+    DumpFilter, HeaderFlags, MessageBody, Messages, RequestBuilder, RouteFamily,
 };
 
 use crate::routing::RoutingHandle;
@@ -39,7 +39,7 @@ pub(crate) fn verify(routing: &RoutingHandle) -> io::Result<Value> {
 
 fn compare(routing: &RoutingHandle) -> io::Result<slipring_fib::VerifyReport> {
     let ended = || io::Error::other("the router is about to end");
-    let parts = [IpFamily::V4, IpFamily::V6].map(dump_routes);
+    let parts = [RouteFamily::V4, RouteFamily::V6].map(dump_routes);
     let begun = routing.ask(|routing| routing.mirror.begin_verify()).ok_or_else(ended)?;
     begun.map_err(io::Error::other)?;
     for part in parts {
@@ -58,7 +58,7 @@ fn compare(routing: &RoutingHandle) -> io::Result<slipring_fib::VerifyReport> {
 }
 
 /// All routes of a family, as the kernel writes them.
-fn dump_routes(family: IpFamily) -> io::Result<Vec<Vec<u8>>> {
+fn dump_routes(family: RouteFamily) -> io::Result<Vec<Vec<u8>>> {
     let mut socket = Socket::new(NETLINK_ROUTE)?;
     socket.bind_auto()?;
     socket.connect(&SocketAddr::new(0, 0))?;

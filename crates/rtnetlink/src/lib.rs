@@ -61,13 +61,6 @@ pub enum RouteFamily {
     V6,
 }
 
-/// The former name of [`RouteFamily`].
-#[doc(hidden)]
-pub use RouteFamily as IpFamily;
-/// The former name of [`NudState`].
-#[doc(hidden)]
-pub use neighbour::NudState as NeighbourState;
-
 /// `AF_UNSPEC`: all families.
 const AF_UNSPEC: u8 = 0;
 /// `AF_INET`.

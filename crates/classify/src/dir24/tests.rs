@@ -219,7 +219,8 @@ fn batches_of_all_lengths_are_looked_up_whole() {
         let addresses: Vec<u32> = (0..count).map(|at| at * 97 % 0x500).collect();
         let mut numbers = vec![u32::MAX; addresses.len()];
         table.lookup_with(&addresses, &mut numbers, |number| u32::from(number) + 10);
-        let expected: Vec<_> = addresses.iter().map(|&at| u32::from(table.lookup(at)) + 10).collect();
+        let expected: Vec<_> =
+            addresses.iter().map(|&at| u32::from(table.lookup(at)) + 10).collect();
         assert_eq!(numbers, expected);
     }
 }

@@ -122,7 +122,10 @@ impl Dir24Writer {
 
 /// Checks what [`Dir24Writer::set`] requires of its arguments.
 fn check(start: u32, end: u32, ranges: &[(u32, u16)]) {
-    assert!(ranges.first().is_some_and(|first| first.0 == start), "the first range is at the start");
+    assert!(
+        ranges.first().is_some_and(|first| first.0 == start),
+        "the first range is at the start"
+    );
     assert!(ranges.last().is_some_and(|last| last.0 <= end), "ranges end at {end}");
     assert!(ranges.is_sorted_by(|a, b| a.0 < b.0), "ranges ascend");
     assert!(ranges.iter().all(|range| range.1 <= MAX_NUMBER), "a number above {MAX_NUMBER}");

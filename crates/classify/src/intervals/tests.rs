@@ -279,7 +279,8 @@ fn walked(tree: &IntervalTree, value: u128) -> u32 {
     let node = |entry: u32| &memory[(entry & 0x7fff_ffff) as usize * 192..][..192];
     let step = |entry: u32, key: u64| {
         let (keys, entries) = node(entry).split_at(128);
-        let count = keys.as_chunks().0.iter().filter(|one| u64::from_ne_bytes(**one) <= key).count();
+        let count =
+            keys.as_chunks().0.iter().filter(|one| u64::from_ne_bytes(**one) <= key).count();
         u32::from_ne_bytes(entries.as_chunks().0[count - 1])
     };
     let upper = (value >> 64) as u64;

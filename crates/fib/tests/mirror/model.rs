@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use slipring_fib::{DumpKind, NextHopAddress, PortIndex, TargetAction};
+use slipring_fib::{DumpKind, FibPortIndex, NextHopAddress, TargetAction};
 
 use crate::ROUTER;
 use crate::kernel::{self, KernelMessage, ip};
@@ -100,7 +100,7 @@ pub(crate) enum Object {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
     Fixed(TargetAction),
-    Neighbours(BTreeMap<(PortIndex, NextHopAddress), u64>, u32),
+    Neighbours(BTreeMap<(FibPortIndex, NextHopAddress), u64>, u32),
 }
 
 pub(crate) struct Kernel {
@@ -424,7 +424,7 @@ impl Kernel {
         if hops.iter().any(|hop| !ROUTER.contains(&hop.ifindex)) {
             return kernel;
         }
-        let mut found: BTreeMap<(PortIndex, NextHopAddress), u64> = BTreeMap::new();
+        let mut found: BTreeMap<(FibPortIndex, NextHopAddress), u64> = BTreeMap::new();
         for hop in &hops {
             let is_usable =
                 self.is_up(hop.ifindex) && (self.has_carrier(hop.ifindex) || !ignores_linkdown);
@@ -434,7 +434,7 @@ impl Kernel {
                 let on_link = host.filter(|_| hops.len() == 1).unwrap_or(NextHopAddress::OnLink);
                 let next_hop =
                     hop.gateway.map_or(on_link, |gateway| NextHopAddress::Via(ip(gateway)));
-                *found.entry((PortIndex(hop.ifindex as u16 - 1), next_hop)).or_default() +=
+                *found.entry((FibPortIndex(hop.ifindex as u16 - 1), next_hop)).or_default() +=
                     u64::from(hop.weight);
             }
         }

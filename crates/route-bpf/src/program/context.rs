@@ -1,6 +1,6 @@
 //! What all parts of the program share: the interface's constants, the stack, labels.
 
-use slipring_fib::PortIndex;
+use slipring_fib::FibPortIndex;
 
 use crate::flow_hash::ResidentHash;
 use crate::layout::{BpfLimits, PassReason};
@@ -35,7 +35,7 @@ pub(super) mod stack {
 /// The constants of an interface's program.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PortConstants {
-    pub(crate) port: PortIndex,
+    pub(crate) port: FibPortIndex,
     /// The interface is a software device, whose frames may come from a sender on this machine that
     /// left the transport checksum to the device.
     pub(crate) is_software: bool,

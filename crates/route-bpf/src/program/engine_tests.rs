@@ -7,7 +7,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use slipring_classify::dir24::Dir24;
 use slipring_fib::{
-    ForwardingTables, Ipv4Lookup, Ipv6Lookup, PortIndex, TargetIndex, VrfIndex, VrfTables,
+    FibPortIndex, ForwardingTables, Ipv4Lookup, Ipv6Lookup, TargetIndex, VrfIndex, VrfTables,
 };
 use slipring_route::{RouteBatch, RouteConfig, RouteEngine, RouteFrame, RouteVerdict};
 
@@ -57,10 +57,10 @@ fn engine(router: &mut Simulation) -> RouteEngine {
 fn forwarded_by_engine(
     engine: &mut RouteEngine,
     frame: &[u8],
-) -> Result<(PortIndex, Vec<u8>), Option<RouteVerdict>> {
+) -> Result<(FibPortIndex, Vec<u8>), Option<RouteVerdict>> {
     let mut bytes = frame.to_vec();
     let mut batch = RouteBatch::new();
-    let mut frames = [RouteFrame::new(&mut bytes, PortIndex(0))];
+    let mut frames = [RouteFrame::new(&mut bytes, FibPortIndex(0))];
     engine.process(&mut batch, &mut frames, 1 << 40);
     match batch.verdict(0) {
         Some(RouteVerdict::Forward(forwarded)) => {
@@ -97,7 +97,7 @@ fn what_the_program_forwards_the_engine_forwards_alike() {
             let Some(slipring_bpf::BpfRedirect::MapEntry(entry)) = outcome.redirect else {
                 panic!("{outcome:?}");
             };
-            let ours = (PortIndex(entry as u16 - 100), outcome.frame);
+            let ours = (FibPortIndex(entry as u16 - 100), outcome.frame);
             prop_assert_eq!(theirs, Ok(ours));
             *count.borrow_mut() += 1;
         } else if theirs.is_ok() {

@@ -259,7 +259,7 @@ fn a_port_that_does_not_take_part_leaves_its_frames_to_the_kernel() {
     let mut router = Simulation::new(false);
     let frame = v4_to(target::FORWARD);
     let options = |ingress, egress| crate::ResidentOptions { ingress, egress };
-    let (ours, theirs) = (slipring_fib::PortIndex(0), slipring_fib::PortIndex(1));
+    let (ours, theirs) = (slipring_fib::FibPortIndex(0), slipring_fib::FibPortIndex(1));
     router.writer.set_options(ours, options(false, true));
     router.copy_maps();
     assert_eq!(router.reason(&frame), PassReason::Policy);

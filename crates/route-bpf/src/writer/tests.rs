@@ -121,7 +121,7 @@ fn what_the_maps_have_no_place_for_is_left_to_the_kernel() {
     for (at, action) in beyond {
         with_target(&mut tables, at, action);
     }
-    with_adjacencies(&mut tables, |all| all[4].port = PortIndex(LIMITS.ports));
+    with_adjacencies(&mut tables, |all| all[4].port = FibPortIndex(LIMITS.ports));
     router.writer.apply(&tables).unwrap();
     router.copy_maps();
     for (at, _) in beyond {

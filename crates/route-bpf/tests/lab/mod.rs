@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use slipring_classify::intervals::IntervalTree;
 use slipring_fib::{
-    Adjacency, AdjacencyIndex, FibPort, ForwardingTables, Ipv4Lookup, Ipv6Lookup, NextHopAddress,
-    PortIndex, Target, TargetAction, TargetIndex, VlanTags, VrfIndex, VrfTables,
+    Adjacency, AdjacencyIndex, FibPort, FibPortIndex, ForwardingTables, Ipv4Lookup, Ipv6Lookup,
+    NextHopAddress, Target, TargetAction, TargetIndex, VlanTags, VrfIndex, VrfTables,
 };
 use slipring_route_bpf::{
     AttachOptions, BpfLimits, BpfRouter, ResidentAttachment, ResidentCounters, ResidentError,
@@ -26,8 +26,8 @@ use slipring_simd::Simd;
 use slipring_test_support::{Namespace, skip};
 use slipring_wire::mac::MacAddr;
 
-pub(crate) const LEFT: PortIndex = PortIndex(0);
-pub(crate) const RIGHT: PortIndex = PortIndex(1);
+pub(crate) const LEFT: FibPortIndex = FibPortIndex(0);
+pub(crate) const RIGHT: FibPortIndex = FibPortIndex(1);
 
 /// MAC addresses of the left host, the router's two ports, and the right host.
 pub(crate) const MACS: [&str; 4] =
@@ -258,7 +258,7 @@ impl Running {
         Self { mid, router: Arc::new(Mutex::new(router)), attachments, beating }
     }
 
-    pub(crate) fn counters(&self, port: PortIndex) -> ResidentCounters {
+    pub(crate) fn counters(&self, port: FibPortIndex) -> ResidentCounters {
         self.router.lock().unwrap().counters(port).unwrap()
     }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use slipring_classify::dir24::{Dir24, Dir24Writer, HeapCells, ROOT_CELLS};
 use slipring_classify::intervals::IntervalTree;
 use slipring_fib::{
-    Adjacency, AdjacencyIndex, FibPort, ForwardingTables, Ipv4Lookup, Ipv6Lookup, NextHopAddress,
-    PortIndex, Target, TargetAction, TargetIndex, VlanTags, VrfIndex, VrfTables,
+    Adjacency, AdjacencyIndex, FibPort, FibPortIndex, ForwardingTables, Ipv4Lookup, Ipv6Lookup,
+    NextHopAddress, Target, TargetAction, TargetIndex, VlanTags, VrfIndex, VrfTables,
 };
 use slipring_model::Stream;
 use slipring_route::{RouteConfig, RouteEngine};
@@ -152,7 +152,7 @@ fn tables(v4: V4Table, v6: V6Table) -> ForwardingTables {
         addresses: vec![(IpAddr::from([10, 9, index, 1]), 24)],
     };
     let adjacency = |index: u16| Adjacency {
-        port: PortIndex(1),
+        port: FibPortIndex(1),
         next_hop: NextHopAddress::Via(IpAddr::from([10, 9, 2, index as u8])),
         mac: Some(MacAddr([2, 0, 0, 1, 0, index as u8])),
     };

@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use core::net::IpAddr;
 
 use proptest::prelude::*;
-use slipring_fib::{FibPort, ForwardingTables, PortIndex, VlanTags, VrfIndex};
+use slipring_fib::{FibPort, FibPortIndex, ForwardingTables, VlanTags, VrfIndex};
 use slipring_wire::frame::{FrameSpec, IpSpec, Ipv4Spec, Ipv6Spec};
 use slipring_wire::{MacAddr, checksum};
 
@@ -75,7 +75,7 @@ proptest! {
             bytes[24..26].copy_from_slice(&sum.to_be_bytes());
         }
         let view = view();
-        let frame = RouteFrame::new(&mut bytes, PortIndex(0));
+        let frame = RouteFrame::new(&mut bytes, FibPortIndex(0));
         if let Some(accepted) = plain::accept(&view, &frame) {
             prop_assert_eq!(examine(&view, false, &frame, &mut 0), Ok(accepted));
         }
@@ -88,6 +88,6 @@ fn the_fast_path_takes_ordinary_packets_of_both_versions() {
     for ip in [IpSpec::V4(Ipv4Spec::default()), v6] {
         let mut bytes =
             FrameSpec { dst_mac: MAC, ip, ..FrameSpec::default() }.build(80).unwrap().bytes;
-        assert!(plain::accept(&view(), &RouteFrame::new(&mut bytes, PortIndex(0))).is_some());
+        assert!(plain::accept(&view(), &RouteFrame::new(&mut bytes, FibPortIndex(0))).is_some());
     }
 }

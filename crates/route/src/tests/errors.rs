@@ -5,12 +5,12 @@ use alloc::vec::Vec;
 use super::kit::*;
 use crate::RouteDropCause as Cause;
 use crate::{RouteConfig, RouteEngine, RouteVerdict};
-use slipring_fib::PortIndex;
+use slipring_fib::FibPortIndex;
 
 /// The parts of an IPv4 ICMP error.
 #[derive(Debug, PartialEq, Eq)]
 struct Error4 {
-    port: PortIndex,
+    port: FibPortIndex,
     source: [u8; 4],
     destination: [u8; 4],
     kind: (u8, u8),

@@ -185,7 +185,7 @@ fn other_mac_addresses_go_to_the_kernel_if_configured() {
 fn a_port_that_does_not_exist_leaves_everything_to_the_kernel() {
     let mut engine = engine();
     let mut frame = udp("10.1.0.2", "10.3.0.2", 60);
-    let verdict = process_from(&mut engine, &mut frame, slipring_fib::PortIndex(999));
+    let verdict = process_from(&mut engine, &mut frame, slipring_fib::FibPortIndex(999));
     assert_eq!(verdict, RouteVerdict::Kernel(PuntClass::Other));
     assert_eq!(engine.counters().unknown_port.rx_packets, 1);
 }

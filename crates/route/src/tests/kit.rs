@@ -11,24 +11,24 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use slipring_fib::{
-    Adjacency, AdjacencyIndex, BUCKETS, FibPort, ForwardingTables, Ipv4Lookup, Ipv6Lookup,
-    NextHopAddress, PortIndex, Target, TargetAction, TargetIndex, VlanTags, VrfIndex, VrfTables,
+    Adjacency, AdjacencyIndex, BUCKETS, FibPort, FibPortIndex, ForwardingTables, Ipv4Lookup,
+    Ipv6Lookup, NextHopAddress, Target, TargetAction, TargetIndex, VlanTags, VrfIndex, VrfTables,
 };
 use slipring_wire::frame::{FrameSpec, IpSpec, Ipv4Spec, Ipv6Spec};
 use slipring_wire::{MacAddr, checksum};
 
 use crate::{RouteBatch, RouteConfig, RouteEngine, RouteFrame, RouteOutput, RouteVerdict};
 
-pub(super) const LEFT: PortIndex = PortIndex(0);
-pub(super) const RIGHT: PortIndex = PortIndex(1);
+pub(super) const LEFT: FibPortIndex = FibPortIndex(0);
+pub(super) const RIGHT: FibPortIndex = FibPortIndex(1);
 /// Left, VLAN 100.
-pub(super) const TAGGED: PortIndex = PortIndex(2);
+pub(super) const TAGGED: FibPortIndex = FibPortIndex(2);
 /// Left, VLAN 8 in service VLAN 7.
-pub(super) const QINQ: PortIndex = PortIndex(3);
+pub(super) const QINQ: FibPortIndex = FibPortIndex(3);
 /// Has no carrier.
-pub(super) const DOWN: PortIndex = PortIndex(4);
+pub(super) const DOWN: FibPortIndex = FibPortIndex(4);
 /// In the second VRF.
-pub(super) const RED: PortIndex = PortIndex(5);
+pub(super) const RED: FibPortIndex = FibPortIndex(5);
 
 pub(super) const LEFT_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 pub(super) const RIGHT_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
@@ -172,7 +172,7 @@ impl TableBuilder {
 
     pub(super) fn adjacency(
         &mut self,
-        port: PortIndex,
+        port: FibPortIndex,
         next_hop: NextHopAddress,
         mac: Option<MacAddr>,
     ) -> AdjacencyIndex {
@@ -194,7 +194,7 @@ impl TableBuilder {
     pub(super) fn forward(
         &mut self,
         prefix: &str,
-        port: PortIndex,
+        port: FibPortIndex,
         next_hop: NextHopAddress,
         mac: Option<MacAddr>,
     ) -> TargetIndex {
@@ -205,7 +205,7 @@ impl TableBuilder {
         &mut self,
         vrf: u16,
         prefix: &str,
-        port: PortIndex,
+        port: FibPortIndex,
         next_hop: NextHopAddress,
         mac: Option<MacAddr>,
     ) -> TargetIndex {
@@ -305,7 +305,7 @@ pub(super) fn with_options(mut frame: Vec<u8>, options: &[u8]) -> Vec<u8> {
 pub(super) fn process_from(
     engine: &mut RouteEngine,
     frame: &mut [u8],
-    ingress: PortIndex,
+    ingress: FibPortIndex,
 ) -> RouteVerdict {
     process_frame(engine, RouteFrame::new(frame, ingress))
 }
@@ -322,7 +322,7 @@ pub(super) fn process(engine: &mut RouteEngine, frame: &mut [u8]) -> RouteVerdic
 }
 
 /// What leaves for a frame that the router forwards, and by which port.
-pub(super) fn forward(engine: &mut RouteEngine, frame: &[u8]) -> (PortIndex, Vec<u8>) {
+pub(super) fn forward(engine: &mut RouteEngine, frame: &[u8]) -> (FibPortIndex, Vec<u8>) {
     let mut bytes = frame.to_vec();
     match process(engine, &mut bytes) {
         RouteVerdict::Forward(out) => {
@@ -335,7 +335,7 @@ pub(super) fn forward(engine: &mut RouteEngine, frame: &[u8]) -> (PortIndex, Vec
 }
 
 /// The only packet that the router made: its port and frame.
-pub(super) fn only_output(engine: &mut RouteEngine) -> (PortIndex, Vec<u8>) {
+pub(super) fn only_output(engine: &mut RouteEngine) -> (FibPortIndex, Vec<u8>) {
     let output = engine.pop().expect("the router made a packet");
     assert_eq!(engine.pop(), None, "the router made one packet");
     match output {

@@ -10,7 +10,7 @@ use crate::{
     ExceedAction, PolicerSpec, PortPolicy, ReversePathMode, RouteBatch, RouteConfig, RouteEngine,
     RouteFrame, RouteOutput, RouteVerdict,
 };
-use slipring_fib::PortIndex;
+use slipring_fib::FibPortIndex;
 
 /// Destinations and sources of every kind.
 const V4: [&str; 14] = [
@@ -102,7 +102,7 @@ proptest! {
         let mut batch = RouteBatch::new();
         let before = bytes.clone();
         let mut frames: Vec<_> = bytes.iter_mut().zip(&ingress).map(|(frame, port)| {
-            RouteFrame { is_partial, ..RouteFrame::new(frame, PortIndex(*port)) }
+            RouteFrame { is_partial, ..RouteFrame::new(frame, FibPortIndex(*port)) }
         }).collect();
         engine.process(&mut batch, &mut frames, 0);
         let mut held = Vec::new();

@@ -32,7 +32,7 @@ pub(super) fn reverse_path_filters(interfaces: &[CheckedInterface]) -> Vec<Obsta
     filtered
         .map(|CheckedInterface { name, .. }| Obstacle {
             kind: ObstacleKind::Bypass,
-        interface: Some(name.clone()),
+            interface: Some(name.clone()),
             what: format!("{name} has a reverse-path filter"),
             show: format!("sysctl net.ipv4.conf.all.rp_filter net.ipv4.conf.{name}.rp_filter"),
         })

@@ -115,7 +115,7 @@ fn legacy_tables() -> impl Iterator<Item = Obstacle> {
         let tables: Vec<_> = names.lines().map(str::to_owned).collect();
         tables.into_iter().map(move |table| Obstacle {
             kind: ObstacleKind::Bypass,
-        interface: None,
+            interface: None,
             what: format!("{command} table {table} may apply to forwarded packets"),
             show: format!("{command}-save -t {table}"),
         })

@@ -52,8 +52,7 @@ macro_rules! kernel_checks {
 /// Declares tests of the program only, in each of its modes.
 macro_rules! program_checks {
     (for $setup:ty: $($check:ident),* $(,)?) => {
-        const _: (&[fn($setup)], crate::rig::Subject) =
-            (&[$($check),*], crate::rig::Subject::Slipring("xdp"));
+        crate::instances!(xdp: $setup = crate::rig::Subject::Slipring("xdp"), $($check),*);
     };
 }
 
