@@ -12,8 +12,8 @@ use crate::routing::RoutingHandle;
 
 /// The kernel writes at most 32 KiB of a dump at once.
 const READ_BYTES: usize = 1 << 16;
-/// Attempts while routes change during the dump.
-const ATTEMPTS: u32 = 3;
+/// Attempts while routes change during the dump, or are being read from the kernel.
+const ATTEMPTS: u32 = 20;
 
 /// Compares all routes, and the ranges that the programs look up. If routes change meanwhile, the
 /// differences may be these changes; then the comparison is repeated, a few times.
@@ -21,13 +21,14 @@ const ATTEMPTS: u32 = 3;
 /// # Errors
 /// If the kernel refuses the dump, or the tables are being read.
 pub(crate) fn verify(routing: &RoutingHandle) -> io::Result<Value> {
-    let mut report = compare(routing)?;
+    let mut report = compare(routing);
     for _ in 1..ATTEMPTS {
-        if report.missing + report.extra + report.different == 0 {
-            break;
+        match &report {
+            Ok(report) if report.missing + report.extra + report.different == 0 => break,
+            _ => report = compare(routing),
         }
-        report = compare(routing)?;
     }
+    let report = report?;
     Ok(json!({
         "v": 1,
         "checked": report.checked,
@@ -54,7 +55,8 @@ fn compare(routing: &RoutingHandle) -> io::Result<slipring_fib::VerifyReport> {
             });
         }
     }
-    routing.ask(|routing| routing.mirror.end_verify()).ok_or_else(ended)
+    let ended = routing.ask(|routing| routing.mirror.end_verify()).ok_or_else(ended)?;
+    ended.map_err(io::Error::other)
 }
 
 /// All routes of a family, as the kernel writes them.

@@ -62,8 +62,11 @@ impl Mirror {
 
     /// Ends the verification, after both dumps. Also compares the lookup structures with the
     /// routes, as of the last publication.
-    pub fn end_verify(&mut self) -> VerifyReport {
-        let Some(check) = self.check.take() else { return VerifyReport::default() };
+    ///
+    /// # Errors
+    /// If the mirror has begun to dump routes meanwhile, which ends a verification.
+    pub fn end_verify(&mut self) -> Result<VerifyReport, VerifyBusy> {
+        let check = self.check.take().ok_or(VerifyBusy)?;
         let mut report = VerifyReport::default();
         for (check, extra) in [
             (&check.v4, self.v4.unmentioned(&check.v4)),
@@ -75,7 +78,7 @@ impl Mirror {
             report.extra += extra;
         }
         report.different += self.wrong_ranges();
-        report
+        Ok(report)
     }
 
     /// AddressRanges of addresses whose lookup does not return what the routes say.

@@ -167,5 +167,13 @@ fn verify(mirror: &mut Mirror, messages: &[kernel::KernelMessage]) -> VerifyRepo
             }
         }
     }
-    mirror.end_verify()
+    mirror.end_verify().unwrap()
+}
+
+#[test]
+fn a_verification_that_a_dump_ends_reports_nothing() {
+    let mut mirror = limited(FibLimits::default());
+    mirror.begin_verify().unwrap();
+    mirror.begin_dump(DumpKind::Ipv4Routes);
+    assert_eq!(mirror.end_verify(), Err(VerifyBusy));
 }
