@@ -36,7 +36,7 @@ impl BenchDaemon {
         }
     }
 
-    /// Returns why the daemon has not started.
+    /// Returns the message in which the daemon says why it has not started.
     fn startup_error(&mut self) -> String {
         let mut line = String::new();
         if let Some(mut stderr) = self.daemon.stderr.take() {
