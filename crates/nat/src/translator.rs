@@ -88,7 +88,7 @@ impl PacketContext {
 }
 
 impl NatDirection {
-    /// Returns `Src` if the inside host is the source of packets in this direction, otherwise `Dst`.
+    /// Returns `Src` if the inside host sends the packets of this direction, otherwise `Dst`.
     const fn side(self) -> SrcOrDst {
         match self {
             Self::Out => SrcOrDst::Src,
