@@ -1,17 +1,17 @@
-//! Bundles the page of `web/` if npm is installed, and reports what is missing if not.
+//! Bundles the page in `web/` if npm is installed. If it is not, reports what is missing.
 //!
-//! This never fails the build: a gateway without a page still has its API. Packages are installed
-//! in this build's own directory and stay there, so that only a change of the lock file contacts
-//! the registry again.
+//! This never makes the build fail: a gateway without a page still has its API. Packages are
+//! installed in the directory of this build and stay there. So the registry is contacted again only
+//! if the lock file changes.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs, io};
 
-/// The files of `web/` that the bundle is made from.
+/// The files of `web/` from which the bundle is made.
 const SOURCES: [&str; 4] = ["package.json", "package-lock.json", "src", "index.html"];
-/// The page's files other than `index.html`, and their content types.
+/// The files of the page except `index.html`, with their content types.
 const MADE: [(&str, &str); 2] =
     [("main.js", "text/javascript; charset=utf-8"), ("main.css", "text/css; charset=utf-8")];
 
@@ -39,7 +39,7 @@ fn bundle(from: &Path, work: &Path) -> Result<(), String> {
     let failed = |error: io::Error| format!("the sources of the page cannot be copied: {error}");
     let lock = fs::read(from.join("package-lock.json")).map_err(failed)?;
     fs::create_dir_all(work).map_err(failed)?;
-    // A file left by an earlier version of the sources would be bundled again.
+    // A file that an earlier version of the sources has left would be bundled again.
     let _ = fs::remove_dir_all(work.join("src"));
     for source in SOURCES {
         copy(&from.join(source), &work.join(source)).map_err(failed)?;
@@ -47,8 +47,8 @@ fn bundle(from: &Path, work: &Path) -> Result<(), String> {
     let stamp = work.join("installed-lock");
     if fs::read(&stamp).ok().as_ref() != Some(&lock) {
         let words = ["ci", "--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund"];
-        // A registry that fails for a moment is tried again, but one that cannot be reached is
-        // given up soon.
+        // If the registry fails for a moment, it is tried again. If it cannot be reached, it is
+        // soon given up.
         let patience = ["--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"];
         let words = words.into_iter().chain(patience).chain(["--fetch-timeout=30000"]);
         npm(work, words.chain(["--prefer-offline"]))?;

@@ -63,7 +63,7 @@ fn host_target() -> Result<String, String> {
 }
 
 impl Dependency {
-    /// Converts a package of `cargo metadata`; returns `None` for a crate of the workspace.
+    /// Converts a package of `cargo metadata`; `None` if it is a crate of the workspace.
     fn from_metadata(package: &Value) -> Option<Self> {
         let text = |key: &str| package[key].as_str().unwrap_or_default().to_owned();
         let source = package["source"].as_str()?.to_owned();
@@ -99,7 +99,7 @@ fn faults(rules: &DependencyRules, dependencies: &[Dependency]) -> Vec<String> {
     faults
 }
 
-/// Checks the sources of all crates in the lock file, for every platform and feature.
+/// Checks the sources of all crates in the lock file, for all platforms and features.
 fn source_faults(rules: &DependencyRules, lock: &str) -> Result<Vec<String>, String> {
     let lock: toml::Table = lock.parse().map_err(|error| format!("Cargo.lock: {error}"))?;
     let packages = lock.get("package").and_then(toml::Value::as_array);
@@ -115,8 +115,8 @@ fn source_faults(rules: &DependencyRules, lock: &str) -> Result<Vec<String>, Str
     Ok(strange.collect())
 }
 
-/// Whether a licence allows use on accepted terms; the licence is an SPDX expression or the older
-/// form `A/B`. Returns `None` if the text is no such expression.
+/// Returns whether the terms of a licence are accepted. `licence` is an SPDX expression or has the
+/// older form `A/B`; `None` if it is neither.
 fn allows(rules: &DependencyRules, licence: &str) -> Option<bool> {
     let spaced = licence.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let mut words = spaced.split_whitespace().peekable();
@@ -146,7 +146,7 @@ fn all_of(rules: &DependencyRules, words: &mut Words<'_>) -> Option<bool> {
     Some(allowed)
 }
 
-/// Parses a licence with or without an exception, or an expression in parentheses.
+/// Parses a licence, which may have an exception, or an expression in parentheses.
 fn one(rules: &DependencyRules, words: &mut Words<'_>) -> Option<bool> {
     if is_next(words, "(") {
         let allowed = any_of(rules, words)?;

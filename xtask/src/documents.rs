@@ -1,5 +1,5 @@
-//! Checks that what documents refer to exists: source files (`ring/src/pipe.rs`, below `crates`),
-//! and the tests that SPECIFICATION.md names for each promise.
+//! Checks that what documents refer to exists: source files (such as `ring/src/pipe.rs`, which is
+//! below `crates`), and the tests that SPECIFICATION.md names for each promise.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -29,9 +29,9 @@ fn code_spans(text: &str) -> impl Iterator<Item = &str> {
     text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
 }
 
-/// Whether a span names a source file that does not exist in its crate. Spans with `{a,b}` or `*`
-/// are not checked, nor spans that begin with `crates/`: those name files that the reader is about
-/// to create, or that are in another repository.
+/// Returns whether a span names a source file that does not exist in its crate. Spans with `{a,b}`
+/// or `*` are not checked. Spans that begin with `crates/` are also not checked, because they name
+/// files that the reader is going to create, or files of another repository.
 fn is_missing(root: &Path, span: &str) -> bool {
     let file = span.split_whitespace().next().unwrap_or_default();
     let is_source = file.contains("/src/") && !file.contains(['{', '*', '…', '<']);
@@ -39,7 +39,8 @@ fn is_missing(root: &Path, span: &str) -> bool {
     is_source && is_below_crates && !root.join("crates").join(file).exists()
 }
 
-/// Returns the test names in the last column of table rows: the spans that look like functions.
+/// Returns the names of tests in the last columns of table rows. These are the spans that look like
+/// functions.
 fn promised_tests(text: &str) -> impl Iterator<Item = &str> {
     let rows = text.lines().filter(|line| line.starts_with('|'));
     let cells = rows.filter_map(|row| row.trim_end_matches('|').rsplit('|').next());
@@ -47,7 +48,7 @@ fn promised_tests(text: &str) -> impl Iterator<Item = &str> {
     spans.filter(|span| span.contains('_') && span.chars().all(|c| c.is_alphanumeric() || c == '_'))
 }
 
-/// Returns the names of all functions in the crates and in xtask, tests included.
+/// Returns the names of all functions in the crates and in xtask, including tests.
 fn tests_of(tree: &Tree) -> Result<BTreeSet<String>, String> {
     let mut functions = Functions(BTreeSet::new());
     for krate in &tree.crates {
@@ -70,7 +71,7 @@ impl<'ast> Visit<'ast> for Functions {
         visit::visit_item_fn(self, function);
     }
 
-    // Tests inside `proptest!` are only tokens of a macro.
+    // Tests in `proptest!` are only tokens of a macro, so they are found by their tokens.
     fn visit_macro(&mut self, makro: &'ast syn::Macro) {
         let text = makro.tokens.to_string();
         let names = text.split("fn ").skip(1);

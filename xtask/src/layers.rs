@@ -1,22 +1,22 @@
-//! Checks which crate uses which: the table of layers, and its rules.
+//! Checks which crate uses which, by the table of layers and its rules.
 //!
-//! A crate may use only crates listed before it. Parts and engines may use only facts and other
-//! parts, so that they contain no memory mappings, ports or clocks. Host crates must not use
+//! A crate may use only crates that are above it in the table. Parts and engines may use only facts
+//! and other parts, so that they contain no memory mappings, ports or clocks. Hosts must not use
 //! command lines and reports, which are services for all programs. A program may use another
 //! program only if `PROGRAM_USES` has a reason. Tests may use anything.
 
 use crate::tree::Tree;
 
-/// The layer of a crate.
+/// The layer to which a crate belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layer {
     /// L0: numbers and formats.
     Facts,
-    /// L1: shared memory.
+    /// L1: shared memory, and rings in it.
     Memory,
-    /// L2: what several engines need.
+    /// L2: logic that several engines need.
     Part,
-    /// L2: pure logic.
+    /// L2: the logic of a program, without ports, clocks and threads.
     Engine,
     /// L3: ports of every kind.
     Port,
@@ -32,7 +32,7 @@ pub(crate) enum Layer {
     Tests,
 }
 
-/// Every crate, existing or planned. A crate may use the crates before it.
+/// All crates, existing or planned. A crate may use the crates above it.
 const TABLE: &[(&str, Layer)] = &[
     ("slipring-abi", Layer::Facts),
     ("slipring-simd", Layer::Facts),
@@ -83,12 +83,12 @@ const TABLE: &[(&str, Layer)] = &[
     ("slipring-bench", Layer::Program),
     ("xtask", Layer::Program),
     ("slipring-capi", Layer::Binding),
-    // Last, so that no crate may use it. Only dev-dependencies refer to it, and those are not
-    // checked.
+    // This is last, so that no crate may use it. Only dev-dependencies refer to it, and these are
+    // not checked.
     ("slipring-test-support", Layer::Tests),
 ];
 
-/// The allowed uses of one program by another, each with its reason.
+/// The programs that may use another program, each with the reason.
 const PROGRAM_USES: &[(&str, &str, &str)] = &[
     (
         "slipring-daemon",
@@ -146,7 +146,7 @@ fn is_listed_use(from: &str, to: &str) -> bool {
     PROGRAM_USES.iter().any(|(user, used, _)| (*user, *used) == (from, to))
 }
 
-/// The layer of a crate.
+/// Returns the layer of a crate; `None` if the crate is not in the table.
 pub(crate) fn layer_of(name: &str) -> Option<Layer> {
     table_row(name).map(|(_, layer)| layer)
 }

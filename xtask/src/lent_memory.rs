@@ -1,8 +1,8 @@
-//! Finds functions that make slices of raw memory, so that no safe function lends memory which
-//! another process writes.
+//! Finds functions that make slices of raw memory. No safe function may return a slice of memory to
+//! which another process writes.
 //!
-//! Such a function must be `unsafe`, take a `PrivateMem` (the proof that no other process maps the
-//! memory), or be listed in `.ci/lent-memory.toml` with a reason.
+//! Such a function must be `unsafe`, take a `PrivateMem` (which proves that no other process maps
+//! the memory), or be listed in `.ci/lent-memory.toml` with a reason.
 
 use syn::visit::{self, Visit};
 use syn::{ExprPath, ImplItemFn, Item, ItemFn, PathSegment, Safety, Signature};
@@ -13,7 +13,7 @@ use crate::tree::Tree;
 /// Functions that make a slice from a pointer and a length.
 const MAKERS: [&str; 4] =
     ["from_raw_parts", "from_raw_parts_mut", "slice_from_raw_parts", "slice_from_raw_parts_mut"];
-/// The type that proves that memory is private.
+/// The type whose values prove that memory is private.
 const PROOF: &str = "PrivateMem";
 
 pub(crate) fn check(tree: &Tree) -> Result<Vec<String>, String> {
@@ -38,7 +38,7 @@ pub(crate) fn check(tree: &Tree) -> Result<Vec<String>, String> {
     Ok(complaints)
 }
 
-/// Returns the functions that make slices, are not `unsafe`, and do not take the proof.
+/// Returns the functions that make slices although they are not `unsafe` and do not take the proof.
 fn unproven(source: &Source) -> Vec<String> {
     let mut finder = SliceFinder::default();
     finder.visit_file(&source.syntax);

@@ -1,4 +1,4 @@
-//! Checks of the source tree. `README.md` describes what each check guarantees.
+//! Checks of the source tree. `README.md` says what each check guarantees.
 //!
 //! Every check returns its complaints, one per line. An empty list means success.
 
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the checks; returns whether all of them succeeded.
+/// Runs the checks. Returns whether all of them have succeeded.
 fn run(checks: &[&(&str, Check)]) -> Result<bool, String> {
     let tree = Tree::load()?;
     let mut content = true;

@@ -1,10 +1,10 @@
 //! Proves that the crates of L0 and L2 do not need std.
 //!
 //! The proof has two parts. First, the root files must contain `#![no_std]` and
-//! `#![forbid(unsafe_code)]` unconditionally, and the crates must not name std outside tests.
-//! Second, all of these crates and their dependencies are linked into one library with its own
-//! panic handler and allocator. If any of them used std, there would be a second panic handler,
-//! which rustc refuses.
+//! `#![forbid(unsafe_code)]` without conditions, and the crates must not name std outside tests.
+//! Second, all these crates and their dependencies are linked to one library, which has its own
+//! panic handler and allocator. If any of them used std, there would be a second panic handler, and
+//! rustc would refuse to link.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -80,7 +80,7 @@ fn link(tree: &Tree, pure: &[&Crate]) -> Result<Vec<String>, String> {
     build(&dir)
 }
 
-/// Returns the compiler's error messages; empty on success.
+/// Returns the error messages of the compiler; none if it succeeds.
 fn build(dir: &Path) -> Result<Vec<String>, String> {
     let output = Command::new(env!("CARGO"))
         .args(["build", "--quiet"])
@@ -97,7 +97,7 @@ fn build(dir: &Path) -> Result<Vec<String>, String> {
     Ok(vec![format!("{why}:\n{errors}")])
 }
 
-/// Writes a library, in a workspace of its own, that uses every crate in `needs`.
+/// Writes a library that uses every crate in `needs`. It is in its own workspace.
 fn write_library(dir: &Path, needs: &[(&str, &Path)]) -> std::io::Result<()> {
     let mut manifest = "[package]\nname = \"no-std\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
                         [lib]\ncrate-type = [\"staticlib\"]\n\n[workspace]\n\n\
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(faults(names_std), ["it names std outside tests"]);
     }
 
-    /// Links a crate with this source text without std; returns the error messages.
+    /// Links a crate with this source text without std. Returns the error messages.
     fn linked(text: &str) -> Vec<String> {
         let dir = tempfile::tempdir().unwrap();
         let krate = dir.path().join("victim");

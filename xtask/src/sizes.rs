@@ -62,7 +62,7 @@ fn excesses(source: &Source, name: &str) -> Vec<OversizedItem> {
     all.filter(|excess| excess.lines > excess.limit).collect()
 }
 
-/// Every function of the product, with the number of lines from `fn` to its closing brace.
+/// Finds every function of the product, and counts its lines from `fn` to the closing brace.
 #[derive(Default)]
 struct Functions {
     found: Vec<(String, usize)>,

@@ -1,4 +1,4 @@
-//! Parsed Rust source files.
+//! Rust source files, parsed.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{Attribute, File, Item};
 
-/// One parsed file.
+/// A parsed source file.
 pub(crate) struct Source {
     pub(crate) path: PathBuf,
     pub(crate) text: String,
@@ -31,8 +31,9 @@ impl Source {
         files.iter().map(|path| Self::read(path)).collect()
     }
 
-    /// Returns every source file below `dir` that is part of the product: not files and directories
-    /// named as tests, and not modules that their parent declares for tests only.
+    /// Returns every source file below `dir` that is part of the product. Files and directories
+    /// that are named as tests are left out. So are modules that their parent declares only for
+    /// tests.
     pub(crate) fn shipped_below(dir: &Path) -> Result<Vec<Self>, String> {
         let files = rust_files(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
         let shipped = files.iter().filter(|path| !is_test_path(path));
@@ -42,8 +43,8 @@ impl Source {
         Ok(sources)
     }
 
-    /// Returns the modules that this file declares for tests only and that have files of their own,
-    /// as paths without `.rs`.
+    /// Returns the modules that this file declares only for tests and that are in separate files.
+    /// They are given as paths without `.rs`.
     fn test_modules(&self) -> Vec<PathBuf> {
         let is_root = ["mod.rs", "lib.rs", "main.rs"].iter().any(|name| self.path.ends_with(name));
         let dir = if is_root { self.path.with_file_name("") } else { self.path.with_extension("") };
@@ -65,7 +66,7 @@ impl Source {
     }
 }
 
-/// Whether attributes restrict an item to tests.
+/// Returns whether attributes restrict an item to tests.
 pub(crate) fn is_test_only(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let path = attribute.path();
@@ -114,7 +115,8 @@ fn is_test_path(path: &Path) -> bool {
     path.components().any(|part| part.as_os_str() == "tests") || path.ends_with("tests.rs")
 }
 
-/// Whether a file contains the module `module` (a path without `.rs`) or one of its child modules.
+/// Returns whether a file contains the module `module` (a path without `.rs`) or one of its child
+/// modules.
 fn is_of_module(path: &Path, module: &Path) -> bool {
     path.with_extension("") == module || path.starts_with(module)
 }

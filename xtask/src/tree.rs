@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// One crate of the workspace.
+/// A crate of the workspace, as `cargo metadata` describes it.
 #[derive(Debug)]
 pub(crate) struct Crate {
     pub(crate) name: String,
@@ -14,7 +14,7 @@ pub(crate) struct Crate {
     pub(crate) needs: Vec<String>,
 }
 
-/// The workspace.
+/// The root directory and the crates of the workspace.
 #[derive(Debug)]
 pub(crate) struct Tree {
     pub(crate) root: PathBuf,
@@ -22,7 +22,7 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// Runs `cargo metadata`.
+    /// Runs `cargo metadata`, and parses its output.
     pub(crate) fn load() -> Result<Self, String> {
         let output = Command::new(env!("CARGO"))
             .args(["metadata", "--format-version", "1", "--no-deps"])
@@ -44,13 +44,13 @@ impl Tree {
         })
     }
 
-    /// Returns a path relative to the root, as in messages and in lists of exceptions.
+    /// Returns a path relative to the root directory, as in messages and in lists of exceptions.
     pub(crate) fn relative<'p>(&self, path: &'p Path) -> &'p Path {
         path.strip_prefix(&self.root).unwrap_or(path)
     }
 
-    /// Returns the Markdown files at the root, in `docs`, in `docs/design` and at the root of each
-    /// crate. The changelog is omitted, because it describes the past.
+    /// Returns the Markdown files in the root directory, in `docs`, in `docs/design` and in the
+    /// directory of each crate. The changelog is omitted, because it describes the past.
     pub(crate) fn documents(&self) -> Result<Vec<PathBuf>, String> {
         let mut found = Vec::new();
         let crates = list(&self.root.join("crates"))?;
@@ -71,7 +71,7 @@ impl Tree {
     }
 }
 
-/// Reads a file; an error names the file.
+/// Reads a file. If that fails, the error names the file.
 pub(crate) fn read_text(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }

@@ -1,7 +1,8 @@
 //! Compares the number of unsafe blocks and impls of each crate with `.ci/unsafe-budget.toml`.
 //!
-//! A reviewer sees when a number in that file is raised. Each block must have a SAFETY comment, on
-//! its own statement or in the lines above. clippy checks the same, but not inside macros.
+//! When a number in that file is raised, a reviewer sees it. Each block must have a SAFETY comment,
+//! either at its own statement or in the lines above. clippy checks the same, but not inside
+//! macros.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use syn::spanned::Spanned;
@@ -57,7 +58,8 @@ fn unsafe_places(source: &Source) -> Vec<UnsafeBlock> {
     finder.found
 }
 
-/// Whether the lines above the block, or above its statement, are a comment that contains SAFETY.
+/// Returns whether the lines above the block, or above its statement, are a comment that contains
+/// SAFETY.
 fn is_argued(text: &str, place: &UnsafeBlock) -> bool {
     let lines: Vec<_> = text.lines().map(str::trim_start).collect();
     [place.line, place.statement].into_iter().any(|line| {
@@ -79,8 +81,8 @@ impl Finder {
         self.found.push(UnsafeBlock { line, statement });
     }
 
-    /// Searches the tokens of a macro for `unsafe { .. }`: macro arguments are not parsed as
-    /// syntax.
+    /// Searches the tokens of a macro for `unsafe { .. }`. The arguments of macros are not parsed
+    /// as syntax.
     fn search(&mut self, tokens: TokenStream) {
         let mut after_unsafe = None;
         for token in tokens {

@@ -1,9 +1,9 @@
 //! Compares names of types, and phrases in comments and documents, with `xtask/words.toml`.
 //!
-//! A type name must have one meaning in the product: if two crates define the same name,
-//! `words.toml` needs an exception with a reason. Some names and phrases are forbidden;
-//! `words.toml` says what to write instead. For a forbidden phrase that is still in use, the file
-//! has the number of uses, which may only be lowered.
+//! The name of a type must have only one meaning in the product. If two crates define the same
+//! name, `words.toml` must contain an exception with a reason. Some names and phrases are
+//! forbidden, and `words.toml` says what to write instead. For a forbidden phrase that is still
+//! used, the file contains the number of uses, which may only be lowered.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use syn::{ImplItem, Item, TraitItem};
 use crate::source::{Source, attributes_of, is_test_only};
 use crate::tree::{Tree, read_text};
 
-/// Crates with tests and checks only: their types are not part of the product.
+/// Crates that contain only tests and checks. Their types are not part of the product.
 const NOT_PRODUCT: [&str; 2] = ["slipring-compat-tests", "xtask"];
 
 pub(crate) fn check(tree: &Tree) -> Result<Vec<String>, String> {
@@ -44,7 +44,7 @@ pub(crate) fn check(tree: &Tree) -> Result<Vec<String>, String> {
 struct Phrase {
     text: String,
     instead: String,
-    /// Number of uses that still exist; may only be lowered.
+    /// How many uses are still allowed. This may only be lowered.
     left: usize,
 }
 
@@ -120,7 +120,7 @@ fn occurrences(line: &str, phrase: &str) -> usize {
     line.match_indices(phrase).filter(is_bounded).count()
 }
 
-/// Returns the text of a line that consists of a comment only.
+/// Returns the text of a line that is only a comment; `None` for other lines.
 fn comment(line: &str) -> Option<&str> {
     line.trim_start().strip_prefix("//").map(|text| text.trim_start_matches(['/', '!']))
 }
@@ -175,7 +175,7 @@ impl TypeNames {
     }
 }
 
-/// Collects the names of structs, enums, unions, traits and type aliases of the product. Associated
+/// Collects the names of structs, enums, unions, traits and type aliases in the product. Associated
 /// types do not count.
 struct Definitions {
     found: Vec<String>,

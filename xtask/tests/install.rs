@@ -1,5 +1,5 @@
-//! Tests of `make install` and `make uninstall` in temporary directories. A shell script takes the
-//! place of the binary.
+//! Tests of `make install` and `make uninstall` in temporary directories. Instead of the binary, a
+//! shell script is installed.
 
 #![allow(clippy::unwrap_used)]
 
@@ -41,7 +41,7 @@ impl Root {
         root
     }
 
-    /// Creates an archive with an empty object, in place of the C library that cargo builds.
+    /// Creates an archive with an empty object. It stands for the C library that cargo builds.
     fn make_archive(&self) {
         let dir = self.0.path();
         let object = dir.join("empty.o");
@@ -60,7 +60,8 @@ impl Root {
         make.arg(format!("DESTDIR={}", self.0.path().join("root").display()));
         make.arg(format!("BINARY={}", self.0.path().join("built").display()));
         make.arg(format!("LIBRARY={}", self.0.path().join("lib.a").display())).args(words);
-        // Removes the variables by which a `make` that runs this test would pass on its flags.
+        // The test may itself be run by a `make`. Without these variables, that `make` does not
+        // pass its flags on.
         make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL");
         make.env("CARGO_TARGET_DIR", self.0.path().join("target")).env("HOME", "/home/joe");
         make.output().unwrap()
@@ -118,7 +119,7 @@ fn below_a_home_everything_goes_below_it_and_goes_again() {
     }
     let unit = root.path("/home/joe/.local/share/slipring/systemd/slipringd.service");
     assert!(fs::read_to_string(unit).unwrap().contains("ExecStart=/home/joe/.local/bin/slipring"));
-    // A second installation must not forget what the first one has installed.
+    // The second installation must not forget what the first one has installed.
     root.well(&["install", "PREFIX=/home/joe/.local", "LINKS=1"]);
     assert!(root.has("/home/joe/.local/bin/pkt-gen"));
     root.well(&["uninstall", "PREFIX=/home/joe/.local"]);
@@ -198,8 +199,8 @@ fn what_somebody_else_has_put_in_its_place_stays_and_is_named() {
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     assert!(!done.status.success() && said.contains(&theirs.display().to_string()), "{said}");
     assert_eq!(root.listing(), before);
-    // Without `LINKS=1` nothing conflicts with the user's file, and uninstalling must not take that
-    // file for one of ours.
+    // Without `LINKS=1`, the installation does not conflict with the user's file. Uninstalling must
+    // not take that file for one of ours.
     root.well(&["install", "PREFIX=/home/joe/.local"]);
     root.well(&["uninstall", "PREFIX=/home/joe/.local"]);
     assert_eq!(root.listing(), before);

@@ -1,4 +1,4 @@
-//! Tests of `scripts/setup.sh` on simulated machines: scripts take the place of apt's programs.
+//! Tests of `scripts/setup.sh` on simulated machines. Scripts stand for the programs of apt.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,12 +7,12 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Programs that `setup.sh` itself needs.
+/// The programs that `setup.sh` itself needs.
 const TOOLS: [&str; 9] = ["bash", "cat", "cp", "env", "grep", "head", "sed", "sort", "uname"];
 
-/// A script in place of apt-get. While `locked` has lines, it fails with the next line as its
+/// A script that stands for apt-get. While `locked` has lines, it fails with the next line as its
 /// message, as if another program held apt's lock. Otherwise it records its arguments, and installs
-/// a compiler or make if asked to.
+/// a compiler or make if that is requested.
 const APT_GET: &str = r#"
 said=$(head -n 1 "$MACHINE/locked")
 if [ -n "$said" ]; then
@@ -55,7 +55,7 @@ impl Machine {
         machine.program("apt-cache", APT_CACHE);
         machine.program("rustc", "echo 'rustc 1.999.0'");
         machine.program("cargo", "");
-        // Replaces `sleep`, so that waiting takes no time.
+        // This replaces `sleep`, so that waiting takes no time.
         machine.program("sleep", "");
         machine.program("id", "echo 0");
         machine.file("locked", "").file("depends", "").file("asked", "");

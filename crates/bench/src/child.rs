@@ -11,9 +11,11 @@ use super::lab::{BenchLab, INPUT_IFNAME, OUTPUT_IFNAME};
 use super::measure::{BenchError, BenchReading, PROGRAM_CPU, pin, process_cpu};
 use super::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
-/// Directories with `slipring`, relative to this program: in the build directory, and as installed.
+/// Directories in which `slipring` may be, relative to this program: in the build directory, and
+/// after an installation.
 const SLIPRING_DIRS: [&str; 2] = [".", "../../bin"];
-/// Time limit of commands, so that no command runs long after the benchmark has ended.
+/// Time limit of commands in seconds. Without it, a command could run long after the benchmark has
+/// ended.
 pub(super) const MAX_RUN_SECS: &str = "120";
 
 /// Path of the program `slipring`.
@@ -22,7 +24,7 @@ pub(super) fn slipring() -> Result<PathBuf, BenchError> {
     found.ok_or_else(|| BenchError::Skipped("no slipring beside slipring-bench or in PATH".into()))
 }
 
-/// A command of `slipring` on the program's CPU.
+/// Returns a command of `slipring` that runs on the program's CPU.
 pub(super) fn command(args: &[&str]) -> Result<Command, BenchError> {
     pin(PROGRAM_CPU);
     let mut command = Command::new(slipring()?);
@@ -30,7 +32,7 @@ pub(super) fn command(args: &[&str]) -> Result<Command, BenchError> {
     Ok(command)
 }
 
-/// The cost of an idle bridge.
+/// Returns the row for the cost of an idle bridge.
 pub(crate) fn idle_bridge() -> BenchRow {
     let title = "CPU time of an idle bridge, veth xdp, sleeping";
     BenchRow::new("idle", title, RowUnit::Share)
@@ -38,7 +40,7 @@ pub(crate) fn idle_bridge() -> BenchRow {
         .goal(GoalMetric::Value, 0.001)
 }
 
-/// Ends a process when dropped.
+/// A child process. It is ended on drop.
 pub(super) struct BenchChild(pub(super) Child);
 
 impl Drop for BenchChild {
@@ -55,7 +57,7 @@ fn idle() -> Result<BenchRound, BenchError> {
     let args = ["bridge", "-q", "--sleep", "-T", "0", "-t", MAX_RUN_SECS, &one, &other];
     let start = || Ok(command(&args)?.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?);
     let mut bridge = BenchChild(lab.within(start)?);
-    // After this time, the bridge has opened its ports.
+    // The bridge has opened its ports after this time.
     std::thread::sleep(Duration::from_millis(300));
     Ok(Box::new(move |time| {
         let _ = &lab;
@@ -70,7 +72,8 @@ fn idle() -> Result<BenchRound, BenchError> {
     }))
 }
 
-/// The error of the generator's rate over ten seconds.
+/// Returns the row for how much the generator's rate differs from the requested rate, over ten
+/// seconds.
 pub(crate) fn pacing(rate: u32) -> BenchRow {
     let title = format!("gen, error of {rate} pps over 10 s, null:");
     BenchRow::new(format!("pacing-{rate}"), title, RowUnit::Share)
@@ -86,7 +89,7 @@ pub(crate) fn pacing(rate: u32) -> BenchRow {
         .once(Duration::from_secs(10))
 }
 
-/// The highest rate of the generator through a kind of port.
+/// Measures the highest rate of the generator on a kind of port.
 pub(super) fn saturating(port: &str, time: Duration) -> Result<BenchReading, BenchError> {
     Ok(BenchReading::of(generate(port, &[], time)?.rate))
 }
@@ -97,7 +100,8 @@ struct GenResult {
     packets: u64,
     /// Duration of the whole run, in nanoseconds.
     nanos: u64,
-    /// Packets per second by the generator's own count, from the first packet to the last.
+    /// Packets per second, according to the generator. The time is counted from the first packet to
+    /// the last.
     rate: f64,
 }
 

@@ -1,5 +1,5 @@
-//! A daemon of our own in a private run directory, and a C program that only makes netmap's system
-//! calls.
+//! A daemon that the benchmark starts, with a private run directory, and a C program that only
+//! makes netmap's system calls.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use super::scratch::ScratchDir;
 
 const C_SOURCE: &str = include_str!("../programs/netmap.c");
 
-/// A daemon, and the program that uses it. Both end when this value is dropped.
+/// A daemon, and the program that uses it. Both end on drop.
 pub(super) struct BenchDaemon {
     files: ScratchDir,
     daemon: Child,
@@ -36,7 +36,7 @@ impl BenchDaemon {
         }
     }
 
-    /// Returns why the daemon has not started.
+    /// Returns the message in which the daemon says why it has not started.
     fn startup_error(&mut self) -> String {
         let mut line = String::new();
         if let Some(mut stderr) = self.daemon.stderr.take() {
@@ -58,7 +58,7 @@ impl BenchDaemon {
         self.run_dir().join("netmap")
     }
 
-    /// Starts the program; it has bound its port when this returns.
+    /// Starts the program. When this returns, the program has bound its port.
     pub(super) fn start(&self, words: &[&str]) -> Result<BenchClient, BenchError> {
         let mut command = Command::new(self.files.path().join("netmap"));
         command.arg(self.path()).args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -101,7 +101,7 @@ pub(super) struct BenchClient {
 }
 
 impl BenchClient {
-    /// Parses `packets wall cpu`, or returns an error.
+    /// Parses the program's output, `packets wall cpu`, or returns an error.
     pub(super) fn tally(mut self) -> Result<BenchTally, BenchError> {
         let mut text = String::new();
         std::io::Read::read_to_string(&mut self.output, &mut text)?;

@@ -1,5 +1,5 @@
-//! The link emulator between ports in memory, compared with the floor of copying every frame twice
-//! through as much memory as is in flight.
+//! The link emulator between ports in memory. It is compared with a floor: copying every frame
+//! twice, through as much memory as the frames in flight need.
 
 mod error;
 mod floor;
@@ -23,7 +23,7 @@ use super::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 use setup::{DEFAULT_LAG_FRAMES, DELAY_NS, emulator, in_flight, plan, run, wire};
 
 const FLOOR_NAME: &str = "copy in, copy out";
-/// All rows.
+/// Returns all rows of the link emulator.
 pub(crate) fn rows() -> Vec<BenchRow> {
     let mut rows = vec![one_thread::<64>(1.5), one_thread::<1500>(1.2)];
     rows.extend([two_threads::row::<64>(1.5), two_threads::row::<1500>(1.2), stages()]);
@@ -32,7 +32,8 @@ pub(crate) fn rows() -> Vec<BenchRow> {
     rows
 }
 
-/// Frames of `N` bytes at full load through one thread: at most `bound` times the floor.
+/// Returns the row for frames of `N` bytes at full load in one thread. The goal is at most `bound`
+/// times the floor.
 fn one_thread<const N: usize>(bound: f64) -> BenchRow {
     let lag = Rc::new(Cell::new(DEFAULT_LAG_FRAMES));
     let floor_lag = lag.clone();
@@ -47,7 +48,8 @@ fn one_thread<const N: usize>(bound: f64) -> BenchRow {
         .goal(GoalMetric::RatioTo(FLOOR_NAME), 1.0 / bound)
 }
 
-/// The added cost of a rate, losses in bursts, a correlated delay and queue management.
+/// Returns the row for what a rate, losses in bursts, a correlated delay and queue management cost
+/// in addition.
 fn stages() -> BenchRow {
     BenchRow::new("emulate-stages", "emulate, all stages on, extra per packet", RowUnit::Nanos)
         .with(ContenderRole::Ours, "slipring", || {
@@ -88,8 +90,8 @@ fn full_load<const N: usize>(lag: Rc<Cell<usize>>) -> Result<BenchRound, BenchEr
     }))
 }
 
-/// Full load for `time`, once the maximum is in flight. Also returns the average number of frames
-/// in flight, which varies with the delay.
+/// Runs at full load for `time`, after the maximum number of frames is in flight. Also returns the
+/// average number of frames in flight, which depends on the delay.
 fn steady(plan: &NetworkSpec, len: u16, time: Duration) -> Result<(BenchTally, u64), BenchError> {
     let mut emulator = emulator(plan, ports::pair(len)?)?;
     let tally = on_cpu(PROGRAM_CPU, || -> Result<BenchTally, BenchError> {

@@ -1,6 +1,6 @@
-//! The firewall: the cost of rules, tables, states and pipes, without ports and between namespaces.
+//! What rules, tables, states and pipes of the firewall cost, without ports and between namespaces.
 //!
-//! Figures without ports are per second of CPU time, which other load affects less.
+//! Figures without ports are per second of CPU time. Other load on the machine affects them less.
 
 mod accuracy;
 mod between;
@@ -15,7 +15,7 @@ mod tables;
 
 use super::row::BenchRow;
 
-/// All rows.
+/// Returns all rows of the firewall.
 pub(crate) fn rows() -> Vec<BenchRow> {
     let mut rows = rules::rows();
     rows.extend(tables::rows());

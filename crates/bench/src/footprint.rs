@@ -1,11 +1,12 @@
-//! Memory of a port with default rings: how much this process grows by opening it.
+//! The memory that a port with default rings needs: by how much this process grows when it opens
+//! the port.
 
 use super::lab::{BenchLab, OUTPUT_IFNAME};
 use super::measure::{BenchError, BenchReading};
 use super::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 use super::veth::{InterfacePath, open};
 
-/// Maximum growth: 16 MiB in addition to the region.
+/// Maximum growth in addition to the memory region: 16 MiB.
 const MAX_OVERHEAD_BYTES: f64 = (16 << 20) as f64;
 const REGION_NAME: &str = "region";
 
@@ -32,7 +33,8 @@ fn round(path: InterfacePath) -> Result<BenchRound, BenchError> {
     }))
 }
 
-/// Bytes of this process's mappings that are in memory, files and shared memory included.
+/// Returns how many bytes of this process's mappings are in memory, including files and shared
+/// memory.
 fn resident() -> Result<u64, BenchError> {
     let text = std::fs::read_to_string("/proc/self/smaps_rollup")?;
     resident_of(&text).ok_or_else(|| BenchError::Failed("smaps_rollup has no Rss".into()))

@@ -1,8 +1,8 @@
-//! The frames of the pipe rows: every byte is written, every byte is read and checked.
+//! The frames of the pipe rows. Every byte is written, and every byte is read and checked.
 
 use slipring_ring::SharedBuf;
 
-/// Writes frame `sequence` of `N` bytes; returns its length.
+/// Writes frame number `sequence` with `N` bytes to `buf`. Returns its length.
 #[inline(always)]
 pub(super) fn write<const N: usize>(buf: &mut [u8], sequence: u64) -> usize {
     let frame = buf.first_chunk_mut::<N>().expect("buffers have 2048 bytes, frames fewer");
@@ -14,7 +14,7 @@ pub(super) fn write<const N: usize>(buf: &mut [u8], sequence: u64) -> usize {
     N
 }
 
-/// Whether `bytes` are frame `sequence` of `N` bytes.
+/// Returns whether `bytes` are frame number `sequence` with `N` bytes.
 #[inline(always)]
 pub(super) fn is_right<const N: usize>(bytes: &[u8], sequence: u64) -> bool {
     let (Some(frame), true) = (bytes.first_chunk::<N>(), bytes.len() == N) else { return false };
@@ -23,15 +23,15 @@ pub(super) fn is_right<const N: usize>(bytes: &[u8], sequence: u64) -> bool {
     sum == total(words.len(), sequence) && *rest == sequence.to_ne_bytes()[..rest.len()]
 }
 
-/// Whether frames of `len` bytes are written and read by value, cache line by cache line. Longer
-/// frames are built and read in memory of our own and copied as a whole: a copy takes two
-/// instructions per cache line; the eight instructions of access by value would limit how many
-/// cache lines are in flight.
+/// Returns whether frames of `len` bytes are written and read by value, one cache line at a time.
+/// Longer frames are built and read in private memory, and copied as a whole. Such a copy needs two
+/// instructions per cache line. Access by value needs eight, which would limit how many cache lines
+/// are in flight.
 pub(super) const fn is_by_value(len: usize) -> bool {
     len <= 128 && len.is_multiple_of(64)
 }
 
-/// Like [`write()`], to a buffer that is written by value.
+/// Like [`write()`], but for a buffer that is written by value.
 #[inline(always)]
 pub(super) fn write_by_value<const N: usize>(
     buf: SharedBuf<'_>,
@@ -55,7 +55,7 @@ pub(super) fn write_by_value<const N: usize>(
     N
 }
 
-/// Like [`is_right`], for a buffer that is read by value.
+/// Like [`is_right`], but for a buffer that is read by value.
 #[inline(always)]
 pub(super) fn is_right_by_value<const N: usize>(
     bytes: SharedBuf<'_>,
@@ -78,13 +78,13 @@ pub(super) fn is_right_by_value<const N: usize>(
     sum == total(N / 8, sequence)
 }
 
-/// Whether the words are the content of frame `sequence`.
+/// Returns whether the words are the content of frame number `sequence`.
 #[inline(always)]
 pub(super) fn sums_to(words: &[u64; 8], sequence: u64) -> bool {
     words.iter().fold(0u64, |sum, word| sum.wrapping_add(*word)) == total(words.len(), sequence)
 }
 
-/// The sum of a frame's words.
+/// Returns the sum that the words of a frame must have.
 #[inline(always)]
 fn total(words: usize, sequence: u64) -> u64 {
     let n = words as u64;

@@ -1,5 +1,5 @@
-//! The floor of every call to another process (the least that any implementation must do): two
-//! threads on one CPU that wake each other in turn.
+//! The floor of every call to another process, which is the least that any implementation must do.
+//! Two threads on one CPU wake each other in turn.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,10 +11,10 @@ use rustix::event::{EventfdFlags, eventfd};
 use super::measure::{BenchError, BenchReading, PROGRAM_CPU, on_cpu, pin, tally};
 use super::row::BenchRound;
 
-/// Name of the floor in the table.
+/// The name of this floor in the table.
 pub(super) const FLOOR_NAME: &str = "eventfds, one CPU";
 
-/// Nanoseconds from a request to its reply.
+/// Measures the nanoseconds from a request to its reply.
 pub(super) fn round_trip() -> Result<BenchRound, BenchError> {
     let bells = [new_eventfd()?, new_eventfd()?];
     Ok(Box::new(move |time| measure(&bells, time)))

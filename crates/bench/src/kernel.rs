@@ -1,4 +1,4 @@
-//! The kernel's own forwarding over the same links: one namespace routes UDP between two.
+//! The kernel's own forwarding over the same links. One namespace routes UDP between two others.
 
 use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
@@ -17,10 +17,10 @@ use super::lab::{BenchLab, INPUT_IFNAME, SOURCE_IFNAME, attach, find, frame};
 use super::measure::{BenchError, BenchTally, PROGRAM_CPU};
 use super::row::BenchRound;
 
-/// Name of the contender.
+/// The name of this contender in the table.
 pub(super) const CONTENDER_NAME: &str = "kernel, ip_forward";
 
-/// The veth pair after the router, with the far end in a namespace of its own.
+/// The veth pair after the router. Its far end is in a separate namespace.
 pub(super) const NEAR_IFNAME: &str = "srbench2a";
 const FAR_IFNAME: &str = "srbench2b";
 
@@ -29,7 +29,8 @@ const ROUTER_IN_ADDR: Ipv4Addr = Ipv4Addr::new(10, 66, 0, 1);
 const ROUTER_OUT_ADDR: Ipv4Addr = Ipv4Addr::new(10, 66, 1, 1);
 const RECEIVER_ADDR: Ipv4Addr = Ipv4Addr::new(10, 66, 1, 2);
 
-/// Passes ARP, so that the router finds its neighbour, and drops everything else.
+/// Returns a program that passes ARP, so that the router finds its neighbour, and drops everything
+/// else.
 fn drop_but_arp() -> Result<Vec<BpfInsn>, AssembleError> {
     let mut program = Assembler::new();
     program
@@ -45,7 +46,7 @@ fn drop_but_arp() -> Result<Vec<BpfInsn>, AssembleError> {
     program.assemble()?.bind(|_| None)
 }
 
-/// Routes frames of `len` bytes.
+/// Measures how fast frames of `len` bytes are routed.
 pub(super) fn round(len: usize) -> Result<BenchRound, BenchError> {
     let lab = BenchLab::new()?;
     let router = lab.hold(KernelRouter::new)?;
@@ -56,7 +57,7 @@ pub(super) fn round(len: usize) -> Result<BenchRound, BenchError> {
     }))
 }
 
-/// State that the router needs in addition to the lab.
+/// What the router needs in addition to the test network.
 pub(super) struct KernelRouter {
     _far: Netns,
     _drop: BpfLink,
@@ -90,8 +91,8 @@ fn configure_link(netlink: &Netlink, name: &str, address: Ipv4Addr) -> Result<()
     Ok(netlink.set_up(index)?)
 }
 
-/// Moves the router's work to the CPU on which measured programs run (RPS); as in the rows of those
-/// programs, the source's CPU only receives.
+/// Moves the router's work to the CPU on which measured programs run (RPS). The CPU of the source
+/// only receives, as in the rows of these programs.
 fn spread_receive_work() -> Result<(), BenchError> {
     let mask = 1 << PROGRAM_CPU;
     let script = format!(
@@ -117,11 +118,11 @@ pub(super) fn routed_frame(len: usize) -> Result<Vec<u8>, BenchError> {
     frame(&spec, len)
 }
 
-/// Counts the packets that leave by `ifname` in `time`, and measures how long the program's CPU is
-/// busy meanwhile, for any reason: much of the work is done in softirqs, which are not accounted to
-/// a process.
+/// Counts the packets that leave through `ifname` in `time`. Measures for how long the program's
+/// CPU is busy in this time, for any reason. Much of the work is done in softirqs, which do not
+/// count for any process.
 pub(super) fn count(ifname: &str, time: Duration) -> Result<BenchTally, BenchError> {
-    // During this pause, the router finds its neighbour.
+    // The router finds its neighbour during this pause.
     std::thread::sleep(Duration::from_millis(20));
     let (before, busy, start) = (sent(ifname)?, busy(PROGRAM_CPU)?, now());
     std::thread::sleep(time);
@@ -129,14 +130,14 @@ pub(super) fn count(ifname: &str, time: Duration) -> Result<BenchTally, BenchErr
     Ok(BenchTally { packets, wall, cpu: self::busy(PROGRAM_CPU)? - busy })
 }
 
-/// The time for which a CPU has been busy since the machine started, in steps of 10 ms.
+/// Returns for how long a CPU has been busy since the machine started, in steps of 10 ms.
 fn busy(cpu: usize) -> Result<Nanos, BenchError> {
     let text = std::fs::read_to_string("/proc/stat")?;
     busy_of(&text, cpu).ok_or_else(|| BenchError::Failed(format!("no times of CPU {cpu}")))
 }
 
-/// Columns: user, nice, system, idle, iowait, irq, softirq, ... in hundredths of a second; see
-/// proc(5).
+/// Parses this time from `/proc/stat`. Its columns are user, nice, system, idle, iowait, irq,
+/// softirq, ... in hundredths of a second; see proc(5).
 fn busy_of(text: &str, cpu: usize) -> Option<Nanos> {
     let row = text.lines().find_map(|line| line.strip_prefix(&format!("cpu{cpu} ")))?;
     let times: Option<Vec<Nanos>> = row.split(' ').map(|time| time.parse().ok()).collect();
@@ -144,7 +145,8 @@ fn busy_of(text: &str, cpu: usize) -> Option<Nanos> {
     Some((user + nice + system + irq + softirq) * 10_000_000)
 }
 
-/// The interface's own count of packets sent, in the calling thread's namespace.
+/// Returns how many packets the interface has sent, by its own count. It must be in the network
+/// namespace of the calling thread.
 fn sent(ifname: &str) -> Result<u64, BenchError> {
     let text = std::fs::read_to_string("/proc/thread-self/net/dev")?;
     sent_of(&text, ifname).ok_or_else(|| BenchError::Failed(format!("no counters of {ifname}")))

@@ -1,5 +1,5 @@
-//! A network namespace for each contender: pairs of veth links, programs that drop received frames,
-//! and the fastest source of frames available.
+//! The test network of a contender, in its own network namespace: pairs of veth links, programs
+//! that drop received frames, and the fastest source of frames that there is.
 
 use std::mem::forget;
 use std::rc::Rc;
@@ -19,27 +19,30 @@ use slipring_wire::frame::FrameSpec;
 
 use super::measure::{BenchError, FEEDER_CPU, pin};
 
-/// The veth pair on the input side: the source's end, and the end on which a program receives.
+/// The veth pair on the input side. This is the source's end; the next constant is the end on which
+/// a program receives.
 pub(super) const SOURCE_IFNAME: &str = "srbench0a";
 pub(super) const INPUT_IFNAME: &str = "srbench0b";
-/// The veth pair on the output side: the end on which a program sends, and the far end.
+/// The veth pair on the output side. This is the end on which a program sends; the next constant is
+/// the far end.
 pub(super) const OUTPUT_IFNAME: &str = "srbench1a";
 pub(super) const SINK_IFNAME: &str = "srbench1b";
 
-/// `XDP_DROP`
+/// The instructions of a BPF program that drops all frames: it returns `XDP_DROP`.
 const XDP_DROP_ALL: [BpfInsn; 2] = [mov_imm(BpfReg::R0, 1), exit()];
-/// Frames per run of the source (about 4 ms), and per batch within a run.
+/// Number of frames per run of the source, which takes about 4 ms. The next constant is the number
+/// per batch in a run.
 const FRAMES_PER_RUN: u32 = 50_000;
 const FRAMES_PER_BATCH: u32 = 64;
 
-/// A namespace with both veth pairs, up. The far end of the output drops all frames.
+/// A namespace with both veth pairs, which are up. The far end of the output drops all frames.
 pub(super) struct BenchLab {
     netns: Netns,
     _drop: BpfLink,
 }
 
 impl BenchLab {
-    /// Creates a lab.
+    /// Creates a test network.
     pub(super) fn new() -> Result<Rc<Self>, BenchError> {
         let netns = Netns::new()?;
         let drop = within(&netns, || {
@@ -58,7 +61,7 @@ impl BenchLab {
         within(&self.netns, work)
     }
 
-    /// Creates `value` in the namespace, where `value` will also be dropped.
+    /// Creates `value` in the namespace. It will also be dropped in the namespace.
     pub(super) fn hold<T: Send>(
         self: &Rc<Self>,
         make: impl FnOnce() -> Result<T, BenchError> + Send,
@@ -66,8 +69,8 @@ impl BenchLab {
         Ok(InNetns { value: Some(self.within(make)?), lab: self.clone() })
     }
 
-    /// Runs `work` in the namespace while copies of `frame` are sent from `ifname` on the other
-    /// CPU.
+    /// Runs `work` in the namespace. During this, copies of `frame` are sent from `ifname` on the
+    /// other CPU.
     pub(super) fn while_feeding<T: Send>(
         &self,
         ifname: &str,
@@ -91,14 +94,14 @@ impl BenchLab {
     }
 }
 
-/// A value that lives in a lab.
+/// A value that belongs to a test network. It is used and dropped in its namespace.
 pub(super) struct InNetns<T: Send> {
     value: Option<T>,
     pub(super) lab: Rc<BenchLab>,
 }
 
 impl<T: Send> InNetns<T> {
-    /// The value, and its lab.
+    /// Returns the value and its test network.
     pub(super) fn parts(&mut self) -> (&mut T, &BenchLab) {
         let value = self.value.as_mut().expect("only the destructor takes it");
         (value, &self.lab)
@@ -106,10 +109,11 @@ impl<T: Send> InNetns<T> {
 }
 
 impl<T: Send> Drop for InNetns<T> {
-    /// Within the namespace, because some values restore interfaces by name.
+    /// The value is dropped in the namespace, because some values restore interfaces by their
+    /// names.
     fn drop(&mut self) {
         let value = self.value.take();
-        // If entering the namespace fails, the value is dropped with the closure.
+        // If the namespace cannot be entered, the value is dropped together with the closure.
         let _ = self.lab.within(move || {
             drop(value);
             Ok(())
@@ -124,7 +128,7 @@ fn within<T: Send>(
     netns.run(|| Ok(work()))?
 }
 
-/// Creates two joined links, up, in the calling thread's namespace.
+/// Creates two joined links and sets them up, in the network namespace of the calling thread.
 pub(super) fn pair(one: &str, other: &str) -> Result<(), BenchError> {
     let netlink = Netlink::open()?;
     netlink.add_veth(one, other, None)?;
@@ -136,23 +140,24 @@ pub(super) fn pair(one: &str, other: &str) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Frames that BPF redirects are lost unless the peer has a native program or coalesces.
+/// Makes the kernel coalesce received frames. Otherwise, frames that BPF redirects would be lost,
+/// unless the peer has a native program.
 pub(super) fn receive_by_napi(iface: &Iface) {
-    // The interface belongs to this benchmark alone, so its features are not restored.
+    // The interface belongs to this benchmark alone. So its features need not be restored.
     forget(iface.with_features(&[(Feature::Gro, true)]));
 }
 
-/// Finds an interface of the calling thread's namespace.
+/// Finds an interface in the network namespace of the calling thread.
 pub(super) fn find(name: &str) -> Result<Iface, BenchError> {
     Iface::find(name).map_err(failed)
 }
 
-/// Drops all frames received on an interface, as long as the link exists.
+/// Drops all frames that are received on an interface, as long as the returned link exists.
 pub(super) fn drop_all(ifname: &str) -> Result<BpfLink, BenchError> {
     attach(ifname, &XDP_DROP_ALL)
 }
 
-/// Attaches a program natively.
+/// Attaches a BPF program in the driver (natively).
 pub(super) fn attach(ifname: &str, insns: &[BpfInsn]) -> Result<BpfLink, BenchError> {
     Ok(load(insns)?.attach(find(ifname)?.index, BpfAttachType::Xdp, BpfLinkFlags::XdpNative)?)
 }
@@ -172,11 +177,11 @@ fn failed(cause: OpenCause) -> BenchError {
     }
 }
 
-/// Loads a program that redirects the frames it is run on out of `ifname`.
+/// Loads a program that sends each frame on which it runs out of `ifname`.
 ///
-/// The program is also attached to an interface on which no frame arrives: the kernel waits for a
-/// grace period when a program gets its first user or loses its last one, so otherwise each run
-/// would take tens of milliseconds.
+/// The program is also attached to an interface on which no frame arrives. The kernel waits for a
+/// grace period when a program gets its first user or loses its last one. Without the attachment,
+/// each run would take tens of milliseconds.
 fn source(ifname: &str) -> Result<(BpfProgram, BpfLink), BenchError> {
     let out = find(ifname)?.index as i32;
     let program = load(&[
@@ -190,7 +195,7 @@ fn source(ifname: &str) -> Result<(BpfProgram, BpfLink), BenchError> {
     Ok((program, attached))
 }
 
-/// Sends until `stop`.
+/// Sends copies of `frame` until `stop` is set.
 fn feed(program: &BpfProgram, frame: &[u8], stop: &AtomicBool) -> Result<(), BenchError> {
     pin(FEEDER_CPU);
     while !stop.load(Ordering::Relaxed) {
@@ -199,7 +204,7 @@ fn feed(program: &BpfProgram, frame: &[u8], stop: &AtomicBool) -> Result<(), Ben
     Ok(())
 }
 
-/// A UDP frame of `len` bytes including the CRC, so four bytes shorter in memory.
+/// Returns a UDP frame. `len` includes the CRC, so in memory the frame is four bytes shorter.
 pub(super) fn frame(spec: &FrameSpec, len: usize) -> Result<Vec<u8>, BenchError> {
     let template = spec.build(len - 4);
     Ok(template.map_err(|error| BenchError::Failed(error.to_string()))?.bytes)

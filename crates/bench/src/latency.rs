@@ -1,4 +1,4 @@
-//! One-way latency over veth links: frames carry the time at which they were sent.
+//! The latency in one direction over veth links. Frames contain the time at which they were sent.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,12 +12,12 @@ use super::measure::{BenchError, BenchReading, FEEDER_CPU, PROGRAM_CPU, pin, thr
 use super::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 use super::veth::{InterfacePath, open};
 
-/// 10,000 frames per second.
+/// Time between two frames in ns: 10,000 frames per second.
 const SEND_INTERVAL_NS: Nanos = 100_000;
 const FRAME_BYTES: usize = 60;
-/// Position of the timestamp: after the Ethernet header.
+/// Position of the timestamp, which follows the Ethernet header.
 const STAMP_BYTES: std::ops::Range<usize> = 14..22;
-/// Minimum number of frames for a median.
+/// Minimum number of frames from which a median is computed.
 const MIN_SAMPLES: usize = 100;
 const P99_NAME: &str = "p99";
 const CPU_NAME: &str = "receiver cpu";
@@ -65,7 +65,8 @@ fn send(port: &mut Port, stop: &AtomicBool) -> Result<(), RunError> {
     let queue = &mut port.queues[0];
     let mut next = now();
     while !stop.load(Ordering::Relaxed) {
-        // Spins: sleeping would leave the sender's caches to other programs, and add their effect.
+        // The sender spins. If it slept, other programs would use its caches, and this would show
+        // in the result.
         while now() < next {
             spin_loop();
         }

@@ -1,10 +1,10 @@
-//! `slipring-bench`, the program that `slipring bench` runs: one table of this machine's
+//! `slipring-bench`, the program that `slipring bench` runs. It prints a table of this machine's
 //! performance. For each row, the same run also measures a floor (the least work that any
-//! implementation must do) and peers (other programs for the same task), all in turn.
+//! implementation must do) and peers (other programs for the same task). All are measured in turn.
 //!
 //! All traffic stays in pipes, in memory, and in private network namespaces.
 //!
-//! A module may use the modules above it in this table:
+//! A module may use the modules that are above it in this table:
 //!
 //! | layer | modules |
 //! |---|---|
@@ -63,7 +63,8 @@ use reader_task::ReaderTask;
 use report::BenchHeader;
 use row::BenchRow;
 
-/// The program `slipring-bench` parses the command line of `slipring`, and reports under that name.
+/// The description of the program. It has the command line of `slipring`, and reports under that
+/// name.
 static PROGRAM: CliProgram = CliProgram {
     name: "slipring",
     about: "Measure what this machine reaches with slipring",
@@ -81,7 +82,7 @@ fn main() -> ExitCode {
     PROGRAM.main()
 }
 
-/// The rows and settings of a run.
+/// The rows that a run measures, and its settings.
 struct BenchPlan {
     rows: Vec<BenchRow>,
     effort: BenchEffort,
@@ -127,7 +128,8 @@ fn usage_error(summary: &str, cause: &str, help: &str) -> Failure {
     Diagnostic::new(codes::SR0002, summary).with_cause(cause).with_help(help).into()
 }
 
-/// The rows whose names start with one of the words, or all rows if there are no words.
+/// Returns the rows whose names start with one of the words. If there are no words, returns all
+/// rows.
 fn selected(rows: Vec<BenchRow>, words: &[String]) -> Result<Vec<BenchRow>, Failure> {
     if let Some(word) = words.iter().find(|word| !rows.iter().any(|row| row.id.starts_with(*word)))
     {

@@ -1,4 +1,5 @@
-//! One measurement: a loop for a bounded time on one CPU, with wall clock and CPU time.
+//! A single measurement: a loop that runs on one CPU for a limited time. Both wall clock and CPU
+//! time are measured.
 
 use std::fmt;
 use std::io;
@@ -9,9 +10,9 @@ use rustix::time::{ClockId, clock_gettime};
 use slipring_port::{ErrorClass, Nanos, OpenError, RunError, now};
 use slipring_ring::{RegionError, SyncFault};
 
-/// The CPU of senders, generators and the kernel's receive work.
+/// The CPU of senders, of generators, and of the kernel's work to receive frames.
 pub(crate) const FEEDER_CPU: usize = 0;
-/// The CPU of the measured program.
+/// The CPU on which the measured program runs.
 pub(crate) const PROGRAM_CPU: usize = 1;
 
 /// Why a contender has no result.
@@ -19,7 +20,7 @@ pub(crate) const PROGRAM_CPU: usize = 1;
 pub(crate) enum BenchError {
     /// The machine lacks something that the contender needs.
     Skipped(String),
-    /// The contender ran and failed.
+    /// The contender has run, but failed.
     Failed(String),
 }
 
@@ -76,27 +77,27 @@ impl From<RegionError> for BenchError {
 /// The result of one run of a contender.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct BenchReading {
-    /// The main figure, in the row's unit.
+    /// The main figure, in the unit of the row.
     pub(crate) value: f64,
-    /// Packets per second of CPU time, if known.
+    /// Packets per second of CPU time; `None` if this is not known.
     pub(crate) per_cpu_second: Option<f64>,
-    /// Further figures, in the row's unit.
+    /// Other figures, in the unit of the row.
     pub(crate) extra: Vec<(&'static str, f64)>,
 }
 
 impl BenchReading {
-    /// A result with a single figure.
+    /// Returns a result with a single figure.
     pub(crate) fn of(value: f64) -> Self {
         Self { value, per_cpu_second: None, extra: Vec::new() }
     }
 }
 
-/// Number of packets, and the time they took.
+/// A number of packets, and the time that they took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct BenchTally {
     pub(crate) packets: u64,
     pub(crate) wall: Nanos,
-    /// CPU time; 0 if unknown.
+    /// CPU time; 0 if it is not known.
     pub(crate) cpu: Nanos,
 }
 
@@ -108,7 +109,7 @@ impl From<BenchTally> for BenchReading {
     }
 }
 
-/// Repeats `work`, which returns how many packets it processed, for `time`.
+/// Repeats `work` for `time`. `work` returns how many packets it has processed.
 pub(crate) fn tally<E>(
     time: Duration,
     mut work: impl FnMut() -> Result<u64, E>,
@@ -117,7 +118,7 @@ pub(crate) fn tally<E>(
     let until = start + time.as_nanos() as Nanos;
     let mut packets = 0;
     loop {
-        // The clock is read after 16 rounds only: reading it each time would cost too much.
+        // The clock is read only after 16 rounds, because reading it each time would take too long.
         for _ in 0..16 {
             packets += work()?;
         }
@@ -139,21 +140,22 @@ pub(crate) fn on_cpu<T: Send>(cpu: usize, work: impl FnOnce() -> T + Send) -> T 
     })
 }
 
-/// Binds the calling thread to a CPU. If the machine does not have that CPU, the thread stays
-/// unbound.
+/// Binds the calling thread to a CPU. If the machine does not have this CPU, the thread is not
+/// bound.
 pub(crate) fn pin(cpu: usize) {
     let mut set = CpuSet::new();
     set.set(cpu);
     let _ = sched_setaffinity(None, &set);
 }
 
-/// CPU time of the calling thread.
+/// Returns the CPU time of the calling thread.
 pub(crate) fn thread_cpu() -> Nanos {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as Nanos * 1_000_000_000 + time.tv_nsec as Nanos
 }
 
-/// CPU time of another process, summed over its living threads; `None` when it has ended.
+/// Returns the CPU time of another process, summed over its living threads; `None` if the process
+/// has ended.
 pub(crate) fn process_cpu(pid: u32) -> Option<Nanos> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
     let spent = |task: io::Result<std::fs::DirEntry>| {

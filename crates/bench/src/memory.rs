@@ -1,4 +1,5 @@
-//! The floor of all copying: frames copied from buffer to buffer, both areas as large as a ring's.
+//! The floor of all copying. Frames are copied from buffer to buffer, and both areas are as large
+//! as that of a ring.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -31,7 +32,7 @@ fn copy<const N: usize>(from: &[u8], to: &mut [u8]) -> u64 {
     NUM_BUFS as u64
 }
 
-/// The row with the floor alone.
+/// Returns the row in which only the floor is measured.
 pub(crate) fn row<const N: usize>() -> BenchRow {
     BenchRow::new(format!("copy-{N}"), format!("memory copy, {N} B"), RowUnit::PacketsPerSec).with(
         ContenderRole::Floor,

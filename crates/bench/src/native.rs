@@ -1,4 +1,4 @@
-//! The native socket API: a pipe of a daemon between two processes, compared with a pipe of one
+//! The native socket API: a daemon's pipe between two processes. It is compared with a pipe of one
 //! process.
 
 use std::path::Path;
@@ -40,7 +40,8 @@ impl BenchPipeEnd for NativeEnd {
     }
 }
 
-/// The row: its goal is relative to a pipe of this process in the same run.
+/// Returns the row. Its goal is relative to a pipe of this process, which is measured in the same
+/// run.
 pub(crate) fn row() -> BenchRow {
     let title = "native socket, pipe between two processes, 64 B, batch 256";
     BenchRow::new("native-pipe-64", title, RowUnit::PacketsPerSec)
@@ -75,7 +76,7 @@ fn open(socket: &Path, name: &str) -> Result<NativeEnd, BenchError> {
     ends.into_iter().next().ok_or_else(|| BenchError::Failed("a pipe without rings".into()))
 }
 
-/// Runs the other process: reads for `time`.
+/// Runs the other process, which reads for `time`.
 pub(super) fn read(socket: &Path, time: Duration) -> Result<BenchTally, BenchError> {
     let end = open(socket, "bench}1")?;
     pin(PROGRAM_CPU);

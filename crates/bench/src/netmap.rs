@@ -1,5 +1,5 @@
-//! The cost of `/dev/netmap` for programs that were compiled for netmap: a C program that only
-//! makes system calls, and a daemon of our own in a private run directory.
+//! What `/dev/netmap` costs for programs that were compiled for netmap. It is measured with a C
+//! program that only makes system calls, and with a daemon in a private run directory.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use super::measure::{BenchError, BenchReading, BenchTally, process_cpu};
 use super::pipe_ends::{ReadMode::Swap, TWO_THREADS_NAME, two_threads};
 use super::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
-/// Bytes of a frame.
+/// Length of a frame in bytes.
 const FRAME_BYTES: &str = "64";
 
-/// How calls reach the daemon.
+/// A way on which calls reach the daemon.
 #[derive(Debug, Clone, Copy)]
 struct FuseTransport {
-    /// Suffix of row names.
+    /// The end of the names of rows with this way.
     suffix: &'static str,
     name: &'static str,
-    /// The daemon's setting `uring`.
+    /// The daemon's setting `uring` for this way.
     uring: &'static str,
-    /// Packets per second that a pipe should carry.
+    /// How many packets per second a pipe should carry.
     goal: f64,
 }
 
@@ -29,7 +29,7 @@ const FUSE_TRANSPORTS: [FuseTransport; 2] = [
     FuseTransport { suffix: "-uring", name: "by io_uring", uring: "on", goal: 60e6 },
 ];
 
-/// Two rows for each transport.
+/// Returns the rows, two for each way on which calls reach the daemon.
 pub(crate) fn rows() -> impl Iterator<Item = BenchRow> {
     FUSE_TRANSPORTS.into_iter().flat_map(|transport| [sync_row(transport), pipe_row(transport)])
 }
@@ -63,7 +63,7 @@ fn idle_sync(device: &BenchDaemon, time: Duration) -> Result<BenchReading, Bench
     Ok(BenchReading::of(tally.wall as f64 / tally.packets.max(1) as f64))
 }
 
-/// The receiver's rate; CPU time is that of both programs and the daemon.
+/// Measures the rate of the receiver. The CPU time is that of both programs and of the daemon.
 fn pipe_between(device: &BenchDaemon, time: Duration) -> Result<BenchReading, BenchError> {
     let served = process_cpu(device.process_id());
     let receiver = device.start(&["rx", "bench}1", &seconds(time), FRAME_BYTES])?;

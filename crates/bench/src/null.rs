@@ -1,4 +1,4 @@
-//! null→null: the cost of forwarding without that of ports.
+//! Forwarding from `null:` to `null:`, which costs as much as forwarding without the cost of ports.
 
 use slipring_port::{OpenOptions, forward};
 
@@ -6,7 +6,7 @@ use super::measure::{BenchError, PROGRAM_CPU, on_cpu, tally};
 use super::row::{BenchRound, BenchRow, ContenderRole, RowUnit};
 use super::testpmd;
 
-/// Frames are created, exchanged between rings, and dropped.
+/// Returns the row in which frames are created, exchanged between rings, and dropped.
 pub(crate) fn row(batch: u32) -> BenchRow {
     let title = format!("null: to null:, 60 B, batch {batch}");
     BenchRow::new(format!("null-{batch}"), title, RowUnit::PacketsPerSec)

@@ -1,22 +1,23 @@
-//! Measures a row and summarizes it: contenders take turns, so that all see the same conditions.
+//! Measures a row and summarizes it. The contenders take turns, so that all have the same
+//! conditions.
 
 use std::time::Duration;
 
 use super::measure::{BenchError, BenchReading};
 use super::row::{BenchGoal, BenchRound, BenchRow, Contender, ContenderRole, GoalMetric, RowUnit};
 
-/// How long and how often to measure.
+/// How long and how often each contender is measured.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BenchEffort {
     /// Number of turns of each contender.
     pub(crate) runs: u32,
     /// Duration of each turn.
     pub(crate) time: Duration,
-    /// Whether to measure our contenders only.
+    /// Whether only our contenders are measured.
     pub(crate) alone: bool,
 }
 
-/// All readings of one contender, or why there are none.
+/// All readings of a contender, or why there are none.
 #[derive(Debug, Clone)]
 pub(crate) struct ContenderResult {
     pub(crate) role: ContenderRole,
@@ -34,11 +35,11 @@ pub(crate) struct RowResult {
     pub(crate) goals: Vec<BenchGoal>,
 }
 
-/// Whether a goal was met.
+/// A goal, and whether it was met.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct GoalVerdict {
     pub(crate) goal: BenchGoal,
-    /// The value reached; `None` if there is no measurement.
+    /// The value that was reached; `None` if it was not measured.
     pub(crate) reached: Option<f64>,
     pub(crate) met: bool,
 }
@@ -49,14 +50,14 @@ struct ContenderRun {
     measured: ContenderResult,
 }
 
-/// Measures a row; ends early once `stopped` returns true.
+/// Measures a row. Ends early once `stopped` returns true.
 pub(crate) fn measure(row: BenchRow, effort: BenchEffort, stopped: impl Fn() -> bool) -> RowResult {
     let (runs, time) = row.once.map_or((effort.runs, effort.time), |time| (1, time));
     let wanted = |contender: &Contender| !effort.alone || contender.role == ContenderRole::Ours;
     let contenders = row.contenders.into_iter().filter(wanted);
     let mut fighters: Vec<_> = contenders.map(ContenderRun::start).collect();
     if row.once.is_none() {
-        // Lets caches, clocks and branch predictors settle.
+        // After this, caches, clocks and branch predictors have settled.
         fighters.iter_mut().for_each(|fighter| fighter.warm_up(time / 4));
     }
     for _ in 0..runs {
@@ -92,7 +93,7 @@ impl ContenderRun {
         }
     }
 
-    /// Runs once; a contender that fails is not run again.
+    /// Runs the contender once. If it fails, it is not run again.
     fn run(&mut self, time: Duration) -> Option<BenchReading> {
         match self.round.as_mut()?(time) {
             Ok(reading) => Some(reading),
@@ -110,7 +111,7 @@ impl ContenderResult {
         self.readings.as_deref().unwrap_or_default()
     }
 
-    /// The median of a figure over all runs.
+    /// Returns the median of a figure over all runs.
     pub(crate) fn median(&self, figure: impl Fn(&BenchReading) -> Option<f64>) -> Option<f64> {
         median(self.readings().iter().filter_map(figure).collect())
     }
@@ -120,7 +121,7 @@ impl ContenderResult {
         self.median(|reading| Some(reading.value))
     }
 
-    /// The minimum and the maximum.
+    /// Returns the minimum and the maximum of the main figure; `None` if there are no readings.
     pub(crate) fn spread(&self) -> Option<(f64, f64)> {
         let values = self.readings().iter().map(|reading| reading.value);
         let least = values.clone().min_by(f64::total_cmp)?;
@@ -139,18 +140,18 @@ impl ContenderResult {
 }
 
 impl RowResult {
-    /// Our contender, which the others are compared with.
+    /// Returns our contender, with which the others are compared.
     fn ours(&self) -> Option<&ContenderResult> {
         self.results.iter().find(|measured| measured.role == ContenderRole::Ours)
     }
 
-    /// The median over the rounds of our figure divided by `other`'s.
+    /// Returns our figure divided by that of `other`: the median of this quotient over all rounds.
     pub(crate) fn ratio_to(&self, other: &ContenderResult) -> Option<f64> {
         let rounds = self.ours()?.readings().iter().zip(other.readings());
         median(rounds.map(|(ours, other)| ours.value / other.value).collect())
     }
 
-    /// The verdict on each goal.
+    /// Returns the verdict on each goal.
     pub(crate) fn verdicts(&self) -> impl Iterator<Item = GoalVerdict> {
         self.goals.iter().map(|&goal| {
             let reached = self.reached(goal.metric);
@@ -173,7 +174,7 @@ impl RowResult {
         }
     }
 
-    /// Whether anything failed, or a measurable goal was missed.
+    /// Returns whether a contender has failed, or a goal that was measured was missed.
     pub(crate) fn falls_short(&self) -> bool {
         let failed =
             |measured: &ContenderResult| matches!(measured.readings, Err(BenchError::Failed(_)));

@@ -1,11 +1,11 @@
-//! Pipe rows: one party writes every byte of every frame, the other party reads every byte and
-//! checks that no frame is lost, duplicated or reordered.
+//! The rows for pipes. One side writes every byte of every frame. The other side reads every byte,
+//! and checks that no frame is lost, duplicated or reordered.
 
 use super::pipe_ends::{ReadMode, one_thread, two_threads};
 use super::row::{BenchRow, ContenderRole, GoalMetric, RowUnit};
 use super::{memory, process, testpmd};
 
-/// The owners of the two ends.
+/// To which thread or process the two ends of the pipe belong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PipeLayout {
     OneThread,

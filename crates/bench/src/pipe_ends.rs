@@ -1,4 +1,4 @@
-//! The ends of a pipe of any kind, and the loops that write and read frames there.
+//! The ends of a pipe of any kind, and the loops that write and read frames.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,16 +21,17 @@ pub(super) const SLOTS_PER_RING: u32 = 1024;
 /// The name of [`two_threads`] as a contender.
 pub(super) const TWO_THREADS_NAME: &str = "own pipe, 2 threads";
 
-/// The way in which the reading end reads a frame.
+/// How the reading end reads a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadMode {
-    /// Read in place.
+    /// The frame is read in place.
     Swap,
-    /// Copied to another region and read there, as between ports that do not share a region.
+    /// The frame is copied to another region and read there. This is as between ports that do not
+    /// share a region.
     Copy,
 }
 
-/// Creates a pipe in a region of its own, private or shared.
+/// Creates a pipe in its own region, which is private or shared.
 pub(super) fn pipe(is_shared: bool) -> Result<PipePair, BenchError> {
     let geometry =
         Geometry { ring_bytes: 1 << 20, bufs: 2 * SLOTS_PER_RING + 2, buf_size: BUF_SIZE };
@@ -38,7 +39,8 @@ pub(super) fn pipe(is_shared: bool) -> Result<PipePair, BenchError> {
     Ok(PipePair::create(&create(geometry, HugePages::Try)?, 0, SLOTS_PER_RING)?)
 }
 
-/// An end of a pipe of any kind: of this process, passed to another process, or of a daemon.
+/// An end of a pipe of any kind. The pipe may belong to this process, have been passed to another
+/// process, or belong to a daemon.
 pub(super) trait BenchPipeEnd {
     fn tx(&mut self) -> &mut TxRing;
     fn rx(&mut self) -> &mut RxRing;
@@ -68,7 +70,7 @@ impl BenchPipeEnd for PipeEnd {
     }
 }
 
-/// The writing end, and the number of the next frame.
+/// The writing end, with the number of the next frame.
 pub(super) struct PipeWriter<E = PipeEnd> {
     end: E,
     next: u64,
@@ -79,11 +81,11 @@ impl<E: BenchPipeEnd> PipeWriter<E> {
         Self { end, next: 0 }
     }
 
-    /// Writes up to a batch of frames and sends them.
+    /// Writes at most a batch of frames, and sends them.
     #[inline(always)]
     fn step<const N: usize>(&mut self, batch: u32) -> Result<u32, BenchError> {
-        // The sequence number is in a local variable: a store to memory between two frames would
-        // slow the loop down.
+        // The sequence number is in a local variable. If it was stored to memory between two
+        // frames, the loop would be slower.
         let mut sequence = self.next;
         let tx = self.end.tx();
         let filled = if tx.region().is_private() {
@@ -105,7 +107,7 @@ impl<E: BenchPipeEnd> PipeWriter<E> {
         Ok(filled)
     }
 
-    /// Writes until `stop`; returns the CPU time that took, in nanoseconds.
+    /// Writes until `stop` is set. Returns the CPU time that this took, in nanoseconds.
     #[inline(never)]
     pub(super) fn run<const N: usize>(
         &mut self,
@@ -122,11 +124,11 @@ impl<E: BenchPipeEnd> PipeWriter<E> {
     }
 }
 
-/// The reading end, and the number of the next expected frame.
+/// The reading end, with the number of the next expected frame.
 pub(super) struct PipeReader<E = PipeEnd> {
     end: E,
     next: u64,
-    /// The ring that frames are copied to.
+    /// The ring to which frames are copied; `None` if they are read in place.
     copies: Option<RingHalves<Tx>>,
 }
 
@@ -140,7 +142,7 @@ impl<E: BenchPipeEnd> PipeReader<E> {
         Ok(Self { end, next: 0, copies })
     }
 
-    /// Receives up to a batch of frames and checks them.
+    /// Receives at most a batch of frames, and checks them.
     #[inline(always)]
     fn step<const N: usize>(&mut self, batch: u32) -> Result<u64, BenchError> {
         self.end.rx_sync()?;
@@ -175,7 +177,7 @@ impl<E: BenchPipeEnd> PipeReader<E> {
     }
 }
 
-/// Returns the number of frames read, and whether all were correct.
+/// Reads frames in place. Returns how many were read, and whether all were correct.
 #[inline(always)]
 fn read<const N: usize>(end: &mut impl BenchPipeEnd, batch: u32, first: u64) -> (u64, bool) {
     let (mut sequence, mut right) = (first, true);
@@ -199,7 +201,8 @@ fn read<const N: usize>(end: &mut impl BenchPipeEnd, batch: u32, first: u64) -> 
     (sequence - first, right)
 }
 
-/// Like [`read`], through a ring in another region, whose driver half reads.
+/// Like [`read`], but frames are first copied through a ring in another region. The driver's half
+/// of that ring reads them.
 #[inline(always)]
 fn read_copies<const N: usize>(
     end: &mut impl BenchPipeEnd,
@@ -222,7 +225,7 @@ fn read_copies<const N: usize>(
     Ok((sequence - first, right))
 }
 
-/// Writes and reads in turn.
+/// Measures writing and reading in turn, in one thread.
 pub(super) fn one_thread<const N: usize>(
     mode: ReadMode,
     batch: u32,
@@ -240,8 +243,9 @@ pub(super) fn one_thread<const N: usize>(
     }))
 }
 
-/// Each turn has its own pipe: the position of its pages in the caches is random and changes the
-/// rate by a tenth; so the median covers that, too.
+/// Measures two threads. Each turn has its own pipe. Which position its pages have in the caches is
+/// random and changes the rate by a tenth. With a new pipe per turn, the median is over these
+/// positions.
 pub(super) fn two_threads<const N: usize>(
     mode: ReadMode,
     batch: u32,
@@ -255,7 +259,7 @@ pub(super) fn two_threads<const N: usize>(
     }))
 }
 
-/// Runs `read` while another thread writes; counts the CPU time of both.
+/// Runs `read` while another thread writes. The CPU time of both is counted.
 pub(super) fn beside_writer<const N: usize>(
     writer: &mut PipeWriter<impl BenchPipeEnd + Send>,
     batch: u32,

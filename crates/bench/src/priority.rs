@@ -1,4 +1,4 @@
-//! A scheduling group for the run, so that other load affects the figures as little as possible.
+//! Gives the run a high priority, so that other load affects its figures as little as possible.
 
 use std::path::Path;
 
@@ -6,11 +6,12 @@ use rustix::process::{Signal, getpid, getsid, set_parent_process_death_signal, s
 
 const AUTOGROUP_PATH: &str = "/proc/self/autogroup";
 
-/// Gives this process and its future children priority; returns how far that succeeded.
+/// Gives priority to this process and the children that it will start. Returns a text that says how
+/// far this has succeeded.
 ///
-/// The kernel groups processes by session, and the group's weight counts before that of its
-/// processes. A process group leader, such as one started by a shell, cannot leave its session;
-/// `make bench` starts a process that can.
+/// The kernel groups processes by their sessions. The weight of the group counts before that of its
+/// processes. A process group leader, such as a process that a shell has started, cannot leave its
+/// session. `make bench` starts a process that can.
 pub(crate) fn raise() -> &'static str {
     if rustix::process::nice(-20).is_err() {
         return "ordinary priority";
@@ -31,7 +32,7 @@ pub(crate) fn raise() -> &'static str {
 
 fn is_session_leader() -> bool {
     if setsid().is_ok() {
-        // From now on, INT from the terminal only reaches the process that started us.
+        // From now on, INT from the terminal reaches only the process that started this one.
         let _ = set_parent_process_death_signal(Some(Signal::TERM));
     }
     getsid(None).is_ok_and(|leader| leader == getpid())

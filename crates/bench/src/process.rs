@@ -1,5 +1,6 @@
-//! The reading end of a pipe in another process: the same program, started again with a socket as
-//! its standard input, which passes the region and the two doorbells.
+//! The reading end of a pipe in another process. This is the same program, started again with a
+//! socket as its standard input. The memory region and the two doorbells are passed through the
+//! socket.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -17,7 +18,8 @@ use super::measure::{BenchError, BenchTally, PROGRAM_CPU, pin};
 use super::pipe_ends::{PipeReader, PipeWriter, ReadMode, beside_writer, pipe};
 use super::row::BenchRound;
 
-/// The region, its own doorbell, and the peer's doorbell.
+/// Number of descriptors that are passed: the region, the doorbell of the process, and the doorbell
+/// of its peer.
 const NUM_FDS: usize = 3;
 
 /// The pipe end that is passed to another process.
@@ -40,7 +42,7 @@ impl PassedPipeEnd {
         )
     }
 
-    /// Parses what [`Self::to_argument`] wrote.
+    /// Parses what [`Self::to_argument`] has written.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let numbers: Option<Vec<u64>> = text.split(',').map(|word| word.parse().ok()).collect();
         let [offset, len, batch, copy, nanos] = numbers?[..] else { return None };
@@ -54,13 +56,14 @@ impl PassedPipeEnd {
     }
 }
 
-/// Writes in this process and reads in another one. Each round has its own pipe and process.
+/// Measures a pipe on which this process writes and another process reads. Each round has its own
+/// pipe and process.
 pub(super) fn two_processes<const N: usize>(read_mode: ReadMode, batch: u32) -> BenchRound {
     Box::new(move |time| {
         let PipePair { a, b } = pipe(true)?;
         let part = PassedPipeEnd { offset: b.offset(), len: N, batch, read_mode, time };
         let child = start(&b, part)?;
-        // The ends of this process must not touch the rings of the other process.
+        // The ends in this process must not touch the rings of the other process.
         drop(b);
         beside_writer::<N>(&mut PipeWriter::new(a), batch, || result(child))
     })
@@ -84,7 +87,7 @@ fn start(end: &PipeEnd, part: PassedPipeEnd) -> Result<Child, BenchError> {
     Ok(child)
 }
 
-/// Parses `packets wall cpu`, or returns an error.
+/// Parses the output of the process, `packets wall cpu`, or returns an error.
 pub(super) fn result(child: Child) -> Result<BenchTally, BenchError> {
     let output = child.wait_with_output()?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -95,7 +98,7 @@ pub(super) fn result(child: Child) -> Result<BenchTally, BenchError> {
     }
 }
 
-/// Runs the other process: attaches to its end, reads, and reports the result.
+/// Runs the other process. It attaches to its end, reads, and reports the result.
 pub(super) fn read(part: PassedPipeEnd) -> Result<BenchTally, BenchError> {
     let [region, mine, peers] = receive()?;
     let region = Region::attach(region)?;

@@ -1,4 +1,4 @@
-//! The cost of the checks in the safe ring API: the same pipe driven by raw pointers.
+//! What the checks in the safe ring API cost: the same pipe is also driven with raw pointers.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! The task of a second process of this program: to read at one end of a pipe.
+//! The task of a second process of this program, which reads at one end of a pipe.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,17 +7,17 @@ use super::measure::{BenchError, BenchTally};
 use super::process::PassedPipeEnd;
 use super::{native, process};
 
-/// The task of the other process, in its single argument.
+/// The task of the second process. It is in the only argument of the process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ReaderTask {
-    /// To attach to the pipe end that is passed to the process.
+    /// Attach to the pipe end that is passed to the process, and read.
     Passed(PassedPipeEnd),
-    /// Open its end at the native socket of a daemon and read frames of 64 bytes.
+    /// Open an end at the native socket of a daemon, and read frames of 64 bytes.
     Native(PathBuf, Duration),
 }
 
 impl ReaderTask {
-    /// Parses what [`PassedPipeEnd::to_argument`] or `native.rs` wrote.
+    /// Parses what [`PassedPipeEnd::to_argument`] or `native.rs` has written.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         match text.split_once(':') {
             Some((nanos, socket)) => {

@@ -6,7 +6,7 @@ use super::measure::BenchReading;
 use super::outcome::{BenchEffort, ContenderResult, GoalVerdict, RowResult};
 use super::row::{GoalMetric, RowUnit};
 
-/// The machine and the method of the measurement.
+/// On which machine and how the rows are measured.
 pub(crate) struct BenchHeader {
     pub(crate) command: String,
     pub(crate) cpu: String,
@@ -18,7 +18,7 @@ pub(crate) struct BenchHeader {
 }
 
 impl BenchHeader {
-    /// Reads the conditions from `/proc`.
+    /// Reads what is known about the machine from `/proc`.
     pub(crate) fn current(command: String, effort: BenchEffort, priority: &'static str) -> Self {
         let read = |path| std::fs::read_to_string(path).unwrap_or_default();
         let (cpuinfo, load) = (read("/proc/cpuinfo"), read("/proc/loadavg"));
@@ -66,7 +66,7 @@ impl BenchHeader {
     }
 }
 
-/// A row's lines: one per contender, one per goal.
+/// Returns the lines of a row: one per contender, and one per goal.
 pub(crate) fn text(outcome: &RowResult) -> String {
     let mut text = String::new();
     for (i, measured) in outcome.results.iter().enumerate() {
@@ -104,8 +104,8 @@ fn figures(outcome: &RowResult, measured: &ContenderResult, first: bool) -> Stri
     line.trim_end().to_owned()
 }
 
-/// Shows a figure in the unit of its row. CPU shares, whose names end with `cpu`, are shown as
-/// shares in every row.
+/// Formats a figure in the unit of its row. Shares of CPU time have names that end with `cpu`, and
+/// are formatted as shares in every row.
 fn show_extra(unit: RowUnit, name: &str, value: f64) -> String {
     if name.ends_with("cpu") { RowUnit::Share.show(value) } else { unit.show(value) }
 }
@@ -127,7 +127,7 @@ fn goal(unit: RowUnit, GoalVerdict { goal, reached, met }: GoalVerdict) -> Strin
     format!("goal {sign} {shown}: {word}")
 }
 
-/// A row as JSON, every reading included.
+/// Returns a row as JSON, with every reading.
 pub(crate) fn json(outcome: &RowResult) -> Value {
     let contenders: Vec<_> = outcome.results.iter().map(|m| contender(outcome, m)).collect();
     let goals: Vec<_> =

@@ -1,4 +1,4 @@
-//! A row of the table: contenders measured in turn, and the goals for their figures.
+//! A row of the table: contenders that are measured in turn, and the goals for their figures.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use super::measure::{BenchError, BenchReading};
 /// The unit of a row's figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RowUnit {
-    /// Packets per second; more is better.
+    /// Packets per second. A higher figure is better.
     PacketsPerSec,
-    /// Time; less is better.
+    /// Time. A lower figure is better.
     Nanos,
-    /// Memory; less is better.
+    /// Memory. A lower figure is better.
     Bytes,
-    /// A fraction of 1; less is better.
+    /// A fraction of 1. A lower figure is better.
     Share,
-    /// Packets; less is better.
+    /// Packets. A lower figure is better.
     Packets,
 }
 
@@ -48,11 +48,11 @@ impl RowUnit {
 /// The role of a contender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ContenderRole {
-    /// slipring; the first contender of this role is compared with the others.
+    /// slipring. The first contender with this role is compared with the others.
     Ours,
-    /// The best that the machine allows.
+    /// The best that this machine allows.
     Floor,
-    /// Another program doing the same.
+    /// Another program that does the same.
     Peer,
 }
 
@@ -67,46 +67,47 @@ impl ContenderRole {
     }
 }
 
-/// Prepares a contender.
+/// Prepares a contender, so that it can be measured.
 pub(crate) type ContenderStart = Box<dyn FnOnce() -> Result<BenchRound, BenchError>>;
 /// Runs a contender once, for about this long. Dropping the closure cleans up.
 pub(crate) type BenchRound = Box<dyn FnMut(Duration) -> Result<BenchReading, BenchError>>;
 
-/// A contender.
+/// A program or a loop that is measured in a row.
 pub(crate) struct Contender {
     pub(crate) role: ContenderRole,
     pub(crate) name: &'static str,
     pub(crate) start: ContenderStart,
 }
 
-/// The figure that a goal bounds.
+/// The figure for which a goal is set.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum GoalMetric {
-    /// Our figure.
+    /// The figure of our first contender.
     Value,
-    /// Our figure divided by that of the contender with this name.
+    /// The figure of our first contender, divided by that of the contender with this name.
     RatioTo(&'static str),
 }
 
-/// A goal.
+/// A limit that a figure should keep.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct BenchGoal {
     pub(crate) metric: GoalMetric,
-    /// The bound: the minimum for rates and ratios of rates, the maximum for everything else.
+    /// The limit. It is a minimum for rates and for ratios of rates, and a maximum for everything
+    /// else.
     pub(crate) bound: f64,
 }
 
-/// One row.
+/// A row of the table: what is measured, by which contenders, and with which goals.
 pub(crate) struct BenchRow {
-    /// The name by which users select the row.
+    /// The name with which users select the row.
     pub(crate) id: String,
-    /// What is measured, for human readers.
+    /// A text that says what is measured.
     pub(crate) title: String,
     pub(crate) unit: RowUnit,
     pub(crate) contenders: Vec<Contender>,
     pub(crate) goals: Vec<BenchGoal>,
-    /// The row is measured once, for this duration, whatever the user requested: for a rate over 10
-    /// s.
+    /// If set, the row is measured once and for this duration, whatever the user has requested.
+    /// This is for a rate over 10 s.
     pub(crate) once: Option<Duration>,
 }
 
@@ -117,7 +118,7 @@ impl BenchRow {
         Self { id: id.into(), title: title.into(), unit, contenders, goals, once: None }
     }
 
-    /// Adds a contender.
+    /// Adds a contender to the row.
     pub(crate) fn with(
         mut self,
         role: ContenderRole,
@@ -128,13 +129,13 @@ impl BenchRow {
         self
     }
 
-    /// Adds a goal.
+    /// Adds a goal to the row.
     pub(crate) fn goal(mut self, of: GoalMetric, bound: f64) -> Self {
         self.goals.push(BenchGoal { metric: of, bound });
         self
     }
 
-    /// Makes the row measured only once, for this long.
+    /// Makes the row be measured only once, and for this long.
     pub(crate) fn once(mut self, time: Duration) -> Self {
         self.once = Some(time);
         self

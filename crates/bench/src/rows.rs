@@ -11,7 +11,7 @@ use super::{
     child, emulate, firewall, footprint, latency, memory, native, netmap, null, raw, vale,
 };
 
-/// Every row; the rows that repeat others at another size only with `full`.
+/// Returns all rows. Rows that only repeat others with another size are included if `full` is true.
 pub(crate) fn all(full: bool) -> Vec<BenchRow> {
     let mut rows = vec![memory::row::<64>(), memory::row::<1500>()];
     for parties in [PipeLayout::OneThread, PipeLayout::TwoThreads, PipeLayout::TwoProcesses] {

@@ -1,4 +1,4 @@
-//! A directory for sockets and compiled programs, removed after the run.
+//! A directory for sockets and compiled programs. It is removed after the run.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -6,12 +6,13 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A directory that only this user can enter; dropping the value removes it with everything in it.
+/// A directory that only this user can enter. On drop, it is removed with everything in it.
 #[derive(Debug)]
 pub(crate) struct ScratchDir(PathBuf);
 
 impl ScratchDir {
-    /// Creates a directory. An existing name is an error, so no other user can have prepared it.
+    /// Creates a directory. If the name exists, this is an error, because another user could have
+    /// prepared it.
     pub(crate) fn new() -> io::Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -29,7 +30,7 @@ impl ScratchDir {
 
 impl Drop for ScratchDir {
     fn drop(&mut self) {
-        // If that fails, the files remain in the directory for temporary files.
+        // If this fails, the files stay in the directory for temporary files.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

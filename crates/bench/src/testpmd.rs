@@ -1,5 +1,5 @@
-//! DPDK's testpmd as a peer: started once per row, running only during its turns, and measured by
-//! its own counters.
+//! DPDK's testpmd as a peer. It is started once per row, runs only during its turns, and is
+//! measured with its own counters.
 
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -16,18 +16,19 @@ use super::row::BenchRound;
 use super::scratch::ScratchDir;
 use super::veth::VethJob;
 
-/// Name of the in-process ring contender.
+/// Name of the contender that uses a ring in one process.
 pub(super) const RING_NAME: &str = "testpmd net_ring";
-/// Name of the two-process pipe contender.
+/// Name of the contender that uses a pipe between two processes.
 pub(super) const MEMIF_NAME: &str = "testpmd net_memif";
 
-/// Name of the AF_XDP contender over veth links.
+/// Name of the contender that uses AF_XDP over veth links.
 pub(super) const AF_XDP_NAME: &str = "testpmd net_af_xdp";
-/// Name of the AF_PACKET contender over veth links.
+/// Name of the contender that uses AF_PACKET over veth links.
 pub(super) const AF_PACKET_NAME: &str = "testpmd net_af_packet";
 
 const PROMPT: &[u8] = b"testpmd> ";
-/// Replies take milliseconds; only the start, with a socket to wait for, takes long.
+/// Maximum time to wait for a reply. Replies take milliseconds, but the start of testpmd takes long
+/// if it waits for a socket.
 const REPLY_TIMEOUT_NS: Nanos = 20_000_000_000;
 
 /// The forwarding mode of testpmd (`--forward-mode`).
@@ -51,24 +52,25 @@ impl TestpmdMode {
 /// How to start testpmd.
 #[derive(Debug, Clone)]
 pub(super) struct TestpmdSetup {
-    /// `--vdev` of each port.
+    /// The option `--vdev` of each port.
     pub(super) devices: Vec<String>,
     pub(super) mode: TestpmdMode,
     pub(super) burst: u32,
     /// Length of generated frames, in bytes without CRC.
     pub(super) len: usize,
-    /// The CPU that moves frames.
+    /// The CPU on which frames are moved.
     pub(super) cpu: usize,
-    /// Number of buffers: as few as suffice, since more buffers cause more cache misses.
+    /// Number of buffers. There should be no more than needed, because more buffers cause more
+    /// cache misses.
     pub(super) bufs: u32,
 }
 
-/// Enough for rings in memory.
+/// Number of buffers for rings in memory.
 const MEMORY_RING_BUFS: u32 = 16_384;
-/// With fewer, net_af_xdp stalls between two ports.
+/// Number of buffers for AF_XDP. With fewer, net_af_xdp does not make progress between two ports.
 const AF_XDP_BUFS: u32 = 65_536;
 
-/// A running testpmd that waits for commands.
+/// A running testpmd, which waits for commands.
 pub(super) struct Testpmd {
     child: Child,
     input: ChildStdin,
@@ -76,7 +78,7 @@ pub(super) struct Testpmd {
     _files: ScratchDir,
 }
 
-/// Packets received and sent by all ports.
+/// How many packets all ports have received and sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct TestpmdCounters {
     rx: u64,
@@ -101,7 +103,7 @@ impl Testpmd {
         Ok(testpmd)
     }
 
-    /// Sends a command and returns all output up to the next prompt.
+    /// Sends a command. Returns all output up to the next prompt.
     pub(super) fn send_command(&mut self, command: &str) -> Result<String, BenchError> {
         self.input.write_all(format!("{command}\n").as_bytes())?;
         self.read_reply()
@@ -126,7 +128,7 @@ impl Testpmd {
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// CPU time of all its threads.
+    /// Returns the CPU time of all threads of testpmd.
     pub(super) fn cpu(&self) -> Nanos {
         process_cpu(self.child.id()).unwrap_or(0)
     }
@@ -135,7 +137,7 @@ impl Testpmd {
         Ok(counted(&self.send_command("show port stats all")?))
     }
 
-    /// Lets testpmd run for `time` and counts packets.
+    /// Lets testpmd run for `time`, and counts packets.
     pub(super) fn run(
         &mut self,
         mode: TestpmdMode,
@@ -143,21 +145,22 @@ impl Testpmd {
         start: &str,
     ) -> Result<BenchTally, BenchError> {
         self.send_command(start)?;
-        // Frames from before the start do not count for its rate.
+        // Frames that were sent before this time do not count for the rate.
         std::thread::sleep(time / 10);
         let tally = self.count(mode, time);
         self.send_command("stop")?;
         tally
     }
 
-    /// Counts packets for `time` while testpmd runs.
+    /// Counts the packets in `time` while testpmd runs.
     fn count(&mut self, mode: TestpmdMode, time: Duration) -> Result<BenchTally, BenchError> {
         let (before, start, cpu) = (self.counters()?, now(), self.cpu());
         std::thread::sleep(time);
         let wall = now() - start;
         let cpu = self.cpu() - cpu;
         let after = self.counters()?;
-        // The counters are read a little after the clock; the delay is the same both times.
+        // The counters are read a little after the clock. The delay is the same at the start and at
+        // the end.
         let packets = match mode {
             TestpmdMode::TxOnly | TestpmdMode::Io => after.tx - before.tx,
             TestpmdMode::RxOnly => after.rx - before.rx,
@@ -168,7 +171,7 @@ impl Testpmd {
 
 impl Drop for Testpmd {
     fn drop(&mut self) {
-        // The program may have ended already.
+        // An error means that the program has already ended.
         let _ = self.input.write_all(b"quit\n");
         let until = now() + 1_000_000_000;
         while now() < until && matches!(self.child.try_wait(), Ok(None)) {
@@ -179,7 +182,7 @@ impl Drop for Testpmd {
     }
 }
 
-/// `stdbuf` makes replies come at once instead of waiting in a buffer.
+/// Returns the command. With `stdbuf`, replies come at once instead of waiting in a buffer.
 fn command(setup: &TestpmdSetup, files: &ScratchDir) -> Command {
     let cpu = setup.cpu;
     let mut command = Command::new("stdbuf");
@@ -188,13 +191,14 @@ fn command(setup: &TestpmdSetup, files: &ScratchDir) -> Command {
     for device in &setup.devices {
         command.args(["--vdev", device]);
     }
-    // Bursts of 256 do not fit testpmd's default buffer cache.
+    // Bursts of 256 do not fit in testpmd's default buffer cache.
     command.args(["--", "-i", "--nb-cores=1", "--mbcache=512"]);
     command.arg(format!("--total-num-mbufs={}", setup.bufs));
     command.arg(format!("--forward-mode={}", setup.mode.name()));
     command.arg(format!("--burst={}", setup.burst));
     command.arg(format!("--txpkts={}", setup.len));
-    // testpmd creates its sockets and maps there, not in the system's run directory.
+    // testpmd creates its sockets and maps in this directory, not in the run directory of the
+    // system.
     command.env("RUNTIME_DIRECTORY", files.path());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     command
@@ -218,7 +222,7 @@ fn startup_error(output: &[u8]) -> String {
     format!("testpmd ended: {}", cause.or_else(|| lines.next()).unwrap_or("").trim())
 }
 
-/// A round with a single process.
+/// Measures a single testpmd process.
 pub(super) fn single_process(
     setup: &TestpmdSetup,
     start: &'static str,
@@ -227,7 +231,7 @@ pub(super) fn single_process(
     Ok(Box::new(move |time| Ok(testpmd.run(mode, time, start)?.into())))
 }
 
-/// Frames circulate through a ring within one thread.
+/// Measures frames that circulate through a ring in one thread.
 pub(super) fn ring(burst: u32) -> Result<BenchRound, BenchError> {
     let devices = vec!["net_ring0".to_owned()];
     let setup = TestpmdSetup {
@@ -241,7 +245,7 @@ pub(super) fn ring(burst: u32) -> Result<BenchRound, BenchError> {
     single_process(&setup, "start tx_first 8")
 }
 
-/// Frames between two `net_null` devices, which generate frames and discard them.
+/// Measures frames between two `net_null` devices. These generate frames and discard them.
 pub(super) fn null(burst: u32) -> Result<BenchRound, BenchError> {
     let devices = vec!["net_null0,copy=0".to_owned(), "net_null1,copy=0".to_owned()];
     let setup = TestpmdSetup {
@@ -255,7 +259,7 @@ pub(super) fn null(burst: u32) -> Result<BenchRound, BenchError> {
     single_process(&setup, "start")
 }
 
-/// One process sends to another through shared memory.
+/// Measures a process that sends to another one through shared memory.
 pub(super) fn memif(len: usize, burst: u32) -> Result<BenchRound, BenchError> {
     let files = ScratchDir::new()?;
     let socket = files.path().join("memif.sock");
@@ -288,14 +292,14 @@ pub(super) fn memif(len: usize, burst: u32) -> Result<BenchRound, BenchError> {
     }))
 }
 
-/// AF_XDP over veth links.
+/// Measures AF_XDP over veth links.
 pub(super) fn af_xdp(job: VethJob, len: usize) -> Result<BenchRound, BenchError> {
     over_veth(job, len, |i, ifname| {
         format!("net_af_xdp{i},iface={ifname},start_queue=0,queue_count=1")
     })
 }
 
-/// AF_PACKET over veth links.
+/// Measures AF_PACKET over veth links.
 pub(super) fn af_packet(job: VethJob, len: usize) -> Result<BenchRound, BenchError> {
     over_veth(job, len, |i, ifname| {
         format!("net_af_packet{i},iface={ifname},qpairs=1,qdisc_bypass=1")

@@ -1,6 +1,6 @@
-//! The switch of `/dev/netmap` without the device: its ports belong to threads of this process, so
-//! the figures show the switching alone. As with `pkt-gen`, frames are written once and sent
-//! unchanged; the receiver does not read them.
+//! The switch of `/dev/netmap`, but without the device. Its ports belong to threads of this
+//! process, so the figures show only the switching. As with `pkt-gen`, frames are written once and
+//! are sent unchanged. The receiver does not read them.
 
 use std::hint::spin_loop;
 use std::sync::Arc;
@@ -28,13 +28,14 @@ use super::{memory, testpmd};
 const MEMCPY_NAME: &str = "memcpy";
 const ONE_ADDRESS_NAME: &str = "one address";
 const NO_OTHERS_NAME: &str = "no other ports";
-/// Less than half a ring: a receiver returns received slots with its next sync.
+/// Maximum number of frames per batch. It is less than half a ring, because a receiver returns the
+/// slots of received frames with its next sync.
 const MAX_BATCH: u32 = 256;
 const NUM_FLOODED: u8 = 16;
 const NUM_OTHER_PORTS: u32 = 238;
 const NUM_ADDRESSES: u32 = 10_000;
 
-/// All rows.
+/// Returns all rows of the switch.
 pub(crate) fn rows() -> Vec<BenchRow> {
     vec![
         with_floor::<64>("vale-1t", "1 thread", || {
@@ -69,7 +70,8 @@ fn with_floor<const N: usize>(
         .with(ContenderRole::Floor, MEMCPY_NAME, memory::copies::<N>)
 }
 
-/// Copies to 16 ports; the other ports of the first contender must not get the sender's frames.
+/// Returns the row in which frames are copied to 16 ports. The other ports of the first contender
+/// must not get these frames.
 fn flood() -> BenchRow {
     let title =
         format!("switch, flood to {NUM_FLOODED} of {} ports, 64 B, copies", NUM_OTHER_PORTS + 17);
@@ -96,7 +98,7 @@ fn addresses() -> BenchRow {
         .goal(GoalMetric::RatioTo(ONE_ADDRESS_NAME), 0.95)
 }
 
-/// The sender's thread also does the receivers' work.
+/// Measures a switch whose sender's thread also does the work of the receivers.
 fn one_thread<const N: usize>(mut yard: SwitchBench, addresses: u32) -> BenchRound {
     Box::new(move |time| {
         let SwitchBench { netmap, sender, receivers, .. } = &mut yard;
@@ -112,7 +114,8 @@ fn one_thread<const N: usize>(mut yard: SwitchBench, addresses: u32) -> BenchRou
     })
 }
 
-/// The sender's thread does the switching, as in netmap.
+/// Measures a switch whose sender's thread does the switching, as in netmap. Another thread
+/// receives.
 fn two_threads<const N: usize>() -> Result<BenchRound, BenchError> {
     let mut yard = SwitchBench::new(1, 0)?;
     Ok(Box::new(move |time| {
@@ -133,7 +136,7 @@ fn two_threads<const N: usize>() -> Result<BenchRound, BenchError> {
     }))
 }
 
-/// A switch, a sender and its receivers.
+/// A switch with a sender and its receivers.
 struct SwitchBench {
     netmap: Netmap,
     sender: SwitchClient,
@@ -142,7 +145,7 @@ struct SwitchBench {
 }
 
 impl SwitchBench {
-    /// Creates a switch with `others` additional ports that no frame of the sender may reach.
+    /// Creates a switch. It also has `others` ports that no frame of the sender may reach.
     fn new(receivers: u8, others: u32) -> Result<Self, BenchError> {
         let netmap = Netmap::new(Box::new(NoProvider));
         let domain = Domain::new(0, MemoryParams::default())?;
@@ -159,7 +162,7 @@ impl SwitchBench {
         Ok(yard)
     }
 
-    /// Makes the first receiver send from each of `count` addresses, which the switch learns.
+    /// Makes the first receiver send from `count` different addresses. The switch learns them.
     fn learn_addresses(&mut self, count: u32) -> Result<(), BenchError> {
         let Self { netmap, sender, receivers, .. } = self;
         for address in 0..count {
@@ -189,7 +192,7 @@ fn isolate_sender(domain: &Domain) -> Result<(), BenchError> {
 }
 
 const NETNS_ID: u64 = 1;
-/// A number that no station has.
+/// The number of a station that does not exist.
 const UNKNOWN_STATION: u32 = u32::MAX >> 8;
 
 /// A client with a port of the switch.
@@ -220,7 +223,7 @@ impl SwitchClient {
         Ok(())
     }
 
-    /// Writes a frame to every slot's buffer, and sends them.
+    /// Writes a frame to the buffer of every slot, and sends the frames.
     fn prepare<const N: usize>(&mut self, netmap: &Netmap, to: u32) -> Result<(), BenchError> {
         for _ in 0..2 {
             while self.tx.push(&frame::<N>(to, UNKNOWN_STATION)) {}
@@ -229,7 +232,8 @@ impl SwitchClient {
         Ok(())
     }
 
-    /// Sends the content of the buffers, to different addresses if there are several.
+    /// Sends the buffers as they are. If there are several addresses, the frames go to them in
+    /// turn.
     #[inline(always)]
     fn send(
         &mut self,
@@ -249,7 +253,7 @@ impl SwitchClient {
         self.sync(netmap, NIOCTXSYNC)
     }
 
-    /// Sends until `stop`; returns the CPU time that took, in nanoseconds.
+    /// Sends until `stop` is set. Returns the CPU time that this took, in nanoseconds.
     #[inline(never)]
     fn send_until(&mut self, netmap: &Netmap, stop: &AtomicBool) -> Result<u64, BenchError> {
         let (cpu, mut to) = (thread_cpu(), AddressSequence::new(1));
@@ -259,7 +263,7 @@ impl SwitchClient {
         Ok(thread_cpu() - cpu)
     }
 
-    /// Receives what has arrived.
+    /// Receives the frames that have arrived. Returns their number.
     #[inline(always)]
     fn receive(&mut self, netmap: &Netmap) -> Result<u64, BenchError> {
         self.sync(netmap, NIOCRXSYNC)?;
@@ -307,8 +311,8 @@ fn ring(mapping: &DeviceMapping, at: u64, index: u64) -> Option<(u64, NetmapRing
     read.then(|| NetmapRing::read_from(&header)).flatten().map(|header| (ring, header))
 }
 
-/// Receivers' addresses in an order that caches cannot predict: the bits of a counter times an odd
-/// constant. With no address at all, frames are broadcast.
+/// The addresses of receivers, in an order that caches cannot predict: it is made from the bits of
+/// a counter times an odd constant. If there are no addresses, frames are broadcast.
 struct AddressSequence {
     count: u32,
     drawn: u32,
@@ -349,7 +353,7 @@ fn mac(number: u32) -> [u8; 6] {
     [2, 0, a, b, c, d]
 }
 
-/// A provider without ports other than a switch's, and without sleepers.
+/// A provider that has only the ports of switches, and whose clients never sleep.
 #[derive(Debug)]
 struct NoProvider;
 
@@ -363,7 +367,7 @@ impl Notify for NoProvider {
     fn notify(&self, _: u64) {}
 }
 
-/// A caller's memory for an old request, which needs no memory.
+/// The memory of a caller that makes an old request. Such a request needs none.
 struct NoMemoryCaller;
 
 impl CallerMemory for NoMemoryCaller {

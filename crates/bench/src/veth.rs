@@ -1,4 +1,5 @@
-//! Rows over veth links and TAP devices: send, receive, forward through each kind of port.
+//! The rows over veth links and TAP devices: sending, receiving and forwarding with each kind of
+//! port.
 
 use std::time::Duration;
 
@@ -18,13 +19,14 @@ use super::xsk::{self, XskBaseline};
 use super::{child, kernel, testpmd};
 
 const MAX_BATCH: u32 = 256;
-/// TAP devices: one that receives or sends, and one to forward to.
+/// The TAP devices. The first one receives or sends, and the second one is the port to which frames
+/// are forwarded.
 const TAP_NAMES: [&str; 2] = ["srbencht0", "srbencht1"];
 
-/// A loop that only sends.
+/// Name of the contender that is a loop which only sends.
 const BARE_LOOP_NAME: &str = "bare loop";
 
-/// How an interface is used.
+/// Through which kind of port an interface is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InterfacePath {
     Native,
@@ -33,7 +35,7 @@ pub(crate) enum InterfacePath {
     Tap,
 }
 
-/// What a program does with frames.
+/// What a program does with frames: receive, send or forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum VethJob {
     Tx,
@@ -73,7 +75,7 @@ impl InterfacePath {
         OpenOptions { xdp, ..OpenOptions::default() }
     }
 
-    /// The interfaces on which the job's ports are opened.
+    /// Returns the interfaces on which the ports for the job are opened.
     fn interfaces(self, job: VethJob) -> &'static [&'static str] {
         match (self, job) {
             (Self::Tap, VethJob::Forward) => &TAP_NAMES,
@@ -84,7 +86,7 @@ impl InterfacePath {
         }
     }
 
-    /// The interface on which the source sends.
+    /// Returns the interface on which the source sends.
     fn source(self) -> &'static str {
         if self == Self::Tap { TAP_NAMES[0] } else { SOURCE_IFNAME }
     }
@@ -100,7 +102,7 @@ impl VethJob {
     }
 }
 
-/// The row for frames of `len` bytes on the wire, CRC included.
+/// Returns the row for frames that have `len` bytes on the wire, including the CRC.
 pub(crate) fn row(
     path: InterfacePath,
     job: VethJob,
@@ -156,7 +158,7 @@ fn with_goals(row: BenchRow, path: InterfacePath, job: VethJob) -> BenchRow {
     }
 }
 
-/// The row that shows whether `gen` is as fast as the bare loop, over veth links.
+/// Returns the row that shows whether `gen` is as fast as a loop that only sends, over veth links.
 pub(crate) fn generator_row(path: InterfacePath) -> BenchRow {
     let (id, title) = (format!("gen-{}", path.id()), format!("gen, {}, 60 B", path.title()));
     BenchRow::new(id, title, RowUnit::PacketsPerSec)
@@ -172,7 +174,7 @@ fn generate(path: InterfacePath, time: Duration) -> Result<BenchReading, BenchEr
     child::saturating(&path.port(OUTPUT_IFNAME), time)
 }
 
-/// Open ports, and a guard that keeps their far ends silent.
+/// The open ports. Also a guard that keeps their far ends from sending.
 struct VethRig {
     ports: Vec<Port>,
     _drop: Option<BpfLink>,
@@ -182,7 +184,7 @@ impl VethRig {
     fn open(path: InterfacePath, job: VethJob) -> Result<Self, BenchError> {
         let ports = open(path, path.interfaces(job))?;
         if path == InterfacePath::Generic && job != VethJob::Tx {
-            // The port switches coalescing off, but the source needs it.
+            // The port switches coalescing off. But the source needs it.
             receive_by_napi(&find(INPUT_IFNAME)?);
         }
         let _drop = match (path, path.interfaces(job).last()) {
@@ -192,7 +194,7 @@ impl VethRig {
         Ok(Self { ports, _drop })
     }
 
-    /// Packets completed so far: sent or received packets, by the job.
+    /// Returns how many packets were sent or received so far; the job decides which of them count.
     fn done(&mut self, job: VethJob) -> u64 {
         let stats = self.ports.last_mut().map(Port::stats).unwrap_or_default();
         if job == VethJob::Rx { stats.rx.packets } else { stats.tx.packets }
@@ -218,7 +220,7 @@ impl VethRig {
     }
 }
 
-/// Opens ports in one region, in the calling thread's namespace.
+/// Opens ports with one shared region, in the network namespace of the calling thread.
 pub(super) fn open(path: InterfacePath, interfaces: &[&str]) -> Result<Vec<Port>, OpenError> {
     let names: Result<Vec<PortName>, _> =
         interfaces.iter().map(|ifname| slipring_core::parse(&path.port(ifname))).collect();
@@ -249,7 +251,7 @@ fn send(port: &mut Port, frame: &[u8]) -> Result<u64, RunError> {
     Ok(0)
 }
 
-/// Receives frames and reads a byte of each, so that its cache line is transferred.
+/// Receives frames and reads a byte of each, so that its cache line is really transferred.
 fn receive(port: &mut Port) -> Result<u64, RunError> {
     let queue = &mut port.queues[0];
     queue.rx_sync()?;

@@ -1,4 +1,4 @@
-//! The baseline of AF_XDP ports: a plain C program, compiled if there is a compiler.
+//! The baseline for AF_XDP ports: a plain C program. It is compiled if there is a compiler.
 
 use std::cell::OnceCell;
 use std::path::PathBuf;
@@ -14,11 +14,11 @@ use super::row::BenchRound;
 use super::scratch::ScratchDir;
 use super::veth::VethJob;
 
-/// Name of the contender.
+/// The name of this contender in the table.
 pub(super) const CONTENDER_NAME: &str = "plain C";
 const SOURCE_CODE: &str = include_str!("../programs/xsk.c");
 
-/// The compiled program, built on first use.
+/// The compiled program. It is built when it is used first.
 #[derive(Clone, Default)]
 pub(crate) struct XskBaseline(Rc<OnceCell<Result<XskBinary, BenchError>>>);
 
@@ -50,7 +50,7 @@ fn compile() -> Result<XskBinary, BenchError> {
     Ok(XskBinary { program, _files: files })
 }
 
-/// Starts a process per turn.
+/// Measures the program. Each turn has its own process.
 pub(super) fn round(
     yardstick: XskBaseline,
     job: VethJob,
@@ -64,7 +64,7 @@ pub(super) fn round(
         VethJob::Forward => vec!["fwd", INPUT_IFNAME, OUTPUT_IFNAME],
     };
     Ok(Box::new(move |time| {
-        // The closure must own this value, because dropping the value removes the program.
+        // The closure must own this value, because dropping it removes the program.
         let _ = &yardstick;
         let run = || run(&program, &words, frame.len(), time);
         let tally = match job {
@@ -75,7 +75,7 @@ pub(super) fn round(
     }))
 }
 
-/// Parses `packets wall cpu`, or returns an error.
+/// Runs the program, and parses its output, `packets wall cpu`. Or returns an error.
 fn run(
     program: &PathBuf,
     words: &[&str],

@@ -1,5 +1,5 @@
-//! Tests of the command line of `slipring-bench`, called by its own name and as `slipring` calls
-//! it.
+//! Tests of the command line of `slipring-bench`. It is called by its own name, and as `slipring`
+//! calls it.
 #![allow(clippy::unwrap_used)]
 
 use std::os::unix::process::CommandExt;

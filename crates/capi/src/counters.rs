@@ -6,7 +6,8 @@ use crate::error::CallError;
 use crate::port::PortHandle;
 use crate::structs::SlipringStats;
 
-/// The counters of one queue, or of all queues of a port, including the kernel's counts.
+/// Returns the counters of one queue, or of all queues of a port. They include what the kernel has
+/// counted.
 fn snapshot(port: &PortHandle, queue: u32) -> Result<QueueSnapshot, CallError> {
     let mut sum = QueueSnapshot::default();
     for queue in port.some(queue)? {
@@ -17,7 +18,7 @@ fn snapshot(port: &PortHandle, queue: u32) -> Result<QueueSnapshot, CallError> {
     Ok(sum)
 }
 
-/// The counters as the C struct.
+/// Returns the counters as the C struct.
 pub(crate) fn stats(port: &PortHandle, queue: u32) -> Result<SlipringStats, CallError> {
     let seen = snapshot(port, queue)?;
     Ok(SlipringStats {
@@ -39,13 +40,13 @@ fn cause(number: u32) -> Result<DropCause, CallError> {
     cause.ok_or_else(|| CallError::argument(format!("there is no drop reason {number}")))
 }
 
-/// Frames lost for one reason.
+/// Returns the number of frames that were lost for one reason.
 pub(crate) fn dropped(port: &PortHandle, queue: u32, reason: u32) -> Result<u64, CallError> {
     let reason = cause(reason)?;
     Ok(snapshot(port, queue)?.dropped(reason))
 }
 
-/// The name of a drop reason.
+/// Returns the name of a drop reason.
 pub(crate) fn drop_name(reason: u32) -> Result<&'static str, CallError> {
     cause(reason).map(DropCause::name)
 }

@@ -1,4 +1,4 @@
-//! The wrapper of every exported function: no panic passes into C.
+//! The wrapper of every exported function. It prevents that a panic reaches C.
 
 use std::any::Any;
 use std::ffi::c_int;
@@ -7,23 +7,23 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::error::{CallError, remember};
 use crate::structs::SLIPRING_ERR_DEFECT;
 
-/// Runs a call that returns a status; on failure, returns the status of the error.
+/// Runs a call that returns a status. If it fails, returns the status of the error.
 pub(crate) fn status(call: impl FnOnce() -> Result<c_int, CallError>) -> c_int {
     run(call).unwrap_or_else(|error| error.status)
 }
 
-/// Runs a call that returns another value; on failure, returns `otherwise`.
+/// Runs a call that returns another value than a status. If it fails, returns `otherwise`.
 pub(crate) fn value<T>(otherwise: T, call: impl FnOnce() -> Result<T, CallError>) -> T {
     run(call).unwrap_or(otherwise)
 }
 
 fn run<T>(call: impl FnOnce() -> Result<T, CallError>) -> Result<T, CallError> {
-    // Unwind safe: any state that a panic leaves inconsistent is in a mutex, which is then
-    // poisoned.
+    // This is unwind safe: state that a panic leaves inconsistent is in a mutex, which is poisoned
+    // by the panic.
     let result = catch_unwind(AssertUnwindSafe(call));
     let result = result.unwrap_or_else(|panic| Err(defect(panic.as_ref())));
     result.inspect_err(|error| {
-        // The thread may be ending, with its last error destroyed already.
+        // This can fail if the thread is ending and its last error was already destroyed.
         let _ = catch_unwind(AssertUnwindSafe(|| remember(error)));
     })
 }

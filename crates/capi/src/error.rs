@@ -11,7 +11,7 @@ use crate::structs::{
     SLIPRING_ERR_ARGUMENT, SLIPRING_ERR_MACHINE, SLIPRING_ERR_PEER, SLIPRING_ERR_USAGE,
 };
 
-/// Why a call failed: its status and the thread's last error.
+/// Why a call failed. It becomes the status of the call and the last error of the thread.
 #[derive(Debug)]
 pub(crate) struct CallError {
     pub(crate) status: c_int,
@@ -25,12 +25,12 @@ impl CallError {
         Self { status, code: String::new(), message: message.into(), help: String::new() }
     }
 
-    /// An invalid argument.
+    /// Returns the error for an invalid argument.
     pub(crate) fn argument(message: impl Into<String>) -> Self {
         Self::new(SLIPRING_ERR_ARGUMENT, message)
     }
 
-    /// A pointer that must not be null.
+    /// Returns the error for a pointer that is null but must not be.
     pub(crate) fn null(what: &str) -> Self {
         Self::argument(format!("{what} is a null pointer"))
     }
@@ -89,7 +89,7 @@ pub(crate) fn remember(error: &CallError) {
     });
 }
 
-/// The text up to its first zero byte.
+/// Returns the text up to its first zero byte, for C.
 pub(crate) fn c_text(text: &str) -> CString {
     let end = text.find('\0').unwrap_or(text.len());
     CString::new(&text[..end]).unwrap_or_default()
@@ -103,7 +103,7 @@ pub(crate) enum ErrorText {
     Help,
 }
 
-/// Returns a text of this thread's last error; it stays valid until the next error of the thread.
+/// Returns a text of this thread's last error. It stays valid until the thread's next error.
 pub(crate) fn last(part: ErrorText) -> *const c_char {
     LAST.with_borrow(|last| match part {
         ErrorText::Code => last.code.as_ptr(),
@@ -112,10 +112,10 @@ pub(crate) fn last(part: ErrorText) -> *const c_char {
     })
 }
 
-/// Returns a static text for C, converted once.
+/// Returns a static text for C. Each text is converted only once.
 pub(crate) fn static_text(text: &'static str) -> Result<*const c_char, CallError> {
     static TEXTS: Mutex<BTreeMap<&str, CString>> = Mutex::new(BTreeMap::new());
     let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
-    // Moving a `CString` within the map does not move its bytes.
+    // Moving a `CString` within the map does not move its bytes, so the pointer stays valid.
     Ok(texts.entry(text).or_insert_with(|| c_text(text)).as_ptr())
 }

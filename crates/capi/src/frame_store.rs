@@ -1,14 +1,14 @@
-//! The frames inside a network, and frames that have left it.
+//! The frames that are in a network, and those that have left it.
 
 use std::collections::VecDeque;
 
 use slipring_link::{Carrier, Delivery, FrameHandle, LostFrame};
 
-/// Stores frames by handle, and the queues of delivered and lost frames in order.
+/// Stores frames by handle. Also has the queues of delivered and of lost frames.
 #[derive(Default)]
 pub(crate) struct LinkFrameStore {
     frames: Vec<QueuedLinkFrame>,
-    /// Indices of unused frames, the most recent one last.
+    /// The indices of unused entries. The one that was freed last is at the end.
     free: Vec<u32>,
     bytes: u64,
     max_bytes: u64,
@@ -17,7 +17,7 @@ pub(crate) struct LinkFrameStore {
     pub(crate) lost: VecDeque<(LostFrame, u64)>,
 }
 
-/// A frame, and the caller's tag for it.
+/// A frame in the network, with the tag that the caller has given it.
 #[derive(Default)]
 pub(crate) struct QueuedLinkFrame {
     pub(crate) bytes: Vec<u8>,
@@ -25,7 +25,7 @@ pub(crate) struct QueuedLinkFrame {
     pub(crate) arrival_ns: u64,
 }
 
-/// Approximate memory that a stored frame takes in addition to its bytes, in bytes.
+/// About how many bytes of memory a stored frame needs in addition to its own bytes.
 const OVERHEAD: u64 = 64;
 
 impl LinkFrameStore {

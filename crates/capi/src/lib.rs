@@ -1,4 +1,4 @@
-//! The C library `libslipring`; `include/slipring.h` declares it.
+//! The C library `libslipring`. `include/slipring.h` declares its functions.
 //!
 //! ```text
 //!   C or C++ program
@@ -9,16 +9,17 @@
 //! ```
 //!
 //! # Invariants
-//! 1. Every exported function runs inside [`entry::status`] or [`entry::value`], so a panic ends
-//!    there and is returned as `SLIPRING_ERR_DEFECT`.
-//! 2. Handles are only ever used by shared reference. Each queue and each network is in a mutex, so
-//!    calls from several threads are safe, if not parallel.
-//! 3. Arguments from C are checked before use: null pointers, sizes, numbers of queues. Invalid
-//!    pointers other than null cannot be detected.
-//! 4. Structures begin with their size in the version with which the caller was compiled; fields
+//! 1. Every exported function runs inside [`entry::status`] or [`entry::value`]. A panic ends there
+//!    and is returned as `SLIPRING_ERR_DEFECT`.
+//! 2. Handles are only used by shared reference, and each queue and each network is in a mutex. So
+//!    several threads may make calls, but those on the same queue or network are made one after
+//!    another.
+//! 3. Arguments from C are checked before use: null pointers, sizes, numbers of queues. Other
+//!    invalid pointers cannot be detected.
+//! 4. A structure begins with its size, in the version with which the caller was compiled. Fields
 //!    that one side does not know are zero.
 //!
-//! Not for Rust programs, which use the crates below directly.
+//! Not for Rust programs, which use the Rust crates directly.
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

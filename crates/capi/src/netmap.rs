@@ -1,4 +1,4 @@
-//! Netmap ports that this process syncs itself, for `<net/netmap_sync.h>`.
+//! Netmap ports whose rings this process syncs itself, for `<net/netmap_sync.h>`.
 //!
 //! ```text
 //!   nm_open, nmport_open   --> start: the device lends the rings of a pipe (NIOCLEND), or the
@@ -9,15 +9,17 @@
 //!                                an error
 //! ```
 //!
-//! Rings of pipes use the code of `slipring-ring`, queues that of `slipring-port`, whose protocols
-//! `loom` explores. The descriptor still belongs to the device: all calls except syncs go there.
+//! The rings of pipes are synced by code in `slipring-ring`, queues by code in `slipring-port`.
+//! `loom` has explored the protocols of both. All calls except syncs still go to the device, to
+//! which the descriptor belongs.
 //!
 //! # Invariants
-//! 1. A forked child has no ports here, because it does not inherit the table ([`table`]).
-//! 2. Each direction of a port has a separate lock, so that two threads can use one descriptor.
-//! 3. If a port was closed without [`stop`] and another file got its descriptor number, the library
-//!    detects this: the rings are no longer lent to this process, or [`sweep`] finds that the file
-//!    has changed.
+//! 1. A forked child has no ports in this module, because it does not inherit the table
+//!    ([`table`]).
+//! 2. Each direction of a port has its own lock, so that two threads can use one descriptor.
+//! 3. A port may be closed without [`stop`], and another file may then get its descriptor number.
+//!    The library notices this: either the rings are no longer lent to this process, or [`sweep`]
+//!    finds that the descriptor belongs to another file.
 
 mod device;
 mod rings;
@@ -29,23 +31,23 @@ pub(crate) use device::keeping_errno;
 use rings::{SyncPolicy, SyncedPort};
 use table::PortSlot;
 
-/// The direction of rings.
+/// Whether rings send or receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SyncedDirection {
     Tx,
     Rx,
 }
 
-/// The result of the syncs of a direction.
+/// The result of syncing the rings of one direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct SyncOutcome {
-    /// Whether the library did the sync; if not, the device must.
+    /// Whether the library has done the sync. If not, the device must do it.
     pub(crate) done: bool,
-    /// Whether a ring has slots beyond `cur`.
+    /// Whether a ring has slots after `cur`.
     pub(crate) ready: bool,
 }
 
-/// Syncs the rings of `fd` in this process from now on, if the device lends them.
+/// From now on, syncs the rings of `fd` in this process, if the device lends them.
 pub(crate) fn start(fd: c_int, memory_bytes: u64, flags: u64) {
     let wishes = SyncPolicy::new(flags);
     if !wishes.allow_sync() {
@@ -58,14 +60,14 @@ pub(crate) fn start(fd: c_int, memory_bytes: u64, flags: u64) {
     }
 }
 
-/// Ends the syncs in this process, before `fd` is closed.
+/// Ends the syncs in this process. Must be called before `fd` is closed.
 pub(crate) fn stop(fd: c_int) {
     if let Some(slot) = table::slot(fd) {
         slot.take();
     }
 }
 
-/// Releases ports whose descriptors were closed without [`stop`].
+/// Frees the ports whose descriptors were closed without [`stop`].
 pub(crate) fn sweep() {
     for (fd, slot) in table::slots() {
         if !slot.is_current(fd) {
@@ -74,14 +76,14 @@ pub(crate) fn sweep() {
     }
 }
 
-/// Syncs the rings of a direction, unless the device must do this sync.
+/// Syncs the rings of one direction, unless the device must do this.
 #[inline]
 pub(crate) fn sync(fd: c_int, direction: SyncedDirection) -> SyncOutcome {
     table::slot(fd).map_or(SyncOutcome::default(), |slot| sync_slot(slot, fd, direction, false))
 }
 
-/// Does [`sync`] of the tx rings for a poll that only waits for frames to read. Programs can
-/// disable tx syncs in these polls.
+/// Like [`sync`], but for the tx rings in a poll that only waits for frames to read. A program can
+/// request that such polls do not sync tx rings.
 #[inline]
 pub(crate) fn sync_tx_in_poll(fd: c_int) -> SyncOutcome {
     table::slot(fd)
@@ -90,8 +92,8 @@ pub(crate) fn sync_tx_in_poll(fd: c_int) -> SyncOutcome {
 
 #[inline(always)]
 fn sync_slot(slot: &PortSlot, fd: c_int, direction: SyncedDirection, polls: bool) -> SyncOutcome {
-    // Another thread is syncing and will move all pending slots. Whether a slot is ready is not
-    // known.
+    // Another thread syncs at this moment, and will move all pending slots. It is not known whether
+    // a slot is ready.
     let Some(mut rings) = slot.rings(direction).try_lock() else {
         return SyncOutcome { done: true, ready: false };
     };
@@ -102,21 +104,21 @@ fn sync_slot(slot: &PortSlot, fd: c_int, direction: SyncedDirection, polls: bool
     }
 }
 
-/// Records the device's answer to a sync of `fd`.
+/// Records whether the device has failed to sync `fd`.
 pub(crate) fn record_device(fd: c_int, failed: bool) {
     if let Some(slot) = table::slot(fd) {
         slot.record_device(failed);
     }
 }
 
-/// Returns the number of queues of `fd` that this process syncs; -1 if it syncs `fd` as the end of
-/// a pipe, 0 if the device does the syncs.
+/// Returns the number of queues of `fd` that this process syncs. Returns -1 if this process syncs
+/// `fd` as the end of a pipe, and 0 if the device does the syncs.
 pub(crate) fn is_active(fd: c_int) -> c_int {
     table::slot(fd).map_or(0, PortSlot::active_queues)
 }
 
-/// Returns the descriptor of the AF_XDP socket of a queue, which the caller must not close; -1 if
-/// there is none.
+/// Returns the descriptor of a queue's AF_XDP socket, or -1 if there is none. The caller must not
+/// close it.
 pub(crate) fn socket_of(fd: c_int, queue: usize) -> c_int {
     table::slot(fd).and_then(|slot| slot.socket(queue)).unwrap_or(-1)
 }

@@ -1,7 +1,7 @@
 //! The functions that `include/net/netmap_sync.h` calls.
 //!
-//! A program that is compiled with that header may be linked without this library, or run with
-//! another version of it. So the header only looks up one function, which returns the others.
+//! A program that is compiled with this header may be linked without this library, or may run with
+//! another version of it. So the header looks up only one function. It returns the others.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -9,15 +9,15 @@ use std::mem::MaybeUninit;
 use crate::entry;
 use crate::netmap::{self, SyncOutcome, SyncedDirection, keeping_errno};
 
-/// The version of [`NmInprocessCalls`], incremented with every change.
+/// The version of [`NmInprocessCalls`]. It is incremented with every change.
 const CALLS_VERSION: u32 = 1;
 
-/// Values of `what` in [`NmInprocessCalls::sync`]. Any other value means a sync of the tx rings in
-/// a poll that only waits for frames to read.
+/// The values of `what` in [`NmInprocessCalls::sync`]. Any other value means a sync of the tx
+/// rings, in a poll that only waits for frames to read.
 const SYNC_TX: c_int = 0;
 const SYNC_RX: c_int = 1;
 
-/// `struct nm_inprocess_calls`; the header documents each function.
+/// `struct nm_inprocess_calls` of the header, which documents each function.
 #[repr(C)]
 #[derive(Debug)]
 pub struct NmInprocessCalls {
@@ -50,7 +50,7 @@ pub extern "C" fn nm_inprocess_calls(version: u32) -> Option<&'static NmInproces
     (version == CALLS_VERSION).then_some(&CALLS)
 }
 
-/// Runs a call that must leave `errno` unchanged. A panic returns `otherwise`.
+/// Runs a call that must not change `errno`. If it panics, returns `otherwise`.
 fn quietly<T>(otherwise: T, call: impl FnOnce() -> T) -> T {
     keeping_errno(|| entry::value(otherwise, || Ok(call())))
 }
@@ -68,7 +68,7 @@ extern "C" fn sweep() {
 }
 
 extern "C" fn sync(fd: c_int, what: c_int, ready: Option<&mut MaybeUninit<c_int>>) -> c_int {
-    // `sync` itself keeps `errno`, in the few places that may set it.
+    // `sync` itself restores `errno` in the few places that may change it.
     let synced = entry::value(SyncOutcome::default(), || {
         Ok(match what {
             SYNC_TX => netmap::sync(fd, SyncedDirection::Tx),

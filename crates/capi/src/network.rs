@@ -1,4 +1,5 @@
-//! Emulated links: the engine of `slipring-link` with a frame store, on the caller's clock.
+//! Emulated links: the engine of `slipring-link` with a store for its frames. The caller provides
+//! the clock.
 
 #[cfg(feature = "links")]
 mod engine;

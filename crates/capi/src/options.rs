@@ -1,4 +1,4 @@
-//! Conversion of the C options to those of `slipring-port`.
+//! Converts the C options to those of `slipring-port`.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ const KNOWN_FLAGS: u32 = SLIPRING_OPEN_SHARED
     | SLIPRING_OPEN_RX_ONLY
     | SLIPRING_OPEN_TX_ONLY;
 
-/// Converts the caller's options; `run_dir` is their text.
+/// Converts the options of the caller. `run_dir` is the text of the field with this name.
 pub(crate) fn open_options(
     asked: &SlipringOptions,
     run_dir: Option<&str>,

@@ -9,25 +9,26 @@ use crate::structs::{
     SlipringPortInfo, SlipringStats,
 };
 
-/// The caller's memory for a result; `None` if the caller passed null.
+/// Memory of the caller for a result; `None` if the caller has passed null.
 pub(crate) type OutPointer<'a, T> = Option<&'a mut MaybeUninit<T>>;
 
-/// Writes a result into the caller's memory; fails if the caller passed null. `what` names the
+/// Writes a result to memory of the caller. Fails if the caller has passed null. `what` names the
 /// result in the error.
 pub(crate) fn put<T>(to: OutPointer<'_, T>, value: T, what: &str) -> Result<(), CallError> {
     to.ok_or_else(|| CallError::null(what))?.write(value);
     Ok(())
 }
 
-/// Returns a handle; fails if it is null. `what` names the handle in the error.
+/// Returns the object of a handle. Fails if the handle is null. `what` names the handle in the
+/// error.
 pub(crate) fn non_null<'a, T>(handle: Option<&'a T>, what: &str) -> Result<&'a T, CallError> {
     handle.ok_or_else(|| CallError::null(what))
 }
 
-/// Reads a text.
+/// Reads a text that ends with a zero byte.
 ///
 /// # Safety
-/// `text` is null, or points to bytes that end with a zero and do not change during `'a`.
+/// `text` must be null, or point to bytes that end with a zero and do not change during `'a`.
 pub(crate) unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str, CallError> {
     if text.is_null() {
         return Err(CallError::null(what));
@@ -40,7 +41,7 @@ pub(crate) unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str
 /// Reads `count` consecutive values.
 ///
 /// # Safety
-/// `first` is null, or points to `count` initialised values that do not change during `'a`.
+/// `first` must be null, or point to `count` initialised values that do not change during `'a`.
 pub(crate) unsafe fn row<'a, T>(
     first: *const T,
     count: usize,
@@ -57,10 +58,10 @@ pub(crate) unsafe fn row<'a, T>(
     Ok(unsafe { std::slice::from_raw_parts(first, count) })
 }
 
-/// Like [`row`], for writing.
+/// Like [`row`], but the values can be written.
 ///
 /// # Safety
-/// `first` is null, or points to `count` values that are not otherwise used during `'a`.
+/// `first` must be null, or point to `count` values that are not used in other ways during `'a`.
 pub(crate) unsafe fn row_mut<'a, T>(
     first: *mut T,
     count: usize,
@@ -77,10 +78,10 @@ pub(crate) unsafe fn row_mut<'a, T>(
     Ok(unsafe { std::slice::from_raw_parts_mut(first.cast(), count) })
 }
 
-/// Like [`row_mut`], for bytes.
+/// Like [`row_mut`], but for bytes.
 ///
 /// # Safety
-/// Same as [`row_mut`].
+/// The rules of [`row_mut`] apply.
 pub(crate) unsafe fn bytes_mut<'a>(
     first: *mut c_void,
     count: usize,
@@ -93,8 +94,8 @@ pub(crate) unsafe fn bytes_mut<'a>(
 /// A structure whose first field, a `u32`, is its size in the caller's version.
 ///
 /// # Safety
-/// The type is `repr(C)`, begins with that field, and is valid for all-zero bytes and for any bytes
-/// that a caller may write.
+/// The type must be `repr(C)` and begin with this field. All-zero bytes, and all bytes that a
+/// caller may write, must be valid values.
 pub(crate) unsafe trait Sized32: Copy {}
 
 // SAFETY: integers and pointers after `size`.
@@ -112,13 +113,14 @@ unsafe impl Sized32 for SlipringLoss {}
 // SAFETY: integers after `size`.
 unsafe impl Sized32 for SlipringLinkStats {}
 
-/// Maximum size that a caller may state for such a structure; later versions must stay below it.
+/// Maximum size that a caller may give for such a structure. No later version may have a larger
+/// one.
 const MAX_STRUCT: u32 = 4096;
 
-/// Reads the size that the caller has written into `at`.
+/// Reads the size from the structure at `at`.
 ///
 /// # Safety
-/// `at` is null, or points to at least the first field.
+/// `at` must be null, or point to at least the first field.
 unsafe fn size_at<T: Sized32>(at: *const T, what: &str) -> Result<usize, CallError> {
     if at.is_null() {
         return Err(CallError::null(what));
@@ -136,16 +138,16 @@ unsafe fn size_at<T: Sized32>(at: *const T, what: &str) -> Result<usize, CallErr
 /// Checks that [`write_sized`] will succeed.
 ///
 /// # Safety
-/// Same as [`write_sized`].
+/// The rules of [`write_sized`] apply.
 pub(crate) unsafe fn check_sized<T: Sized32>(at: *const T, what: &str) -> Result<(), CallError> {
     // SAFETY: promised by the caller.
     unsafe { size_at(at, what) }.map(|_| ())
 }
 
-/// Copies a structure of the caller. Fields that the caller's version does not have become zero.
+/// Copies a structure from the caller. Fields that the caller's version does not have become zero.
 ///
 /// # Safety
-/// `from` is null, or points to a structure of the size in its first field.
+/// `from` must be null, or point to a structure with the size that is in its first field.
 pub(crate) unsafe fn read_sized<T: Sized32>(from: *const T, what: &str) -> Result<T, CallError> {
     // SAFETY: promised by the caller.
     let size = unsafe { size_at(from, what)? };
@@ -165,12 +167,12 @@ pub(crate) unsafe fn read_sized<T: Sized32>(from: *const T, what: &str) -> Resul
     Ok(unsafe { value.assume_init() })
 }
 
-/// Writes into a structure of the caller as many bytes as it has, except the size field, and fills
-/// the remaining bytes with zeros.
+/// Writes to a structure of the caller, as many bytes as the structure has, but not the size field.
+/// Fills bytes that this library does not know with zeros.
 ///
 /// # Safety
-/// `to` is null, or points to a structure of the size in its first field, which is not otherwise
-/// used during the call.
+/// `to` must be null, or point to a structure with the size that is in its first field. The
+/// structure must not be used in other ways during the call.
 pub(crate) unsafe fn write_sized<T: Sized32>(
     to: *mut T,
     value: &T,

@@ -12,10 +12,10 @@ use crate::structs::{
     SLIPRING_ALL_QUEUES, SLIPRING_ERR_DEFECT, SLIPRING_ERR_MACHINE, SlipringPortInfo,
 };
 
-/// A queue of a port, for one thread at a time.
+/// A queue of a port. Only one thread at a time can use it.
 pub(crate) type LockedQueue = Mutex<Box<dyn Queue>>;
 
-/// An open port: `struct slipring_port`.
+/// An open port. In C, it is `struct slipring_port`.
 pub struct PortHandle {
     info: PortInfo,
     pub(crate) name: CString,
@@ -23,7 +23,7 @@ pub struct PortHandle {
     pub(crate) mode: CString,
     queues: Vec<LockedQueue>,
     waiter: Mutex<Waiter>,
-    /// The waiter's descriptor, for use without the waiter's lock.
+    /// The waiter's descriptor. It can be used without the waiter's lock.
     wait_fd: std::os::fd::OwnedFd,
 }
 
@@ -48,7 +48,7 @@ impl PortHandle {
         })
     }
 
-    /// Opens ports that share one region.
+    /// Opens ports that share one memory region.
     pub(crate) fn open_all(names: &[&str], options: &OpenOptions) -> Result<Vec<Self>, CallError> {
         let parse = |name: &&str| slipring_core::parse(name);
         let parsed: Vec<PortName> = names.iter().map(parse).collect::<Result<_, _>>()?;
@@ -68,7 +68,7 @@ impl PortHandle {
         self.queues.len() as u32
     }
 
-    /// Locks one queue.
+    /// Locks a queue; fails if the port has no queue with this number.
     pub(crate) fn queue(&self, queue: u32) -> Result<MutexGuard<'_, Box<dyn Queue>>, CallError> {
         self.lock(self.one(queue)?)
     }
@@ -88,7 +88,7 @@ impl PortHandle {
         queue.lock().map_err(|_| self.poisoned())
     }
 
-    /// Returns one queue, or all queues for `SLIPRING_ALL_QUEUES`.
+    /// Returns one queue as a list; for `SLIPRING_ALL_QUEUES`, all queues.
     pub(crate) fn some(&self, queue: u32) -> Result<&[LockedQueue], CallError> {
         if queue == SLIPRING_ALL_QUEUES {
             return Ok(&self.queues);
@@ -96,7 +96,7 @@ impl PortHandle {
         self.one(queue).map(std::slice::from_ref)
     }
 
-    /// Returns the error for a queue whose lock was held by a call that panicked.
+    /// Returns the error for a queue that was locked by a call that panicked.
     fn poisoned(&self) -> CallError {
         let what = format!("{} met a defect of libslipring before: close it", self.info.name);
         CallError::new(SLIPRING_ERR_DEFECT, what)

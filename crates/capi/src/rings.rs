@@ -1,7 +1,7 @@
 //! Rings, syncs, and copying frames in and out.
 //!
 //! Programs move `head` and `cur` in the rings themselves, as netmap's macros do. The rings of
-//! `slipring-ring` keep a private copy of `head`, so each call that uses the copy first updates it
+//! `slipring-ring` have a private copy of `head`. So each call that uses the copy first updates it
 //! from the shared ring.
 
 use std::ffi::c_int;
@@ -17,7 +17,7 @@ use crate::error::CallError;
 use crate::port::{LockedQueue, PortHandle};
 use crate::wait;
 
-/// The address of a ring; null for a ring without slots.
+/// Returns the address of a ring; null if the ring has no slots.
 fn address<D>(ring: &AppRing<D>) -> *mut NetmapRing {
     if ring.num_slots() < 2 {
         return null_mut();
@@ -25,17 +25,17 @@ fn address<D>(ring: &AppRing<D>) -> *mut NetmapRing {
     ring.region().base().as_ptr().wrapping_add(ring.offset() as usize).cast()
 }
 
-/// The tx ring of a queue.
+/// Returns the tx ring of a queue.
 pub(crate) fn tx_ring(port: &PortHandle, queue: u32) -> Result<*mut NetmapRing, CallError> {
     Ok(address(port.queue(queue)?.rings().tx))
 }
 
-/// The rx ring of a queue.
+/// Returns the rx ring of a queue.
 pub(crate) fn rx_ring(port: &PortHandle, queue: u32) -> Result<*mut NetmapRing, CallError> {
     Ok(address(port.queue(queue)?.rings().rx))
 }
 
-/// Whether buffers may be exchanged between the rings of two ports.
+/// Returns 1 if buffers may be exchanged between the rings of two ports, otherwise 0.
 pub(crate) fn share_buffers(one: &PortHandle, other: &PortHandle) -> Result<c_int, CallError> {
     let region = |port: &PortHandle| -> Result<_, CallError> {
         Ok(port.queue(0)?.rings().tx.region().base())
@@ -48,13 +48,13 @@ pub(crate) fn tx_sync(port: &PortHandle, queue: u32) -> Result<c_int, CallError>
     port.some(queue)?.iter().try_for_each(|queue| Ok(port.lock(queue)?.tx_sync()?)).map(|()| 0)
 }
 
-/// Returns the slots that the program has read, and makes arrived frames visible, on one queue or
-/// on all queues.
+/// On one queue or on all queues: returns the slots that the program has read to the port, and
+/// makes received frames visible.
 pub(crate) fn rx_sync(port: &PortHandle, queue: u32) -> Result<c_int, CallError> {
     port.some(queue)?.iter().try_for_each(|queue| Ok(port.lock(queue)?.rx_sync()?)).map(|()| 0)
 }
 
-/// Whether no frame will ever arrive again.
+/// Returns 1 if no frame will ever be received again, otherwise 0.
 pub(crate) fn has_ended(port: &PortHandle) -> Result<c_int, CallError> {
     for queue in port.some(crate::structs::SLIPRING_ALL_QUEUES)? {
         if !port.lock(queue)?.ended() {
@@ -64,7 +64,7 @@ pub(crate) fn has_ended(port: &PortHandle) -> Result<c_int, CallError> {
     Ok(1)
 }
 
-/// Queues a copy of a frame; returns 1, or 0 if it does not fit.
+/// Queues a copy of a frame. Returns 1, or 0 if the frame does not fit.
 pub(crate) fn send(port: &PortHandle, queue: u32, frame: &[u8]) -> Result<c_int, CallError> {
     let mut queue = port.queue(queue)?;
     let ring = queue.rings().tx;
@@ -72,8 +72,8 @@ pub(crate) fn send(port: &PortHandle, queue: u32, frame: &[u8]) -> Result<c_int,
     Ok(ring.push(frame).into())
 }
 
-/// Removes a frame from the ring and copies as much of it as fits; returns its length, or `None` if
-/// there is no frame.
+/// Removes a frame from the ring, and copies as much of it as fits. Returns the frame's length;
+/// `None` if there is no frame.
 pub(crate) fn receive(
     port: &PortHandle,
     queue: u32,
@@ -91,7 +91,8 @@ pub(crate) fn receive(
     }))
 }
 
-/// Forwards up to `max` slots of each queue, with an rx sync before and a tx sync after.
+/// Forwards at most `max` slots of each queue. Before, the rx rings are synced, and afterwards, the
+/// tx rings.
 pub(crate) fn forward_all(
     from: &PortHandle,
     to: &PortHandle,
@@ -120,8 +121,8 @@ fn forward_one(
         queue.tx_sync()?;
         return Ok(moved);
     }
-    // Locked in address order, so that two threads that forward in opposite directions do not
-    // deadlock.
+    // The locks are taken in the order of their addresses. So two threads that forward in opposite
+    // directions do not deadlock.
     let early = (ptr::from_ref(from) < ptr::from_ref(to)).then(|| from_port.lock(from));
     let early = early.transpose()?;
     let mut target = to_port.lock(to)?;
@@ -145,8 +146,8 @@ fn take_over_and_forward(
     forward(rx, tx, max)
 }
 
-/// Syncs until all queued frames have been sent, or the timeout expires; returns how many slots are
-/// still in flight.
+/// Syncs until all queued frames have been sent or the timeout has expired. Returns how many slots
+/// have not been sent.
 pub(crate) fn drain(port: &PortHandle, timeout: Option<Duration>) -> Result<c_int, CallError> {
     let deadline = timeout.map(|timeout| now().saturating_add(timeout.as_nanos() as u64));
     loop {

@@ -2,67 +2,67 @@
 
 use std::ffi::{c_char, c_int};
 
-/// The version of this interface. Every change increments the version, and every change is
-/// compatible.
+/// The version of this interface. Every change increments it. No change breaks programs that were
+/// compiled with an earlier version.
 pub const SLIPRING_API_VERSION: u32 = 1;
 
-/// An invalid name, value or file.
+/// Status: a name, a value or a file is invalid.
 pub const SLIPRING_ERR_USAGE: c_int = -1;
-/// The machine lacks a privilege, a kernel feature or an interface.
+/// Status: the machine lacks a privilege, a kernel feature or an interface.
 pub const SLIPRING_ERR_MACHINE: c_int = -2;
-/// The port was lost while in use.
+/// Status: the port was lost while it was used.
 pub const SLIPRING_ERR_PEER: c_int = -3;
-/// An invalid argument.
+/// Status: an argument is invalid.
 pub const SLIPRING_ERR_ARGUMENT: c_int = -4;
-/// This build of the library does not contain the feature.
+/// Status: this build of the library does not contain the feature.
 pub const SLIPRING_ERR_LEFT_OUT: c_int = -5;
-/// A defect of the library.
+/// Status: the library has a defect.
 pub const SLIPRING_ERR_DEFECT: c_int = -6;
 
-/// All queues of a port.
+/// Stands for all queues of a port.
 pub const SLIPRING_ALL_QUEUES: u32 = 0xffff_ffff;
-/// A time in the infinite future.
+/// Stands for a time that is never reached.
 pub const SLIPRING_NEVER: u64 = 0xffff_ffff_ffff_ffff;
 
-/// The host's stack keeps using the interface.
+/// Option: the network stack of the host continues to use the interface.
 pub const SLIPRING_OPEN_SHARED: u32 = 1;
-/// Allow the interface that carries the default route.
+/// Option: the interface may carry the default route.
 pub const SLIPRING_OPEN_TAKE_OVER: u32 = 2;
-/// Receive only frames for this host.
+/// Option: only frames for this host are received.
 pub const SLIPRING_OPEN_NO_PROMISC: u32 = 4;
-/// An interface that goes down ends the port.
+/// Option: the port ends when the interface goes down.
 pub const SLIPRING_OPEN_EXIT_ON_LINK_DOWN: u32 = 8;
-/// Only receive: a capture is read.
+/// Option: the port only receives. If it is a capture, it is read.
 pub const SLIPRING_OPEN_RX_ONLY: u32 = 16;
-/// Only send: a capture is written, even over an existing one.
+/// Option: the port only sends. If it is a capture, it is written, even if the file exists.
 pub const SLIPRING_OPEN_TX_ONLY: u32 = 32;
 
 /// AF_XDP mode: the best one that the interface supports.
 pub const SLIPRING_XDP_BEST: u32 = 0;
-/// AF_XDP mode: zero-copy only.
+/// AF_XDP mode: only zero-copy.
 pub const SLIPRING_XDP_ZEROCOPY: u32 = 1;
-/// AF_XDP mode: XDP in the driver only.
+/// AF_XDP mode: only XDP in the driver.
 pub const SLIPRING_XDP_NATIVE: u32 = 2;
-/// AF_XDP mode: XDP in the stack (generic).
+/// AF_XDP mode: XDP in the network stack (generic).
 pub const SLIPRING_XDP_GENERIC: u32 = 3;
 
 /// Event: there are frames to read.
 pub const SLIPRING_WAIT_RX: u32 = 1;
 /// Event: there is space for frames to send.
 pub const SLIPRING_WAIT_TX: u32 = 2;
-/// Event: no frame will ever arrive again. It is reported even if not requested.
+/// Event: no frame will ever be received again. It is reported even if it was not requested.
 pub const SLIPRING_WAIT_END: u32 = 4;
 
-/// Points where frames enter a network.
+/// Stands for the points at which frames enter a network.
 pub const SLIPRING_ENTRIES: u32 = 0;
-/// Points where frames leave a network.
+/// Stands for the points at which frames leave a network.
 pub const SLIPRING_EXITS: u32 = 1;
-/// Links of a network.
+/// Stands for the links of a network.
 pub const SLIPRING_LINKS: u32 = 2;
 
-/// Deliver frames as soon as their departure time is known.
+/// Option: frames are delivered as soon as the time of their departure is known.
 pub const SLIPRING_NETWORK_EARLY: u32 = 1;
-/// Store lost frames for `slipring_network_take_loss`.
+/// Option: lost frames are stored for `slipring_network_take_loss`.
 pub const SLIPRING_NETWORK_LOSSES: u32 = 2;
 
 /// Options for opening ports.
@@ -117,7 +117,7 @@ pub struct SlipringStats {
     pub uncaptured: u64,
 }
 
-/// A port to wait for.
+/// A port for which the program waits.
 #[repr(C)]
 #[derive(Debug)]
 pub struct SlipringWait {
@@ -152,7 +152,7 @@ pub struct SlipringDelivery {
     pub data_len: u64,
 }
 
-/// A frame that was lost.
+/// A frame that was lost in a network.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SlipringLoss {

@@ -1,4 +1,5 @@
-//! Waiting for ports: on descriptors in the caller's own loop, or in a call of this library.
+//! Waiting for ports: either on descriptors in the program's own loop, or in a call of this
+//! library.
 
 use std::ffi::c_int;
 use std::sync::MutexGuard;
@@ -14,7 +15,7 @@ use crate::structs::{
     SLIPRING_WAIT_TX,
 };
 
-/// Sleep between two checks of ports that have no descriptor.
+/// How long to sleep between two checks of ports that have no descriptor.
 const BLIND_WAIT: Duration = Duration::from_micros(100);
 
 /// All queues of a port, locked.
@@ -36,7 +37,7 @@ impl<'p> LockedQueues<'p> {
         Ok(Self { queues, interest })
     }
 
-    /// Returns which events are ready, as of the last sync.
+    /// Returns which events are ready, according to the last sync.
     fn ready(&mut self) -> u32 {
         let has_ended = self.interest.rx && self.queues.iter().all(|queue| queue.ended());
         let mut ready = if has_ended { SLIPRING_WAIT_END } else { 0 };
@@ -63,12 +64,12 @@ fn interest_in(events: u32) -> Result<Interest, CallError> {
     Ok(Interest { rx: events & SLIPRING_WAIT_RX != 0, tx: events & SLIPRING_WAIT_TX != 0 })
 }
 
-/// Syncs the port, and prepares it for a poll of its descriptor. Returns the ready events, and the
-/// time at which the poll must end at the latest (`None`: no limit).
+/// Syncs the port, and prepares it for a poll of its descriptor. Returns the events that are ready,
+/// and the time at which the poll must end at the latest (`None` means no limit).
 pub(crate) fn arm(port: &PortHandle, events: u32) -> Result<(u32, Option<Nanos>), CallError> {
     let mut queues = LockedQueues::of(port, interest_in(events)?)?;
     match port.waiter()?.arm(&mut queues)? {
-        // The ready event may be that a port has just ended.
+        // The event that is ready may be that the port has just ended.
         ArmResult::Ready => Ok((queues.ready(), Some(now()))),
         ArmResult::Until(until) => Ok((queues.ready(), until)),
     }
@@ -81,15 +82,15 @@ pub(crate) fn disarm(port: &PortHandle, events: u32) -> Result<u32, CallError> {
     Ok(queues.ready())
 }
 
-/// A port to wait for.
+/// A port for which a call waits.
 pub(crate) struct Waiting<'p> {
     pub(crate) port: &'p PortHandle,
     pub(crate) events: u32,
     pub(crate) ready: u32,
 }
 
-/// Waits until a port is ready, the timeout expires or a signal arrives; returns how many ports are
-/// ready.
+/// Waits until a port is ready, the timeout has expired, or a signal arrives. Returns how many
+/// ports are ready.
 pub(crate) fn wait(
     waiting: &mut [Waiting<'_>],
     timeout: Option<Duration>,
@@ -97,7 +98,7 @@ pub(crate) fn wait(
     let deadline = timeout.map(|timeout| now().saturating_add(timeout.as_nanos() as u64));
     loop {
         let until = arm_all(waiting, deadline);
-        // Ports that were armed before a failure must be disarmed too.
+        // Even if arming fails, the ports that were armed before must be disarmed.
         let slept = match until {
             Ok(until) => sleep(waiting, until),
             Err(error) => Err(error),
@@ -114,7 +115,7 @@ pub(crate) fn wait(
     }
 }
 
-/// Arms all ports; returns when the sleep must end.
+/// Arms all ports. Returns when the sleep must end.
 fn arm_all(
     waiting: &mut [Waiting<'_>],
     deadline: Option<Nanos>,
@@ -128,7 +129,7 @@ fn arm_all(
     Ok(until)
 }
 
-/// Sleeps on all descriptors; returns whether a signal ended it.
+/// Sleeps on all descriptors. Returns whether a signal has ended the sleep.
 fn sleep(waiting: &[Waiting<'_>], until: Option<Nanos>) -> Result<bool, CallError> {
     let rest = until.map(|until| Duration::from_nanos(until.saturating_sub(now())));
     let rest = rest.map(|rest| Timespec {

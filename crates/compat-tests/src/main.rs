@@ -1,8 +1,8 @@
-//! The device that the tests' programs open: serves it on the directory given as first argument
-//! until standard input ends.
+//! Serves the device that the programs of the tests open. The device is in the directory that is
+//! the first argument. This program ends when standard input ends.
 //!
-//! This program serves what `slipring daemon` serves without flags and links, so that these tests
-//! need not build all of slipring.
+//! This program serves the same device as `slipring daemon`, but has no flags and makes no links.
+//! So these tests need not build all of slipring.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
@@ -30,6 +30,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("ready");
     io::stdin().read_line(&mut String::new())?;
     device.close();
-    // A client that still has the device open must not keep the process alive.
+    // A client may still have the device open. It must not keep this process alive.
     std::process::exit(0);
 }

@@ -10,7 +10,7 @@ pub(crate) struct Accounts {
 }
 
 impl Accounts {
-    /// Reads `/etc/passwd` and `/etc/group`; a missing file counts as empty.
+    /// Reads `/etc/passwd` and `/etc/group`. A file that does not exist counts as empty.
     pub(crate) fn read() -> Self {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         Self { users: read("/etc/passwd"), groups: read("/etc/group") }
@@ -21,18 +21,18 @@ impl Accounts {
         Self { users: users.to_owned(), groups: groups.to_owned() }
     }
 
-    /// Returns the number of a user.
+    /// Returns the number of the user with this name; `None` if there is no such user.
     pub(crate) fn user(&self, name: &str) -> Option<u32> {
         number(&self.users, name)
     }
 
-    /// Returns the number of a group.
+    /// Returns the number of the group with this name; `None` if there is no such group.
     pub(crate) fn group(&self, name: &str) -> Option<u32> {
         number(&self.groups, name)
     }
 }
 
-/// Returns the third field of the line with that name; both files have the numeric id there.
+/// Returns the third field of the line with this name. In both files, this is the numeric id.
 fn number(list: &str, name: &str) -> Option<u32> {
     let mut lines = list.lines().map(|line| line.split(':'));
     lines.find_map(|mut fields| {

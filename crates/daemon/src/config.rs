@@ -1,7 +1,7 @@
-//! `daemon.toml`: its keys, and errors with their position.
+//! The keys of `daemon.toml`, and errors with their position in the file.
 //!
-//! The file is applied as a whole or not at all. `Spanned` values carry their position, so an error
-//! names line and column even if the value only turns out to be wrong when it is applied to the
+//! The file is applied as a whole or not at all. `Spanned` values contain their position. So an
+//! error names line and column even if a value turns out to be wrong only when it is applied to the
 //! machine.
 
 mod config_text;
@@ -24,7 +24,7 @@ use crate::settings::DaemonSettings;
 use config_text::ConfigText;
 pub(crate) use values::{permissions, uring};
 
-/// The file that is read, if it exists, when no flag names a file.
+/// The file that is read if no flag names a file. It need not exist.
 pub(crate) const DEFAULT_PATH: &str = "/etc/slipring/daemon.toml";
 
 /// The file's contents.
@@ -82,7 +82,7 @@ struct RuleSection {
     kinds: Vec<Spanned<String>>,
 }
 
-/// A user or a group.
+/// The name of a user or a group.
 #[derive(Debug, Deserialize)]
 #[serde(untagged, expecting = "a name or a number")]
 enum UserOrGroup {
@@ -93,7 +93,7 @@ enum UserOrGroup {
 /// Reads and checks a file.
 ///
 /// # Errors
-/// The error in the file, and its position.
+/// A [`Diagnostic`] with the mistake and its position, or the reason why the file cannot be read.
 pub(crate) fn read(path: &Path, accounts: &Accounts) -> Result<DaemonSettings, Diagnostic> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|error| {
@@ -116,7 +116,7 @@ pub(crate) fn settings(
     DaemonConfigReader { text, accounts }.settings(file)
 }
 
-/// Reports a parser error. The error names the allowed keys; the manual describes them.
+/// Returns the error of the parser. It names the allowed keys, which the manual describes.
 fn toml_error(text: &ConfigText<'_>, error: &toml::de::Error) -> Diagnostic {
     let (code, what) = match text.text.parse::<toml::Table>() {
         Ok(_) => (SR0010, "has an unknown or unfit key"),

@@ -1,17 +1,17 @@
 //! Drops privileges before the daemon serves clients.
 //!
-//! The restrictions are applied before the first thread starts others, so that all threads inherit
-//! them. Serving needs mounts, namespaces, BPF and access to clients' memory; system calls that no
-//! slipring program needs are forbidden as well ([`slipring_confine::FORBIDDEN_CALLS`]).
+//! The restrictions are applied before the first thread starts others. So all threads inherit them.
+//! Serving needs mounts, namespaces, BPF and access to the memory of clients. System calls that no
+//! slipring program needs are also forbidden ([`slipring_confine::FORBIDDEN_CALLS`]).
 //!
-//! Landlock is not used: a thread restricted by it may neither read the memory of clients
-//! (`process_vm_readv` counts as tracing them) nor unmount the device at the end.
+//! Landlock is not used. A thread that it restricts may not read the memory of clients, because
+//! `process_vm_readv` counts as tracing them. It may also not unmount the device at the end.
 
 use slipring_cli::metrics::is_reserved;
 use slipring_confine::{CapabilitySet, FORBIDDEN_CALLS};
 
-/// The capabilities that serving requires: for the mount and other users' namespaces, for clients'
-/// memory and their files in `/proc`, and for interfaces.
+/// The capabilities that serving needs: for the mount and the namespaces of other users, for the
+/// memory of clients and their files in `/proc`, and for interfaces.
 const KEPT_CAPABILITIES: CapabilitySet = CapabilitySet::SYS_ADMIN
     .union(CapabilitySet::SYS_PTRACE)
     .union(CapabilitySet::DAC_OVERRIDE)
@@ -21,8 +21,9 @@ const KEPT_CAPABILITIES: CapabilitySet = CapabilitySet::SYS_ADMIN
     .union(CapabilitySet::PERFMON)
     .union(CapabilitySet::IPC_LOCK);
 
-/// Drops all capabilities except [`KEPT_CAPABILITIES`]; returns descriptions of the restrictions
-/// that could not be applied. `metrics` is the address on which metrics will be served, if any.
+/// Drops all capabilities except [`KEPT_CAPABILITIES`]. Returns descriptions of the restrictions
+/// that could not be applied. `metrics` is the address on which metrics will be served, if they are
+/// served.
 pub(crate) fn confine(metrics: Option<&str>) -> Vec<String> {
     let listening = match metrics.is_some_and(is_reserved) {
         true => CapabilitySet::NET_BIND_SERVICE,
@@ -37,7 +38,7 @@ mod tests {
 
     use super::*;
 
-    /// A client's sync loop names eventfds by their numbers in the client
+    /// A client's sync loop names eventfds by the numbers that they have in the client
     /// (`NETMAP_REQ_OPT_SYNC_KLOOP_EVENTFDS`).
     #[test]
     fn a_confined_thread_still_fetches_the_descriptors_that_a_client_names() {
@@ -55,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_confined_thread_starts_no_program_and_its_threads_neither() {
-        // In a separate thread, so that other tests are not confined.
+        // This runs in a separate thread, so that other tests are not restricted.
         let confined = std::thread::spawn(|| {
             let missing = confine(None);
             let status = || std::fs::read_to_string("/proc/thread-self/status").unwrap();

@@ -60,7 +60,7 @@ fn parameters(args: &ArgMatches) -> Vec<(&'static str, Value)> {
     changes.into_iter().map(ask).collect()
 }
 
-/// Prints an answer as `name = value` lines, with the allowed values if known.
+/// Prints an answer as lines `name = value`, with the allowed values where they are known.
 fn show(answer: &Value, session: &mut Session<'_>) -> Result<(), Failure> {
     if session.reporter.format() != ReportFormat::Text {
         return session.reporter.document(&json!({ "answer": answer }), "");
@@ -78,7 +78,7 @@ fn show(answer: &Value, session: &mut Session<'_>) -> Result<(), Failure> {
     session.reporter.raw(text.as_bytes())
 }
 
-/// Formats one line per port.
+/// Formats the bound ports, one line per port.
 fn ports(bound: &Value) -> String {
     let line = |port: &Value| {
         let word = |key: &str| port[key].as_str().unwrap_or_default();

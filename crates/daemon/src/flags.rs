@@ -1,4 +1,4 @@
-//! The table of flags, and the settings parsed from them.
+//! The command-line flags of the daemon, and the settings that result from them.
 
 use std::path::PathBuf;
 
@@ -91,8 +91,8 @@ fn of_the_end() -> [Arg; 2] {
 }
 
 fn of_the_file() -> [Arg; 1] {
-    // The flag is not named `config`, because other commands read their flags from the file of that
-    // name.
+    // The flag is not named `config`, because other commands read their flags from a file that is
+    // given with `--config`.
     [Arg::new("file")
         .long("config")
         .value_name("FILE")
@@ -111,7 +111,7 @@ pub(crate) fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
         file: matches.get_one("file").cloned().or_else(usual),
         run_dir_typed: matches.contains_id("run-dir") || std::env::var_os("SLIPRING_RUN").is_some(),
     };
-    // Errors in the file are reported before anything on the machine is changed.
+    // Mistakes in the file are reported before anything on the machine is changed.
     let settings = sources.read()?;
     if matches.get_flag("supervise") {
         return Ok(Box::new(move |session| supervise::run(&sources, &settings, session)));

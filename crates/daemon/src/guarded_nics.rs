@@ -1,4 +1,4 @@
-//! Checks the access rules at each bind.
+//! Checks the access rules each time a port is bound.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use slipring_nic_provider::{NicAccess, Nics};
 use crate::journal::Journal;
 use crate::rules::{ActiveAccessRules, PortAccess, Requester};
 
-/// Provides the machine's interfaces, subject to the rules.
+/// Provides the interfaces of the machine, as far as the access rules allow it.
 #[derive(Debug)]
 pub(crate) struct GuardedNics {
     rules: Arc<ActiveAccessRules>,
@@ -37,8 +37,8 @@ impl Provider for GuardedNics {
     fn admit(&self, wanted: &AdapterRequest<'_>, kind: PortKind) -> Result<(), Errno> {
         let port = PortAccess { name: wanted.name, kind };
         match self.rules.admit(requester(wanted), port) {
-            // The rules refuse an interface of this name. If such an interface exists, `find`
-            // returns EPERM, and the bind is refused. Otherwise the bind continues.
+            // The rules refuse an interface with this name. If the interface exists, `find` returns
+            // EPERM, and the bind is refused. Otherwise the bind continues.
             Err(refused) if port.kind == PortKind::Interface => match self.find(wanted) {
                 Err(Errno::PERM) => Err(refused),
                 _ => Ok(()),

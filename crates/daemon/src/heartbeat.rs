@@ -1,4 +1,4 @@
-//! Detects a worker under `--supervise` that no longer answers.
+//! Detects that a worker under `--supervise` no longer answers.
 //!
 //! ```text
 //!   worker                                     supervisor
@@ -8,9 +8,10 @@
 //!                                              MAX_MISSED_PERIODS in a row: the worker hangs
 //! ```
 //!
-//! Misses are counted in waits of the supervisor, not in elapsed time: a supervisor that got no
-//! processor time or was stopped counts only one wait. Unlike a datagram, an eventfd never blocks
-//! the worker while the supervisor is stopped.
+//! What counts is how often the supervisor has waited in vain, not the elapsed time. If the
+//! supervisor got no processor time or was stopped, this counts as one wait. A worker signals with
+//! an eventfd. In contrast to a datagram, it never blocks the worker while the supervisor is
+//! stopped.
 
 use std::collections::HashMap;
 use std::fs;
@@ -21,14 +22,14 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::Pid;
 
-/// How often a worker signals that it is alive.
+/// Time between two signals of a worker that it is alive.
 pub(crate) const HEARTBEAT_PERIOD: Duration = Duration::from_millis(200);
-/// Missed periods in a row after which a serving worker counts as hung.
+/// A serving worker counts as hung after this many periods in a row without a signal.
 const MAX_MISSED_PERIODS: u32 = 4;
-/// Like [`MAX_MISSED_PERIODS`], for a worker that does not serve yet: it reopens interfaces, which
-/// may take long.
+/// Like [`MAX_MISSED_PERIODS`], but for a worker that does not serve yet. Such a worker opens
+/// interfaces again, which may take long.
 const MAX_MISSED_PERIODS_AT_START: u32 = 300;
-/// The descriptor's name among those passed to a worker.
+/// The name of the eventfd among the descriptors that are passed to a worker.
 pub(crate) const HEARTBEAT_FD_NAME: &str = "heartbeat";
 
 /// The supervisor's end of the heartbeat.
@@ -39,8 +40,8 @@ pub(crate) struct Heartbeat {
     last_states: ThreadStates,
 }
 
-/// The threads that a worker needs to answer requests: the state of each, and its processor time in
-/// clock ticks.
+/// The threads that a worker needs to answer requests. For each, there are its state and its
+/// processor time in clock ticks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct ThreadStates(HashMap<u32, (char, u64)>);
 
@@ -50,12 +51,12 @@ impl Heartbeat {
         Ok(Self { beats, missed_periods: 0, last_states: ThreadStates::default() })
     }
 
-    /// Readable when the worker has signalled that it is alive.
+    /// Returns a descriptor that is readable when the worker has signalled.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.beats.as_fd()
     }
 
-    /// Consumes the worker's signals; returns whether there were any.
+    /// Takes the worker's signals. Returns whether there were any.
     pub(crate) fn take_beats(&mut self) -> bool {
         let has_beaten = rustix::io::read(&self.beats, &mut [0; 8]).is_ok();
         if has_beaten {
@@ -64,7 +65,7 @@ impl Heartbeat {
         has_beaten
     }
 
-    /// Records a period without a signal; returns whether the worker hangs.
+    /// Records a period without a signal. Returns whether the worker counts as hung.
     pub(crate) fn record_miss(&mut self, worker: Pid, serves: bool) -> bool {
         self.is_hung(ThreadStates::read_threads(worker), serves)
     }
@@ -76,14 +77,14 @@ impl Heartbeat {
         self.missed_periods >= if serves { MAX_MISSED_PERIODS } else { MAX_MISSED_PERIODS_AT_START }
     }
 
-    /// Time after which a silent worker that serves counts as hung.
+    /// Returns after which time a silent worker that serves counts as hung.
     pub(crate) fn timeout() -> Duration {
         HEARTBEAT_PERIOD * MAX_MISSED_PERIODS
     }
 }
 
 impl ThreadStates {
-    /// Reads the states of the worker's threads; none if the worker has ended.
+    /// Reads the states of the worker's threads. If the worker has ended, there are none.
     fn read_threads(worker: Pid) -> Self {
         let pid = worker.as_raw_nonzero().get() as u32;
         let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
@@ -96,8 +97,8 @@ impl ThreadStates {
         Self(tasks.filter_map(one).collect())
     }
 
-    /// Whether a thread has been runnable since `before` but got no processor, or waits for a disk.
-    /// A new worker would have to wait too.
+    /// Returns whether a thread was ready to run since `before` but got no processor, or waits for
+    /// a disk. A new worker would also have to wait.
     fn was_runnable_since(&self, before: &Self) -> bool {
         self.0.iter().any(|(tid, &(state, time))| match state {
             // A thread that is not in `before` may not have run yet.
@@ -108,16 +109,17 @@ impl ThreadStates {
     }
 }
 
-/// Whether a thread of this name answers requests (slipring-fuse). Sync loops (`fuse-loop`) do not
-/// count, because they run only when no other thread does.
+/// Returns whether a thread with this name answers requests (slipring-fuse). Sync loops
+/// (`fuse-loop`) do not count, because they run only when no other thread does.
 fn is_serving_thread(name: &str) -> bool {
     let rest = name.strip_prefix("fuse-").unwrap_or_default();
     rest.starts_with("queue-") || rest.starts_with(|first: char| first.is_ascii_digit())
 }
 
-/// Parses name, state and processor time of `/proc/PID/task/TID/stat` (proc_pid_stat(5)).
+/// Parses the name, the state and the processor time in `/proc/PID/task/TID/stat`
+/// (proc_pid_stat(5)).
 fn parse(stat: &str) -> Option<(&str, char, u64)> {
-    /// Index of the processor time's first field, counted from the state.
+    /// Index of the first field with processor time, counted from the state.
     const UTIME_FIELD: usize = 11;
     let (head, rest) = stat.rsplit_once(") ")?;
     let (_, name) = head.split_once(" (")?;
@@ -127,9 +129,9 @@ fn parse(stat: &str) -> Option<(&str, char, u64)> {
     Some((name, state, times.next()? + times.next()?))
 }
 
-/// Sends the worker's signal that it is alive.
+/// Sends the signal that the worker is alive.
 pub(crate) fn send_heartbeat(to: BorrowedFd<'_>) {
-    // The counter cannot fill up within any realistic time.
+    // The counter cannot become full in any realistic time.
     let _ = rustix::io::write(to, &1u64.to_ne_bytes());
 }
 
@@ -141,7 +143,8 @@ mod tests {
         ThreadStates(threads.iter().map(|&(tid, state, time)| (tid, (state, time))).collect())
     }
 
-    /// Number of silent periods until the worker counts as hung, with these thread states in each.
+    /// Returns after how many silent periods the worker counts as hung. `threads` returns the
+    /// states of its threads in each period.
     fn silences(serves: bool, threads: impl Fn(u64) -> Vec<(u32, char, u64)>) -> Option<u64> {
         let mut heartbeat = Heartbeat::new().unwrap();
         (1..1000).find(|&period| heartbeat.is_hung(thread_states(&threads(period)), serves))
@@ -152,7 +155,7 @@ mod tests {
         assert_eq!(silences(true, |_| vec![(7, 'S', 3), (8, 'S', 3)]), Some(4));
         assert_eq!(silences(true, |_| vec![(7, 'T', 3), (8, 'T', 3)]), Some(4));
         assert_eq!(silences(true, |_| vec![]), Some(4), "it has just ended");
-        // The first sample of a running thread cannot tell whether it has progressed.
+        // The first sample of a running thread cannot show whether the thread has made progress.
         assert_eq!(silences(true, |period| vec![(7, 'S', 3), (8, 'R', period)]), Some(5));
     }
 

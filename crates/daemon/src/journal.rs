@@ -1,4 +1,4 @@
-//! Queues events of adapters from any thread for the main thread, which reports them.
+//! Queues events of ports from any thread. The main thread reports them.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use rustix::event::{EventfdFlags, eventfd};
 use slipring_netmap::AdapterEvent;
 
-/// Maximum number of queued events; further ones are dropped.
+/// Maximum number of queued events. If there are more, they are dropped.
 const MAX_EVENTS: usize = 1024;
 
 /// The queued events.
@@ -30,19 +30,19 @@ impl Journal {
             waiting.push(news.clone());
         }
         drop(waiting);
-        // If the counter is full, the descriptor is readable already.
+        // If the counter is full, the descriptor is already readable.
         let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
     }
 
-    /// Readable while events are queued.
+    /// Returns a descriptor that is readable while events are queued.
     pub(crate) fn event(&self) -> BorrowedFd<'_> {
         self.event.as_fd()
     }
 
     /// Removes and returns all queued events.
     pub(crate) fn take_events(&self) -> Vec<AdapterEvent> {
-        // The counter is cleared before the events are taken, so that an event queued meanwhile
-        // makes the descriptor readable again.
+        // The counter is cleared before the events are taken. So an event that is queued at the
+        // same time makes the descriptor readable again.
         let _ = rustix::io::read(&self.event, &mut [0; 8]);
         std::mem::take(&mut *self.events.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -6,13 +6,13 @@
 //!                                                +-> guarded_nics: checks each bind
 //! ```
 //!
-//! The device is in the fuse crate; its ports are in the netmap and nic-provider crates. This crate
-//! is the process around them.
+//! The device is in the fuse crate, and its ports are in the netmap and nic-provider crates. This
+//! crate is the process around them.
 //!
 //! # Invariants
 //! 1. A configuration that cannot be applied completely changes nothing.
-//! 2. A client gets a port only if the rules in force at its bind allow it; later changes of the
-//!    rules do not take the port away.
+//! 2. A client gets a port only if the rules that are in force at its bind allow it. If the rules
+//!    change later, the client keeps the port.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -41,7 +41,7 @@ use slipring_cli::{ClassicName, Exit, Verb};
 use slipring_control::ControlService;
 use slipring_netmap::{Domain, Parameters};
 
-/// The `daemon` command.
+/// The command `slipring daemon`.
 pub const VERB: Verb = Verb {
     name: "daemon",
     classic: &[CLASSIC],
@@ -50,8 +50,8 @@ pub const VERB: Verb = Verb {
     no_metrics: None,
 };
 
-/// Returns the control service of a daemon with these parameters and users; it has no configuration
-/// to reload.
+/// Returns the control service of a daemon with these parameters and users. There is no
+/// configuration that could be read again.
 pub fn answers(
     parameters: &Arc<Parameters>,
     domains: impl Fn() -> Vec<Arc<Domain>> + Send + Sync + 'static,
@@ -69,7 +69,7 @@ pub fn answers(
     let domains = Arc::new(domains);
     let same = domains.clone();
     let switches = Box::new(slipring_vale::SwitchService::new(move || same()));
-    // No file is open through a device, so there is no memory to release.
+    // No file is open through a device, so no memory has to be freed.
     let tidy = Box::new(|| ());
     Box::new(service::DaemonService::new(
         Arc::new(reload),

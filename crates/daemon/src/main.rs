@@ -1,4 +1,4 @@
-//! `slipringd` as a separate program.
+//! A program that is only `slipringd`.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

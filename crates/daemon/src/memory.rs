@@ -1,4 +1,4 @@
-//! Memory limits of users, and the memory that they use.
+//! How much memory users may use, and how much they use.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ const LIMIT_GRANULARITY_BYTES: u64 = 2 << 20;
 /// The parameter that sets the number of buffers in a user's global memory.
 const BUFFERS_PARAMETER: &str = "buf_num";
 
-/// Returns a quarter of the machine's memory, in bytes.
+/// Returns the default limit of a user, which is a quarter of the machine's memory, in bytes.
 pub(crate) fn default_limit() -> u64 {
     let info = rustix::system::sysinfo();
     share_of(info.totalram as u64 * u64::from(info.mem_unit.max(1)))
@@ -22,13 +22,13 @@ fn share_of(total: u64) -> u64 {
     (total / SHARE_DIVISOR / LIMIT_GRANULARITY_BYTES).max(1) * LIMIT_GRANULARITY_BYTES
 }
 
-/// Limits the global memory to half of a user's limit: a machine with little memory has fewer
-/// buffers than netmap's default.
+/// Limits the global memory to half of a user's limit. On a machine with little memory, it then has
+/// fewer buffers than by default in netmap.
 pub(crate) fn fit_buffers(parameters: &Parameters, limit: u64) {
     let now = parameters.current();
     let fitting = limit / 2 / u64::from(now.buf_size);
     if u64::from(now.buf_num) > fitting {
-        // If the number is too small for netmap, `set` refuses it, and the first bind then fails.
+        // If the number is too small for netmap, `set` refuses it. The first bind then fails.
         let _ = parameters.set(BUFFERS_PARAMETER, fitting as i64);
     }
 }

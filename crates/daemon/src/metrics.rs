@@ -1,4 +1,4 @@
-//! `--metrics` of the daemon: bound ports, their traffic, and users' memory.
+//! The metrics of the daemon (`--metrics`): bound ports, their traffic, and the memory of users.
 
 use serde_json::{Map, Value, json};
 use slipring_cli::metrics::MetricsText;
@@ -6,10 +6,10 @@ use slipring_control::{ControlReply, ControlRequest, ControlService};
 
 use crate::service::DaemonService;
 
-/// Renders the current metrics, from the answers of the control socket.
+/// Returns the current metrics as text. They are computed from answers of the control socket.
 ///
 /// # Errors
-/// The summary of a refusal.
+/// The summary of the refusal if the control socket refuses a request.
 pub(crate) fn text(answers: &DaemonService) -> Result<String, String> {
     let mut text = MetricsText::default();
     ports(&mut text, &answer(answers, "ports")?["ports"]);

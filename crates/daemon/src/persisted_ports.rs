@@ -1,5 +1,5 @@
-//! Removes ports that outlive their programs. Only root and the daemon's own user can use the
-//! control socket, and they may remove ports of any user.
+//! Removes ports that exist without their programs. Only root and the user of the daemon can use
+//! the control socket. They may remove the ports of any user.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use slipring_netmap::{Domain, Errno};
 use crate::accounts::Accounts;
 
 /// Performs `remove-port` (a persistent port) or `detach-port` (a port in a switch) for the user
-/// named by `owner`. If the network namespace `netns` has no port of this name, the port in the
-/// only namespace that has one is used.
+/// that `owner` names. If the network namespace `netns` has no port with this name, but exactly one
+/// other namespace has one, that port is used.
 pub(crate) fn remove(
     domains: &[Arc<Domain>],
     request: &ControlRequest,
@@ -42,7 +42,7 @@ pub(crate) fn remove(
     Ok(json!({ "port": name, "uid": uid, "port_index": index.0 }))
 }
 
-/// Returns the network namespaces that have a port of this name.
+/// Returns the network namespaces that have a port with this name.
 fn namespaces_with(ports: Vec<(u64, String)>, name: &str) -> Vec<u64> {
     ports.into_iter().filter(|(_, one)| one == name).map(|(netns, _)| netns).collect()
 }

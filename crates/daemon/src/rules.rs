@@ -1,15 +1,15 @@
 //! Decides which user may bind which port.
 //!
-//! A rule names users and ports; a rule that names no users applies to all users, and one that
-//! names no ports applies to all ports. `deny` overrides `allow`. If no rule applies, root may bind
-//! any port, and other users any port except interfaces.
+//! A rule names users and ports. If it names no users, it applies to all users. If it names no
+//! ports, it applies to all ports. `deny` has precedence over `allow`. If no rule applies, root may
+//! bind any port, and other users may bind any port except interfaces.
 
 use std::sync::{PoisonError, RwLock};
 
 use slipring_netmap::{Errno, PortKind};
 use slipring_nic_provider::NicAccess;
 
-/// The configuration's words for kinds of ports.
+/// The words for kinds of ports in the configuration.
 pub(crate) const KIND_NAMES: [(&str, PortKind); 4] = [
     ("interface", PortKind::Interface),
     ("pipe", PortKind::Pipe),
@@ -17,7 +17,7 @@ pub(crate) const KIND_NAMES: [(&str, PortKind); 4] = [
     ("null", PortKind::Null),
 ];
 
-/// A port to be bound.
+/// A port that a user wants to bind.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PortAccess<'n> {
     pub(crate) name: &'n str,
@@ -32,21 +32,21 @@ impl<'n> PortAccess<'n> {
     }
 }
 
-/// The user who wants to bind.
+/// The user who wants to bind a port, with the user's groups.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Requester<'g> {
     pub(crate) uid: u32,
     pub(crate) gids: &'g [u32],
 }
 
-/// One rule. An empty list does not restrict anything.
+/// A rule. A list that is empty does not restrict the rule.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct AccessRule {
     pub(crate) uids: Vec<u32>,
     pub(crate) gids: Vec<u32>,
-    /// Patterns for interface names.
+    /// Patterns of interface names.
     pub(crate) interfaces: Vec<String>,
-    /// Patterns for whole port names.
+    /// Patterns of whole port names.
     pub(crate) ports: Vec<String>,
     pub(crate) kinds: Vec<PortKind>,
 }
@@ -68,13 +68,14 @@ impl AccessRule {
     }
 }
 
-/// Matches a name against a pattern, in which `*` is any text and `?` any character.
+/// Returns whether a name matches a pattern, in which `*` stands for any text and `?` for any
+/// character.
 fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), name.chars().collect());
     let (mut p, mut n) = (0, 0);
-    // For backtracking: the position of the last `*` in the pattern, and the position in the name
-    // up to which this `*` matches so far.
+    // Where to continue if a later part does not match: the position of the last `*` in the
+    // pattern, and the position in the name up to which this `*` matches so far.
     let mut again = None;
     while n < name.len() {
         match pattern.get(p) {
@@ -95,18 +96,18 @@ fn matches(pattern: &str, name: &str) -> bool {
     pattern[p..].iter().all(|&c| c == '*')
 }
 
-/// All rules of the configuration.
+/// All access rules of the configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct AccessRules {
     pub(crate) allow: Vec<AccessRule>,
     pub(crate) deny: Vec<AccessRule>,
     pub(crate) take_over: Vec<AccessRule>,
-    /// The access that the flags give to every user.
+    /// What every user may do according to the command-line flags.
     pub(crate) flags: NicAccess,
 }
 
 impl AccessRules {
-    /// Whether the user may bind the port.
+    /// Returns whether the user may bind the port.
     pub(crate) fn admits(&self, requester: Requester<'_>, port: PortAccess<'_>) -> bool {
         let any = |rules: &[AccessRule]| rules.iter().any(|rule| rule.applies_to(requester, port));
         let without_rules =
@@ -114,13 +115,13 @@ impl AccessRules {
         !any(&self.deny) && (without_rules || any(&self.allow))
     }
 
-    /// Whether the user may bind the port even if it is the interface of the default route.
+    /// Returns whether the user may bind the port even if it is the interface of the default route.
     fn may_take_over(&self, requester: Requester<'_>, port: PortAccess<'_>) -> bool {
         self.flags.take_over || self.take_over.iter().any(|rule| rule.applies_to(requester, port))
     }
 }
 
-/// The rules currently in force.
+/// The access rules that are in force. They can be replaced.
 #[derive(Debug, Default)]
 pub(crate) struct ActiveAccessRules(RwLock<AccessRules>);
 
@@ -140,7 +141,7 @@ impl ActiveAccessRules {
         if admitted { Ok(()) } else { Err(Errno::PERM) }
     }
 
-    /// Returns the user's rights on an interface.
+    /// Returns what the user may do with an interface.
     pub(crate) fn access(&self, requester: Requester<'_>, port: PortAccess<'_>) -> NicAccess {
         self.with_rules(|book| NicAccess {
             all_users: book.admits(requester, port),

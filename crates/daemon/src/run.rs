@@ -1,4 +1,4 @@
-//! Serves the device until INT or TERM.
+//! Serves the device until the signal INT or TERM.
 
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
@@ -34,7 +34,7 @@ use crate::service::{self, DaemonService, Reload};
 use crate::service_manager::{self, ServiceManager};
 use crate::settings::{DaemonSettings, SettingsSources};
 
-/// Name of the control socket among a manager's sockets.
+/// Name of the control socket among the sockets that a service manager passes.
 const CONTROL_FD_NAME: &str = "control";
 
 pub(crate) fn run(
@@ -42,7 +42,7 @@ pub(crate) fn run(
     settings: DaemonSettings,
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
-    // The class is set before any other thread exists, so that all threads inherit it.
+    // The class is set before any other thread exists. So all threads inherit it.
     settings.scheduling.map_or(Ok(()), SchedulingClass::apply)?;
     for stays in confine(session.metrics.as_deref()) {
         session.reporter.warn(format_args!("{stays}"))?;
@@ -81,7 +81,7 @@ pub(crate) fn run(
     let control = control(&run_dir, control_socket, Box::new(answers()), session)?;
     let answers = answers();
     let _metrics = slipring_cli::metrics::serve(session, move || metrics::text(&answers))?;
-    // Sent before the mode line, because readers of that line rely on it.
+    // This is sent before the mode line, because programs that read that line rely on it.
     manager.notify("READY=1\nSTATUS=serves the device");
     report_mode(&device, &settings, session)?;
     report_transport(device.transport(), config.uring, session)?;
@@ -91,13 +91,13 @@ pub(crate) fn run(
     if device.close() {
         session.reporter.warn(format_args!("programs still have the device open"))?;
     }
-    // The control socket is closed last, so that a client that waits for the daemon's end can send
+    // The control socket is closed last. So a client that waits for the end of the daemon can send
     // requests until then.
     drop(control);
     Ok(Exit::Done)
 }
 
-/// Returns the directory that contains the device and all sockets. Links in other places point into
+/// Returns the directory that contains the device and all sockets. Links in other places lead to
 /// this directory.
 pub(crate) fn run_dir(
     sources: &SettingsSources,
@@ -111,7 +111,8 @@ pub(crate) fn run_dir(
     if chosen.as_os_str().is_empty() { Ok(PathBuf::new()) } else { std::path::absolute(chosen) }
 }
 
-/// Opens the device, resuming the previous daemon's if a manager has stored it.
+/// Opens the device. If a service manager has stored the previous daemon's device, continues with
+/// it.
 fn open_device(
     config: &FuseConfig,
     netmap: Netmap,
@@ -152,16 +153,16 @@ fn open_device(
     Ok(device)
 }
 
-/// Removes and returns the descriptor of this name.
+/// Removes the descriptor with this name and returns it; `None` if there is none.
 fn take_fd(handed: &mut Vec<(String, OwnedFd)>, name: &str) -> Option<OwnedFd> {
     let at = handed.iter().position(|(held, _)| held == name)?;
     Some(handed.swap_remove(at).1)
 }
 
-/// Raises the limit of open descriptors to the maximum: many users need many.
+/// Raises the limit of open descriptors to the maximum, because many users need many descriptors.
 fn raise_fd_limit() {
     let limit = getrlimit(Resource::Nofile);
-    // If the kernel refuses, the current limit stays.
+    // If the kernel refuses this, the limit stays as it is.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
@@ -175,7 +176,8 @@ fn config(run_dir: &Path, settings: &DaemonSettings, reload: &Reload) -> FuseCon
     }
 }
 
-/// Waits for signals and events; reports to the manager while the workers are healthy.
+/// Waits for signals and events. As long as the workers are healthy, reports this to the service
+/// manager.
 fn serve(
     signals: &Signals,
     journal: &Journal,
@@ -188,7 +190,7 @@ fn serve(
         let timeout = manager.watchdog().map(timespec);
         let fds = [signals.wake_fd(), journal.event()];
         let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-        // Even if poll was interrupted, all conditions are checked below.
+        // Even if a signal interrupted the poll, all conditions are checked below.
         let _ = poll(&mut fds, timeout.as_ref());
         signals.acknowledge();
         journal.take_events().iter().try_for_each(|news| report_event(news, session))?;
@@ -206,7 +208,7 @@ fn serve(
     Ok(())
 }
 
-/// Reports an event in the log and, with a machine-readable format, as a JSON line.
+/// Reports an event in the log. If the report format is for machines, also prints a JSON line.
 fn report_event(news: &AdapterEvent, session: &mut Session<'_>) -> Result<(), Failure> {
     let AdapterEvent::InterfaceGone { uid, port } = news else { return Ok(()) };
     if session.reporter.format() != ReportFormat::Text {
@@ -230,8 +232,8 @@ fn monotonic_usec() -> i64 {
     now.tv_sec * 1_000_000 + now.tv_nsec / 1000
 }
 
-/// Opens the control socket: the one passed by the manager, or else a new one. On failure, the
-/// device is served without a control socket.
+/// Opens the control socket. If the service manager has passed one, uses that. If it cannot be
+/// opened, the device is served without a control socket.
 fn control(
     run_dir: &Path,
     held: Option<OwnedFd>,
@@ -251,8 +253,8 @@ fn control(
     }
 }
 
-/// Warns if FUSE over io_uring had to be enabled for this device, or if the kernel supports it but
-/// refuses an io_uring.
+/// Prints a warning if FUSE over io_uring had to be switched on for this device, or if the kernel
+/// supports it but refuses an io_uring.
 fn report_transport(
     transport: RequestTransport,
     wanted: UringMode,
@@ -271,7 +273,7 @@ fn report_transport(
     }
 }
 
-/// Prints the mode line.
+/// Prints the mode line, which says how the device is served.
 fn report_mode(
     device: &FuseDevice,
     settings: &DaemonSettings,
@@ -307,8 +309,8 @@ fn report_mode(
     ))
 }
 
-/// Locks the run directory for this process. Only root and the daemon's user can open the lock
-/// file, so no other user can block the daemon.
+/// Locks the run directory for this process. Only root and the user of the daemon can open the lock
+/// file. So no other user can block the daemon.
 fn lock_run_dir(run_dir: &Path) -> Result<File, Failure> {
     let path = run_dir.join("slipringd.lock");
     let made = trust::make_dir(run_dir, 0o755)
@@ -323,14 +325,16 @@ fn lock_run_dir(run_dir: &Path) -> Result<File, Failure> {
     Ok(file)
 }
 
-/// Lets every user traverse the directory to the device, whose own mode restricts access. The other
-/// bits of the directory's mode stay unchanged, because other programs may use the directory too.
+/// Allows every user to go through the directory to the device. The device itself has a mode that
+/// restricts access. The other bits of the directory's mode stay unchanged, because other programs
+/// may also use the directory.
 fn make_traversable(dir: &Path) -> std::io::Result<()> {
     let mode = fs::metadata(dir)?.permissions().mode();
     fs::set_permissions(dir, fs::Permissions::from_mode(mode | 0o055))
 }
 
-/// Creates the links to the device: one in the run directory, and `/dev/netmap` if that is free.
+/// Creates the links to the device: one in the run directory, and `/dev/netmap` if nothing is
+/// there.
 fn links(
     settings: &DaemonSettings,
     run_dir: &Path,

@@ -1,8 +1,8 @@
 //! How the kernel schedules the daemon.
 //!
-//! The first thread changes its class before it starts others, so all threads inherit it, including
-//! the supervisor's worker. Only sync loops, which a program may let spin for ever, return to the
-//! normal class.
+//! The first thread changes its class before it starts others. So all threads inherit it, including
+//! the worker of the supervisor. Only sync loops go back to the normal class, because a program may
+//! make them spin for ever.
 
 use slipring_cli::Diagnostic;
 use slipring_cli::codes::SR0303;
@@ -12,19 +12,20 @@ use thread_priority::unix::{
 };
 use thread_priority::{ThreadPriority, ThreadPriorityValue};
 
-/// The allowed values, as text for errors.
+/// The allowed values, as text for error messages.
 const ALLOWED_VALUES: &str = "normal, nice:-20 to nice:19, fifo:1 to fifo:99, rr:1 to rr:99";
 
 /// A scheduling class and the priority in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SchedulingClass {
-    /// The class with which the daemon was started.
+    /// The class with which the daemon was started, without a change.
     Normal,
-    /// Ordinary (SCHED_OTHER), with a nice value from -20, the most processor time, to 19.
+    /// The ordinary class (SCHED_OTHER) with a nice value. It is from -20, with most processor
+    /// time, to 19.
     Nice(i32),
-    /// Real time (SCHED_FIFO), with a priority from 1 to 99.
+    /// The real-time class SCHED_FIFO with a priority from 1 to 99.
     Fifo(u8),
-    /// Real time in time slices (SCHED_RR), with a priority from 1 to 99.
+    /// The real-time class with time slices, SCHED_RR, with a priority from 1 to 99.
     RoundRobin(u8),
 }
 
@@ -39,7 +40,7 @@ impl std::fmt::Display for SchedulingClass {
     }
 }
 
-/// Parses a class; the error lists the allowed values.
+/// Parses a class. An error lists the allowed values.
 #[allow(clippy::ptr_arg)] // Called with what the file holds.
 pub(crate) fn scheduling(text: &String) -> Result<SchedulingClass, String> {
     let (class, number) = text.split_once(':').unwrap_or((text, ""));
@@ -56,7 +57,7 @@ pub(crate) fn scheduling(text: &String) -> Result<SchedulingClass, String> {
 }
 
 impl SchedulingClass {
-    /// Applies the class to this thread and to those that it starts later.
+    /// Sets the class of this thread and of the threads that it starts later.
     pub(crate) fn apply(self) -> Result<(), Diagnostic> {
         use RealtimeThreadSchedulePolicy::{Fifo, RoundRobin};
         let taken = match self {

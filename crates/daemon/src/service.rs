@@ -1,4 +1,4 @@
-//! The control socket's answers, and reloading the configuration.
+//! Answers requests at the control socket, and reads the configuration again.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::persisted_ports;
 use crate::rules::ActiveAccessRules;
 use crate::settings::{DaemonSettings, SettingsSources};
 
-/// The daemon's name in its run directory.
+/// The name of the daemon in its run directory.
 pub(crate) use slipring_vale::DAEMON_NAME as NAME;
 
-/// The state that can be changed while programs run.
+/// What can be changed while programs run.
 #[derive(Debug)]
 pub(crate) struct Reload {
     pub(crate) sources: SettingsSources,
@@ -26,18 +26,18 @@ pub(crate) struct Reload {
 }
 
 impl Reload {
-    /// Reads the configuration again and applies either all of it or none. The number of workers,
-    /// the link and the run directory cannot be changed this way.
+    /// Reads the configuration again. Applies either all of it or nothing. The number of workers,
+    /// the link and the run directory cannot be changed in this way.
     pub(crate) fn reload(&self) -> Result<(), Diagnostic> {
         self.sources.read().map(|settings| self.apply(&settings))
     }
 
-    /// Applies settings that have been checked.
+    /// Applies settings that have already been checked.
     pub(crate) fn apply(&self, settings: &DaemonSettings) {
         let mode = settings.mode.unwrap_or(0o600);
         self.permissions.set(mode, settings.uid.unwrap_or(0), settings.gid.unwrap_or(0));
         for (name, value) in &settings.parameters {
-            // The values were checked when the file was read.
+            // This cannot fail, because the values were checked when the file was read.
             let _ = self.parameters.set(name, *value);
         }
         let limit = settings.domain_bytes.unwrap_or_else(memory::default_limit);
@@ -50,15 +50,15 @@ impl Reload {
 /// The daemon's control service.
 pub(crate) struct DaemonService {
     reload: Arc<Reload>,
-    /// Handles requests about switches.
+    /// Handles the requests about switches.
     switches: Box<dyn ControlService>,
     /// Lists all users with memory.
     domains: Domains,
-    /// Frees memory that is no longer used after a port was removed or detached.
+    /// Frees memory that is no longer used. It is called after a port was removed or detached.
     release_memory: Box<dyn Fn() + Send + Sync>,
 }
 
-/// Lists all users who have the device open or own something that outlives their files.
+/// Returns all users who have the device open or own something that exists without open files.
 pub(crate) type Domains = Box<dyn Fn() -> Vec<Arc<Domain>> + Send + Sync>;
 
 impl DaemonService {
@@ -151,7 +151,7 @@ fn unknown(name: &str) -> ControlRefusal {
     }
 }
 
-/// Converts a diagnostic for a client.
+/// Converts an error to the refusal of a client's request.
 fn refusal(error: &Diagnostic) -> ControlRefusal {
     ControlRefusal {
         code: error.code().to_string(),

@@ -1,4 +1,5 @@
-//! The service manager that started this process, if any. It speaks systemd's protocol.
+//! The service manager that has started this process, if there is one. The protocol is that of
+//! systemd.
 //!
 //! ```text
 //!   daemon sends    datagrams to NOTIFY_SOCKET: READY=1, RELOADING=1, WATCHDOG=1, STOPPING=1;
@@ -24,8 +25,8 @@ use slipring_netmap::FdStore;
 
 use crate::heartbeat;
 
-/// The variable in which systemd (254 and newer) passes how many descriptors it stores for this
-/// service.
+/// The variable with which systemd (from version 254 on) says how many descriptors it stores for
+/// this service.
 pub(crate) const FDSTORE_VARIABLE: &str = "FDSTORE";
 
 /// The connection to the manager, if there is one.
@@ -33,14 +34,14 @@ pub(crate) const FDSTORE_VARIABLE: &str = "FDSTORE";
 pub(crate) struct ServiceManager {
     notify_socket: Option<(OwnedFd, SocketAddrUnix)>,
     watchdog: Option<Duration>,
-    /// The eventfd that replaces WATCHDOG=1 under slipring's own supervisor.
+    /// The eventfd that is used instead of WATCHDOG=1 if slipring's own supervisor is the manager.
     heartbeat: Option<OwnedFd>,
     stores: bool,
 }
 
 impl ServiceManager {
-    /// Finds the manager through environment variables. `heartbeat` is the eventfd that it has
-    /// passed, if any.
+    /// Finds the manager by means of environment variables. `heartbeat` is the eventfd that it has
+    /// passed, if it has.
     pub(crate) fn from_environment(heartbeat: Option<OwnedFd>) -> Self {
         let notify_socket =
             env::var("NOTIFY_SOCKET").ok().and_then(|name| connect_notify_socket(&name));
@@ -50,18 +51,18 @@ impl ServiceManager {
         Self { notify_socket, watchdog: watchdog(|name| env::var(name).ok()), heartbeat, stores }
     }
 
-    /// Whether the manager stores descriptors for a successor.
+    /// Returns whether the manager stores descriptors for the next daemon.
     pub(crate) fn stores(&self) -> bool {
         self.stores
     }
 
-    /// Returns the period in which to send WATCHDOG=1: half of the manager's timeout. `None` if the
-    /// manager has no watchdog.
+    /// Returns the period with which WATCHDOG=1 must be sent, which is half of the manager's
+    /// timeout. `None` if the manager has no watchdog.
     pub(crate) fn watchdog(&self) -> Option<Duration> {
         self.watchdog
     }
 
-    /// Reports that the daemon is healthy.
+    /// Tells the manager that the daemon is healthy.
     pub(crate) fn send_watchdog(&self) {
         match &self.heartbeat {
             Some(to) => heartbeat::send_heartbeat(to.as_fd()),
@@ -69,7 +70,8 @@ impl ServiceManager {
         }
     }
 
-    /// Sends a notification. Failure is ignored: the manager may have ended.
+    /// Sends a notification to the manager. An error is ignored, because the manager may have
+    /// ended.
     pub(crate) fn notify(&self, what: &str) {
         let Some((socket, address)) = &self.notify_socket else { return };
         let _ = sendto(socket, what.as_bytes(), SendFlags::NOSIGNAL, address);
@@ -109,7 +111,7 @@ fn watchdog(variable: impl Fn(&str) -> Option<String>) -> Option<Duration> {
     ours.then(|| Duration::from_micros(waits / 2))
 }
 
-/// Returns the descriptors that the manager passed at the start, with their names.
+/// Returns the descriptors that the manager has passed at the start, with their names.
 pub(crate) fn inherited_fds() -> Vec<(String, OwnedFd)> {
     let variable = |name| env::var(name).ok();
     let ours = variable("LISTEN_PID") == Some(getpid().as_raw_nonzero().to_string());

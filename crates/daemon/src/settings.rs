@@ -1,4 +1,4 @@
-//! The effective settings: flags override the file.
+//! The settings that are in force. Flags have precedence over the file.
 
 use std::path::{Path, PathBuf};
 
@@ -10,10 +10,10 @@ use crate::config;
 use crate::rules::AccessRules;
 use crate::scheduling::SchedulingClass;
 
-/// The group that may open the device, if it exists.
+/// The group whose members may open the device, if the group exists.
 const DEVICE_GROUP: &str = "netmap";
 
-/// Settings from a file or from flags; `None` if not set.
+/// Settings from a file or from flags. A setting that is not given is `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct DaemonSettings {
     pub(crate) mode: Option<u32>,
@@ -29,17 +29,18 @@ pub(crate) struct DaemonSettings {
     pub(crate) access_rules: AccessRules,
 }
 
-/// The sources of settings, to read them again.
+/// Where the settings come from. They can be read again.
 #[derive(Debug, Clone)]
 pub(crate) struct SettingsSources {
     pub(crate) flags: DaemonSettings,
     pub(crate) file: Option<PathBuf>,
-    /// Whether the run directory was set by a flag or by the environment.
+    /// Whether the run directory was given by a flag or by the environment.
     pub(crate) run_dir_typed: bool,
 }
 
 impl SettingsSources {
-    /// Reads the file, overrides it by the flags, and takes defaults from the machine.
+    /// Reads the file. Flags have precedence over it. Settings that neither gives get defaults that
+    /// depend on the machine.
     pub(crate) fn read(&self) -> Result<DaemonSettings, Diagnostic> {
         let accounts = Accounts::read();
         let file = self.file.as_ref().map(|path| config::read(path, &accounts)).transpose()?;
@@ -52,8 +53,8 @@ impl SettingsSources {
 }
 
 impl DaemonSettings {
-    /// Takes from `below` the settings that are not set in `self`. Rules and parameters can only be
-    /// set in the file.
+    /// Takes settings that are not given in `self` from `below`. Rules and parameters can be given
+    /// only in the file.
     fn or(&self, below: Self) -> Self {
         Self {
             mode: self.mode.or(below.mode),
@@ -70,13 +71,13 @@ impl DaemonSettings {
         }
     }
 
-    /// Number of threads that answer requests.
+    /// Returns the number of threads that answer requests.
     pub(crate) fn workers(&self) -> usize {
         let processors = std::thread::available_parallelism().map_or(2, usize::from);
         self.workers.unwrap_or(processors.clamp(2, 8))
     }
 
-    /// Returns the link outside the run directory, if one is configured.
+    /// Returns the link outside the run directory; `None` if there is none.
     pub(crate) fn link(&self) -> Option<&Path> {
         let link = self.link.as_deref().unwrap_or(Path::new("/dev/netmap"));
         Some(link).filter(|link| link.as_os_str() != "none")

@@ -1,4 +1,4 @@
-//! `slipring daemon --supervise`: a built-in service manager for one daemon.
+//! `slipring daemon --supervise`, a simple service manager for one daemon.
 //!
 //! ```text
 //!   supervisor                          worker: the daemon, as any manager would start it
@@ -7,16 +7,15 @@
 //!   an eventfd                <-------  all is well (`heartbeat`)
 //! ```
 //!
-//! The supervisor does nothing that could fail: no frame, client or configuration passes through
-//! it. When a worker ends unexpectedly, the supervisor starts the next worker at once, with all
-//! descriptors that the ended worker had stored. A worker that no longer answers is killed, and
-//! thus replaced as well. If ten workers end within ten seconds, the stored state is assumed to be
-//! the cause: the next worker starts without it, and after ten more the supervisor ends too. All
-//! other notifications of a worker are forwarded to the manager that started the supervisor, if
-//! any.
+//! The supervisor does nothing that could fail: no frame, client or configuration reaches it. When
+//! a worker ends unexpectedly, the supervisor at once starts the next one, with all descriptors
+//! that the ended worker had stored. A worker that no longer answers is killed, and so is also
+//! replaced. If ten workers end within ten seconds, the stored state is assumed to be the cause,
+//! and the next worker starts without it. After ten more, the supervisor also ends. If a service
+//! manager has started the supervisor, it gets all other notifications of a worker.
 //!
-//! The socket is in a directory that no other user can enter: a user who could fill it would keep
-//! the worker from storing what it must store before it answers a program.
+//! The socket is in a directory that no other user can enter. If other users could fill the socket,
+//! a worker could not store what it must store before it answers a program.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::env;
@@ -46,32 +45,31 @@ use crate::scheduling::SchedulingClass;
 use crate::service_manager::{self, ServiceManager};
 use crate::settings::{DaemonSettings, SettingsSources};
 
-/// Number of descriptors that the supervisor stores: one for the device, a few per user and network
-/// namespace.
+/// How many descriptors the supervisor stores. There is one for the device, and a few per user and
+/// network namespace.
 const MAX_STORED_FDS: &str = "65536";
-/// The first descriptor number passed to the worker.
+/// The number of the first descriptor that is passed to the worker.
 const FIRST_PASSED_FD: i32 = 3;
-/// Maximum size of a notification in bytes.
+/// Maximum length of a notification in bytes.
 const MAX_MESSAGE_BYTES: usize = 4096;
 
-/// Number of worker ends within [`DEATH_WINDOW`] from which on the stored state is assumed to be
-/// the cause.
+/// If this many workers end within [`DEATH_WINDOW`], the stored state is assumed to be the cause.
 const MAX_RECENT_DEATHS: usize = 10;
 const DEATH_WINDOW: Duration = Duration::from_secs(10);
-/// Timeout of one wait for the worker.
+/// Maximum time of a single wait for the worker.
 const WAIT_PERIOD: Timespec =
     Timespec { tv_sec: 0, tv_nsec: heartbeat::HEARTBEAT_PERIOD.subsec_nanos() as i64 };
-/// Prefix of the directories in which supervisors listen; a process id follows.
+/// The start of the names of directories in which supervisors listen. A process id follows.
 const DIRECTORY_PREFIX: &str = "supervisor-";
 
-/// Runs a worker, and starts another whenever it ends unexpectedly.
+/// Runs a worker. Whenever it ends unexpectedly, starts another one.
 pub(crate) fn run(
     sources: &SettingsSources,
     settings: &DaemonSettings,
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
-    // The supervisor needs the worker's scheduling class: a worker of a higher class could leave it
-    // no processor time to replace the worker.
+    // The supervisor needs the same scheduling class as the worker. A worker with a higher class
+    // could leave it no processor time, so that it could not replace the worker.
     settings.scheduling.map_or(Ok(()), SchedulingClass::apply)?;
     let signals = Signals::install()?;
     let run_dir = run_dir(sources, settings, session)?;
@@ -94,8 +92,8 @@ pub(crate) fn run(
         if status.success() || signals.stopping() {
             return Ok(exit_of(status));
         }
-        // The worker ended by itself with no state to resume, and has already reported why it
-        // cannot start.
+        // The worker has ended by itself and left no state to continue with. It has already
+        // reported why it cannot start.
         let has_said_why = status.signal().is_none();
         if has_said_why && !supervisor.is_ready && supervisor.stored_fds.is_empty() {
             return Ok(exit_of(status));
@@ -107,8 +105,8 @@ pub(crate) fn run(
                 .warn(format_args!("the worker has ended ({how}): another takes over"))?;
             continue;
         }
-        // Closes the stored descriptors, so that programs get errors now: the FUSE connection ends
-        // with its last descriptor.
+        // This closes the stored descriptors. The FUSE connection ends with its last descriptor, so
+        // programs get errors now.
         supervisor.stored_fds.clear();
         if is_afresh {
             return Err(Diagnostic::new(SR0303, "no worker stays alive")
@@ -129,12 +127,12 @@ pub(crate) fn run(
     }
 }
 
-/// Times at which workers ended.
+/// The times at which workers have ended.
 #[derive(Debug, Default)]
 struct WorkerExitTimes(VecDeque<Instant>);
 
 impl WorkerExitTimes {
-    /// Records one more worker's end; returns whether there were too many in too short a time.
+    /// Records that one more worker has ended. Returns whether too many have ended in a short time.
     fn record(&mut self, now: Instant) -> bool {
         self.0.push_back(now);
         if self.0.len() < MAX_RECENT_DEATHS {
@@ -145,10 +143,10 @@ impl WorkerExitTimes {
     }
 }
 
-/// How a worker ended.
+/// How a worker has ended.
 struct WorkerExit {
     status: ExitStatus,
-    /// Whether the supervisor killed the worker because it did not answer.
+    /// Whether the supervisor has killed the worker because it did not answer.
     hung: bool,
 }
 
@@ -165,20 +163,20 @@ impl WorkerExit {
     }
 }
 
-/// Converts the worker's exit status to that of the supervisor.
+/// Converts the exit status of the worker to that of the supervisor.
 fn exit_of(ended: ExitStatus) -> Exit {
     let same = |exit: &Exit| ended.code() == Some(*exit as i32);
     Exit::ALL.into_iter().find(same).unwrap_or(Exit::Machine)
 }
 
 struct Supervisor {
-    /// The service manager that started the supervisor, if any.
+    /// The service manager that has started the supervisor, if there is one.
     manager: ServiceManager,
     stored_fds: BTreeMap<String, OwnedFd>,
     is_ready: bool,
-    /// Whether the worker is about to end, so that its silence does not matter.
+    /// Whether the worker was told to end. Its silence does not matter then.
     is_stopping: bool,
-    /// When the supervisor last reported to its own manager that worker and supervisor are alive.
+    /// When the supervisor last told its own manager that worker and supervisor are alive.
     last_notified: Instant,
 }
 
@@ -192,24 +190,25 @@ impl Supervisor {
     }
 
     fn start(&self, socket: &NotifySocket, heartbeat: &Heartbeat) -> Result<Child, Failure> {
-        // A shell sets LISTEN_PID to its own process id, which the worker that it executes keeps.
+        // LISTEN_PID must be the worker's process id, which is not known before. A shell sets it to
+        // its own process id, and then executes the worker, which keeps this id.
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "LISTEN_PID=$$ exec \"$@\"", "sh"]).arg(env::current_exe()?);
         command.args(worker_args(env::args_os()));
         let kept = self.stored_fds.iter().map(|(name, fd)| (name.as_str(), fd.as_fd()));
         let (names, fds): (Vec<_>, Vec<_>) =
             kept.chain([(heartbeat::HEARTBEAT_FD_NAME, heartbeat.fd())]).unzip();
-        // The worker sends two heartbeats in this time.
+        // The worker signals twice in this time.
         let watchdog = (heartbeat::HEARTBEAT_PERIOD * 2).as_micros();
         command
             .env("NOTIFY_SOCKET", socket.dir.join(NotifySocket::SOCKET_NAME))
             .env(service_manager::FDSTORE_VARIABLE, MAX_STORED_FDS)
             .env("LISTEN_FDS", names.len().to_string())
             .env("LISTEN_FDNAMES", names.join(":"))
-            // The supervisor forwards the worker's heartbeat to the watchdog of its own manager.
+            // The supervisor passes the worker's signals on to the watchdog of its own manager.
             .env("WATCHDOG_USEC", watchdog.to_string())
             .env_remove("WATCHDOG_PID")
-            // A signal that a terminal sends to its process group must reach the worker once only:
+            // A terminal sends signals to its process group. They must reach the worker only once,
             // through the supervisor.
             .process_group(0);
         let mapped = |(fd, child_fd): (BorrowedFd<'_>, i32)| {
@@ -221,8 +220,8 @@ impl Supervisor {
         Ok(command.spawn()?)
     }
 
-    /// Waits for the worker's end. Meanwhile stores its descriptors, forwards signals to it, and
-    /// kills it if it hangs.
+    /// Waits until the worker ends. Until then, stores its descriptors, passes signals on to it,
+    /// and kills it if it hangs.
     fn watch(
         &mut self,
         worker: &mut Child,
@@ -236,11 +235,11 @@ impl Supervisor {
         loop {
             let fds = [socket.socket.as_fd(), signals.wake_fd(), process.as_fd(), heartbeat.fd()];
             let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-            // Even if poll was interrupted, all descriptors are checked below.
+            // Even if a signal interrupted the poll, all descriptors are checked below.
             let _ = poll(&mut fds, Some(&WAIT_PERIOD));
             let has_ended = !fds[2].revents().is_empty();
             signals.acknowledge();
-            // Messages that the worker sent before its end are still processed.
+            // Messages that the worker sent before its end are still handled.
             while let Some((text, fd)) = socket.recv() {
                 self.handle_message(&text, fd);
             }
@@ -255,7 +254,7 @@ impl Supervisor {
                 let hangs = heartbeat.record_miss(pid, self.is_ready) && !self.is_stopping;
                 hung |= hangs && kill_process(pid, Signal::KILL).is_ok();
             }
-            // If the worker ends just now, it needs no signal any more.
+            // If the worker ends at this moment, it needs no signal.
             if signals.stopping() && !told_to_stop {
                 let _ = kill_process(pid, Signal::TERM);
                 (told_to_stop, self.is_stopping) = (true, true);
@@ -266,8 +265,8 @@ impl Supervisor {
         }
     }
 
-    /// Reports to the supervisor's own manager, if its watchdog is on, that worker and supervisor
-    /// are alive.
+    /// If the supervisor's own manager has a watchdog, tells it that worker and supervisor are
+    /// alive.
     fn notify_manager(&mut self) {
         let now = Instant::now();
         let is_due = |often: Duration| now.duration_since(self.last_notified) >= often;
@@ -294,19 +293,20 @@ impl Supervisor {
     }
 }
 
-/// Returns the worker's arguments: those of the supervisor without the flag that selects it.
+/// Returns the arguments of the worker. They are those of the supervisor without the flag
+/// `--supervise`.
 fn worker_args(mut all: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let name = all.next().map(PathBuf::from).unwrap_or_default();
     let rest = all.filter(|word| word != "--supervise");
-    // A program called `slipringd` is the daemon even without the word `daemon`. The executable
-    // that the supervisor runs has another name, so the word is needed.
+    // A program that is called `slipringd` is the daemon even without the word `daemon`. But the
+    // executable that the supervisor runs has another name, so the word is needed.
     let implied =
         name.file_name().is_some_and(|name| name.to_string_lossy().ends_with("slipringd"));
     implied.then(|| OsString::from("daemon")).into_iter().chain(rest).collect()
 }
 
-/// The socket on which the worker reports, in a directory that only this user can enter. Both are
-/// removed on drop.
+/// The socket to which the worker sends notifications. It is in a directory that only this user can
+/// enter. Both are removed on drop.
 struct NotifySocket {
     socket: UnixDatagram,
     dir: PathBuf,
@@ -326,7 +326,8 @@ impl NotifySocket {
         Ok(Self { socket, dir })
     }
 
-    /// Returns the next message from a process of this user, with its descriptor if it has one.
+    /// Returns the next message from a process of this user, and the descriptor that came with it,
+    /// if one did.
     fn recv(&self) -> Option<(String, Option<OwnedFd>)> {
         loop {
             let mut bytes = [0; MAX_MESSAGE_BYTES];
@@ -360,7 +361,7 @@ impl Drop for NotifySocket {
     }
 }
 
-/// Removes the directories of killed supervisors.
+/// Removes the directories of supervisors that were killed.
 fn remove_dead(run_dir: &Path) {
     for entry in fs::read_dir(run_dir).into_iter().flatten().flatten() {
         let name = entry.file_name();

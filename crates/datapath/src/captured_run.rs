@@ -1,5 +1,5 @@
-//! Runs the program inside a test: arguments in; output and exit status out. Its run directory
-//! belongs to this process.
+//! Runs the program inside a test. The arguments go in, and the output and exit status come out.
+//! The run directory belongs to this process.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -18,11 +18,11 @@ pub struct CapturedRun {
     pub stderr: String,
 }
 
-/// Read-locked during a run; the last run of the process removes the directory.
+/// Locked for reading during a run. The last run in the process removes the directory.
 static RUNNING: RwLock<()> = RwLock::new(());
 
-/// Runs `slipring VERB ARGS`. In arguments with an `@`, the text after the `@` names a file in
-/// `dir`.
+/// Runs `slipring VERB ARGS`. In an argument with an `@`, the text after the `@` is the name of a
+/// file in `dir`.
 pub fn run_captured(verbs: &'static [Verb], verb: &str, args: &str, dir: &Path) -> CapturedRun {
     let word = |word: &str| match word.split_once('@') {
         Some((before, name)) => OsString::from(format!("{before}{}", dir.join(name).display())),
@@ -42,7 +42,7 @@ pub fn run_captured(verbs: &'static [Verb], verb: &str, args: &str, dir: &Path) 
     let running = RUNNING.read().unwrap_or_else(PoisonError::into_inner);
     let status = program.run(&words, streams);
     drop(running);
-    // The directory exists if a run has published counters, and is empty after the last run. It may
+    // The directory exists if a run has published counters. It is empty after the last run. It may
     // also be empty during another run, which needs it, so it is only removed if no other run holds
     // the lock.
     if let Ok(_alone) = RUNNING.try_write() {

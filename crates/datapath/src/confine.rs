@@ -7,10 +7,11 @@
 //! | CAP_DAC_OVERRIDE | with files or sockets opened later | to open other users' files |
 //! | CAP_NET_BIND_SERVICE | with a server on a port below 1024 | to listen there |
 //!
-//! A process never gains capabilities. Threads get a real-time priority by resource limits that are
-//! raised beforehand; if the limits cannot be raised, CAP_SYS_NICE is kept.
+//! A process never gains capabilities. For threads that need a real-time priority, resource limits
+//! are raised before capabilities are dropped. If the limits cannot be raised, CAP_SYS_NICE is
+//! kept.
 //!
-//! Not for `slipring run` and `demo`, which execute programs; the daemon has its own list.
+//! Not for `slipring run` and `demo`, which execute programs. The daemon has its own list.
 
 use std::fs;
 use std::io;
@@ -29,9 +30,9 @@ use slipring_port::Port;
 use slipring_port::iface::{Iface, set_settings_keeper};
 use slipring_privileged::{HelperOperation, HelperPolicy, PrivilegedHelper};
 
-/// RLIMIT_NICE that allows every nice value down to -20.
+/// The value of RLIMIT_NICE that allows every nice value down to -20.
 const RLIMIT_NICE_ALL: u64 = 40;
-/// RLIMIT_RTPRIO that allows every real-time priority.
+/// The value of RLIMIT_RTPRIO that allows every real-time priority.
 const MAX_RT_PRIORITY: u64 = 99;
 
 /// Collects the capabilities that a program keeps, and then drops all others.
@@ -39,19 +40,19 @@ const MAX_RT_PRIORITY: u64 = 99;
 #[must_use]
 pub struct Confinement {
     kept: CapabilitySet,
-    /// Interfaces whose settings must be restored at the end.
+    /// Indices of the interfaces whose settings must be restored at the end.
     interfaces: Vec<u32>,
     updates_maps: bool,
 }
 
 impl Confinement {
-    /// Keeps no capability.
+    /// Starts without any capability to keep.
     pub fn drop_all() -> Self {
         Self { kept: CapabilitySet::empty(), interfaces: Vec::new(), updates_maps: false }
     }
 
-    /// Keeps the capabilities that these ports need until they are closed. [`Self::begin`] starts a
-    /// helper process with CAP_NET_ADMIN, so that this process need not keep that one.
+    /// Keeps the capabilities that these ports need until they are closed. CAP_NET_ADMIN is not
+    /// among them, because [`Self::begin`] starts a helper process that has it.
     pub fn for_ports(ports: &[Port]) -> Self {
         let kept = ports.iter().map(|port| kinds::capabilities_to_keep(&port.info));
         let kept = kept.fold(CapabilitySet::empty(), CapabilitySet::union);
@@ -74,9 +75,9 @@ impl Confinement {
         self.keeping(CapabilitySet::DAC_OVERRIDE)
     }
 
-    /// Keeps the capabilities that the program needs to serve metrics at `address`, if any: an
-    /// address with a port, or the path of a socket. [`Self::begin`] handles the address of
-    /// `--metrics` itself.
+    /// Keeps the capabilities that the program needs to serve metrics at `address`, which is an
+    /// address with a port or the path of a socket. [`Self::begin`] itself does this for the
+    /// address of `--metrics`.
     pub fn serving_metrics(self, address: Option<&str>) -> Self {
         let Some(address) = address else { return self };
         if address.contains('/') {
@@ -85,7 +86,8 @@ impl Confinement {
         self.with_reserved_port(metrics::is_reserved(address))
     }
 
-    /// Keeps the capability that the program needs to listen on this TCP port, if any.
+    /// Keeps the capability that the program needs to listen on this TCP port; none is needed for
+    /// most ports.
     pub fn listening_on(self, port: u16) -> Self {
         self.with_reserved_port((1..FIRST_FREE_PORT).contains(&port))
     }
@@ -96,7 +98,8 @@ impl Confinement {
         self.keeping(kept)
     }
 
-    /// Keeps the capability that threads of the program need to request a priority, if any.
+    /// Keeps the capability that the program's threads need to request a priority, unless resource
+    /// limits allow it.
     pub fn with_priorities(self) -> Self {
         if !effective().contains(CapabilitySet::SYS_NICE) || raise_priority_limits() {
             return self;
@@ -104,19 +107,21 @@ impl Confinement {
         self.keeping(CapabilitySet::SYS_NICE)
     }
 
-    /// Drops all other capabilities, for this thread and threads that it starts from now on. A
-    /// helper process restores the interfaces' settings, so that this process does not need
+    /// Drops all other capabilities, for this thread and for threads that it starts from now on. A
+    /// helper process restores the settings of interfaces, so that this process does not need
     /// CAP_NET_ADMIN. If the helper cannot be started, the capability is kept.
     ///
     /// # Errors
-    /// If stderr cannot be written: capabilities that could not be dropped are reported there.
+    /// [`Failure`] if stderr cannot be written. Capabilities that could not be dropped are only
+    /// reported there.
     pub fn begin(self, session: &mut Session<'_>) -> Result<(), Failure> {
         let mut confinement = self.serving_metrics(session.metrics.as_deref());
         let helper = confinement.start_helper().transpose();
         if matches!(helper, Ok(Some(_))) {
             confinement.kept -= CapabilitySet::NET_ADMIN;
         }
-        // Removing the run's files from another user's directory at the end requires a capability.
+        // At the end, the files of the run must be removed. If the directory belongs to another
+        // user, this requires a capability.
         let confinement = match is_foreign_dir(&session.run_dir) {
             true => confinement.opening_files(),
             false => confinement,
@@ -136,8 +141,8 @@ impl Confinement {
         stays.iter().try_for_each(|stays| session.reporter.say_at(1, format_args!("# {stays}")))
     }
 
-    /// Starts the process that restores the interfaces' settings. Returns `None` if no settings
-    /// must be restored, or if this process does not have CAP_NET_ADMIN.
+    /// Starts the process that restores the settings of interfaces. `None` if no settings must be
+    /// restored, or this process does not have CAP_NET_ADMIN.
     fn start_helper(&self) -> Option<io::Result<PrivilegedHelper>> {
         if !(self.kept & effective()).contains(CapabilitySet::NET_ADMIN) {
             return None;
@@ -150,15 +155,15 @@ impl Confinement {
     }
 }
 
-/// The interface that a port was opened on, if its settings must be restored at the end.
+/// Returns the interface on which a port was opened, if its settings must be restored at the end.
 fn interface_of(port: &Port) -> Option<u32> {
     let keeps = kinds::capabilities_to_keep(&port.info).contains(CapabilitySet::NET_ADMIN);
     let name = PortName::parse(&port.info.name).ok().filter(|_| keeps)?;
     Some(Iface::find(&name.name).ok()?.index)
 }
 
-/// Raises the limits of nice values and real-time priorities to the maximum; returns whether that
-/// worked.
+/// Raises the limits of nice values and real-time priorities to the maximum. Returns whether this
+/// has succeeded.
 fn raise_priority_limits() -> bool {
     let raise = |resource, value| {
         let enough = getrlimit(resource).current.is_none_or(|current| current >= value);
@@ -167,7 +172,8 @@ fn raise_priority_limits() -> bool {
     raise(Resource::Nice, RLIMIT_NICE_ALL) && raise(Resource::Rtprio, MAX_RT_PRIORITY)
 }
 
-/// Whether a directory, or the parent in which it will be created, belongs to another user.
+/// Returns whether a directory belongs to another user. If it does not exist, the directory in
+/// which it will be created counts.
 fn is_foreign_dir(dir: &Path) -> bool {
     let mut owners = dir.ancestors().filter_map(|dir| fs::metadata(dir).ok());
     owners.next().is_some_and(|found| found.uid() != geteuid().as_raw())

@@ -1,12 +1,12 @@
-//! Tasks for a worker from other threads: new rules, new routes, queries. The worker executes them
-//! between two turns.
+//! Tasks that other threads give to a worker: new rules, new routes, queries. The worker executes
+//! them between two turns.
 //!
 //! ```text
 //!   push() --> list --> wake_fd: ends the worker's wait --> drain(): FrameProcessor::run_tasks
 //! ```
 //!
-//! Frames are admitted once the first tasks have prepared the program:
-//! [`ControlQueue::admit_frames`].
+//! Once the first tasks have prepared the program, [`ControlQueue::admit_frames`] lets it take
+//! frames.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,24 +17,24 @@ use slipring_ring::Doorbell;
 
 struct QueuedTasks<T> {
     tasks: Vec<T>,
-    /// Whether the owner has stopped executing tasks.
+    /// Whether the owner executes no more tasks.
     is_closed: bool,
 }
 
-/// A queue of tasks. Its owner checks it once per turn, which costs one load.
+/// A queue of tasks. The owner checks it once per turn, which costs one load.
 pub struct ControlQueue<T> {
     queued: Mutex<QueuedTasks<T>>,
-    /// Set if there are tasks, or the owner must be woken.
+    /// Set if there are tasks, or if the owner must be woken for another reason.
     is_signalled: AtomicBool,
     admits_frames: AtomicBool,
     doorbell: Doorbell,
 }
 
 impl<T> ControlQueue<T> {
-    /// Creates an empty queue, which does not admit frames.
+    /// Creates an empty queue. Its owner may not take frames yet.
     ///
     /// # Errors
-    /// If the process is out of descriptors.
+    /// The system's error if the process is out of descriptors.
     pub fn new() -> io::Result<Self> {
         Ok(Self {
             queued: Mutex::new(QueuedTasks { tasks: Vec::new(), is_closed: false }),
@@ -46,24 +46,24 @@ impl<T> ControlQueue<T> {
 
     /// Allows the owner to take frames.
     pub fn admit_frames(&self) {
-        // Release: pairs with the Acquire in `has_admitted_frames`.
+        // Release: this is paired with the Acquire in `has_admitted_frames`.
         self.admits_frames.store(true, Ordering::Release);
         self.wake();
     }
 
-    /// Whether the owner may take frames.
+    /// Returns whether the owner may take frames.
     #[inline]
     pub fn has_admitted_frames(&self) -> bool {
-        // Acquire: pairs with the Release in `admit_frames`.
+        // Acquire: this is paired with the Release in `admit_frames`.
         self.admits_frames.load(Ordering::Acquire)
     }
 
-    /// Queues a task, unless the owner has ended.
+    /// Queues a task. Drops it if the owner executes no more tasks.
     pub fn push(&self, task: T) {
         self.signal(|queued| queued.tasks.push(task));
     }
 
-    /// Ends the owner's wait without a task.
+    /// Ends the owner's wait, without a task.
     pub fn wake(&self) {
         self.signal(|_| ());
     }
@@ -72,7 +72,7 @@ impl<T> ControlQueue<T> {
         let mut queued = self.lock();
         if !queued.is_closed {
             change(&mut queued);
-            // Release: pairs with the Acquire in `drain`.
+            // Release: this is paired with the Acquire in `drain`.
             self.is_signalled.store(true, Ordering::Release);
             self.doorbell.ring();
         }
@@ -81,11 +81,11 @@ impl<T> ControlQueue<T> {
     /// Takes all queued tasks.
     #[inline]
     pub fn drain(&self) -> Vec<T> {
-        // Acquire: pairs with the Release in `signal`. The lock orders all other data.
+        // Acquire: this is paired with the Release in `signal`. The lock orders all other data.
         if !self.is_signalled.load(Ordering::Acquire) {
             return Vec::new();
         }
-        // All steps are under the lock, as in `signal`, so that the doorbell rings only while
+        // As in `signal`, all steps are made under the lock. So the doorbell rings only while
         // `is_signalled` is set.
         let mut queued = self.lock();
         self.doorbell.clear();
@@ -105,7 +105,8 @@ impl<T> ControlQueue<T> {
         self.doorbell.as_fd()
     }
 
-    /// A poisoned lock is fine: the list is always consistent.
+    /// Locks the tasks. The lock can be used even if it is poisoned, because the list is always
+    /// consistent.
     fn lock(&self) -> MutexGuard<'_, QueuedTasks<T>> {
         self.queued.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! Time, sleep and the stop signal of a worker's loop.
+//! What a worker's loop needs from its environment: time, sleep and the signal to stop.
 
 use std::io;
 use std::num::NonZeroU64;
@@ -11,25 +11,25 @@ use slipring_port::{Nanos, Queue, RunError, WaitStrategy, Waiter, now};
 use crate::queues::WorkerQueues;
 use crate::workers::WorkersStop;
 
-/// A clock. Reading it costs some 20 ns: do so once per burst, never per frame.
+/// A clock. Reading it costs some 20 ns, so it should be read once per burst and never per frame.
 pub trait Clock {
     /// Returns the current time.
     fn now(&self) -> Nanos;
 }
 
-/// The services that a worker's loop needs in addition to its queues.
+/// What a worker's loop needs in addition to its queues.
 pub trait Environment: Clock {
-    /// Waits until a queue satisfies its interest, a task is queued, the time `until` is reached,
-    /// or the worker must stop. If `until` has passed, only polls the queues.
+    /// Waits until a queue has what it waits for, a task is queued, the time `until` is reached, or
+    /// the worker must stop. If `until` has passed, only polls the queues.
     ///
     /// # Errors
-    /// If a port is lost.
+    /// [`RunError`] if a port is lost.
     fn wait(&mut self, queues: &mut WorkerQueues, until: Nanos) -> Result<(), RunError>;
 
-    /// Whether the loop must stop.
+    /// Returns whether the loop must stop.
     fn is_stopped(&self) -> bool;
 
-    /// Waits for a moment, so that queued frames can leave.
+    /// Waits for a short time, so that queued frames can leave.
     fn relax(&mut self);
 }
 
@@ -44,7 +44,7 @@ impl Clock for MachineClock {
     }
 }
 
-/// The machine's clock and descriptors.
+/// The clock of the machine, with the descriptors on which the worker waits.
 pub(crate) struct RealTime<'s> {
     waiter: Waiter,
     stop: &'s WorkersStop,
@@ -52,7 +52,8 @@ pub(crate) struct RealTime<'s> {
 }
 
 impl<'s> RealTime<'s> {
-    /// Prepares waits for these queues, for `wake_fd` if there is one, and for the stop doorbell.
+    /// Prepares to wait for these queues, for `wake_fd` if it is given, and for the doorbell that
+    /// stops the thread.
     pub(crate) fn new(
         queues: Vec<&dyn Queue>,
         wake_fd: Option<BorrowedFd<'_>>,
@@ -65,11 +66,11 @@ impl<'s> RealTime<'s> {
         Ok(Self { waiter, stop, has_precise_sleeps: false })
     }
 
-    /// Requests precise timers: without them, the kernel may end each sleep of this thread up to 50
-    /// us late.
+    /// Requests precise timers. Without them, the kernel may end each sleep of this thread up to 50
+    /// us too late.
     fn request_precise_sleeps(&mut self) {
         if !self.has_precise_sleeps {
-            // If the kernel refuses, sleeps end later, which costs only time.
+            // If the kernel refuses this, sleeps end later. That only costs time.
             let _ = set_current_timer_slack(NonZeroU64::new(1));
             self.has_precise_sleeps = true;
         }

@@ -1,11 +1,12 @@
-//! Checks the files of one run against each other: a file that is read must not be written, and a
-//! file that is written has only one writer.
+//! Checks the files of one run against each other. A file that is read must not be written. A file
+//! that is written must have only one writer.
 //!
-//! A file is identified by device and inode number, so links and other spellings of its path are
-//! detected. A new file is identified by directory and name. Devices such as `/dev/null` may be
-//! used any number of times.
+//! A file is identified by its device and inode number. So links, and other spellings of its path,
+//! are recognised. A new file is identified by its directory and name. Devices such as `/dev/null`
+//! may be used any number of times.
 //!
-//! The checks run before anything is created. Not for files that other programs write meanwhile.
+//! The checks are made before anything is created. They do not cover files that other programs
+//! write at the same time.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -15,14 +16,14 @@ use std::path::{Path, PathBuf};
 use slipring_cli::codes::{SR0003, SR0206};
 use slipring_cli::{Diagnostic, Failure};
 
-/// Identity of the file at a path.
+/// What identifies the file at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum FileIdentity {
     Known { device: u64, number: u64 },
     New(PathBuf),
 }
 
-/// A file that a run reads or writes, by the path that the user gave.
+/// A file that a run reads or writes. It is given by the path as the user wrote it.
 #[derive(Debug, Clone)]
 pub struct RunFile {
     path: PathBuf,
@@ -31,25 +32,25 @@ pub struct RunFile {
 }
 
 impl RunFile {
-    /// A file that is read; `-` is standard input.
+    /// A file that is read. `-` stands for standard input.
     #[must_use]
     pub fn read(path: &Path) -> Self {
         Self::with_stream(path, "/dev/stdin", false)
     }
 
-    /// A file that is written; `-` is standard output.
+    /// A file that is written. `-` stands for standard output.
     #[must_use]
     pub fn written(path: &Path) -> Self {
         Self::with_stream(path, "/dev/stdout", true)
     }
 
-    /// Whether the run writes the file.
+    /// Returns whether the run writes the file.
     #[must_use]
     pub fn is_written(&self) -> bool {
         self.is_written
     }
 
-    /// Returns the path as it was given.
+    /// Returns the path as the user wrote it.
     #[must_use]
     pub fn display_path(&self) -> String {
         self.path.to_string_lossy().into_owned()
@@ -62,8 +63,8 @@ impl RunFile {
 }
 
 impl FileIdentity {
-    /// Returns the identity of the file at `path`. Returns `None` for devices and sockets, and for
-    /// a file that cannot be examined; opening that file later reports the error.
+    /// Returns what identifies the file at `path`. Returns `None` for devices and sockets, and if
+    /// the file cannot be examined. Opening such a file later reports the error.
     fn at(path: &Path) -> Option<Self> {
         match fs::metadata(path) {
             Ok(file) if file.is_file() || file.file_type().is_fifo() => {
@@ -79,10 +80,10 @@ impl FileIdentity {
     }
 }
 
-/// Refuses a run that would overwrite its own input, or write one file twice.
+/// Checks that the run does not overwrite its own input, and writes no file twice.
 ///
 /// # Errors
-/// The first file with such a conflict.
+/// [`Failure`] with the first file for which this is not so.
 pub fn check_distinct(files: &[RunFile]) -> Result<(), Failure> {
     for (at, later) in files.iter().enumerate() {
         let same = |former: &&RunFile| {
@@ -97,10 +98,10 @@ pub fn check_distinct(files: &[RunFile]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses to overwrite existing captures. Call this unless the user allows it.
+/// Checks that no existing capture would be overwritten. Must be called unless the user allows it.
 ///
 /// # Errors
-/// The first existing capture that would be written.
+/// [`Failure`] with the first existing capture that would be overwritten.
 pub fn check_overwrite(files: &[RunFile]) -> Result<(), Failure> {
     let exists = |named: &&RunFile| {
         named.is_written && fs::metadata(&named.path).is_ok_and(|file| file.is_file())
@@ -114,7 +115,7 @@ pub fn check_overwrite(files: &[RunFile]) -> Result<(), Failure> {
     Err(error.with_help("add --overwrite, or name a capture that does not exist").into())
 }
 
-/// Whether output to a path goes to stdout, where reports go.
+/// Returns whether output to a path goes to stdout. Reports also go there.
 #[must_use]
 pub fn is_stdout(path: &Path) -> bool {
     const NAMES: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];

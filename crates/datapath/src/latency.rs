@@ -1,8 +1,9 @@
-//! Limits the sleep states of idle CPUs while a program spins.
+//! Keeps idle CPUs out of deep sleep states while a program spins.
 //!
-//! A spinning program needs every thread and every interrupt that it waits for without delay. A CPU
-//! in a deep sleep state takes up to hundreds of microseconds to wake; the kernel limits that time
-//! as long as a process holds `/dev/cpu_dma_latency` open after writing a value to it.
+//! A spinning program needs every thread and every interrupt for which it waits without delay. A
+//! CPU in a deep sleep state needs up to hundreds of microseconds to wake. The kernel limits this
+//! time for as long as a process that has written the limit to `/dev/cpu_dma_latency` keeps this
+//! file open.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -12,13 +13,13 @@ const DEVICE_PATH: &str = "/dev/cpu_dma_latency";
 
 static LATENCY_REQUEST: OnceLock<Option<File>> = OnceLock::new();
 
-/// Requests wake-ups without delay until the process ends; returns whether the kernel granted them.
-/// Without permission, wake-ups may be delayed.
+/// Requests that CPUs wake without delay, until this process ends. Returns whether the kernel has
+/// granted this. Without permission, CPUs may wake late.
 pub fn request_no_latency() -> bool {
     LATENCY_REQUEST.get_or_init(|| request(DEVICE_PATH).ok()).is_some()
 }
 
-/// Opens the device and writes the maximum latency, in microseconds: 0.
+/// Opens the device and writes the maximum latency to it, which is 0 microseconds.
 fn request(device: &str) -> std::io::Result<File> {
     let mut file = OpenOptions::new().write(true).open(device)?;
     file.write_all(&0_i32.to_ne_bytes())?;

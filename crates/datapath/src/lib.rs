@@ -1,5 +1,5 @@
-//! The handling of ports that all programs share: opens ports from flags, distributes their queues
-//! over threads that end together, counts frames, and publishes the counters.
+//! The handling of ports, which all programs share. Opens ports from flags, distributes their
+//! queues over threads that end together, counts frames, and publishes the counters.
 //!
 //! ```text
 //!   flags --> PortOpening --> ports --> WorkerQueues + the program's FrameProcessor = Worker

@@ -1,4 +1,4 @@
-//! Reads the counters of running queues for reports.
+//! Reads the counters of running queues, for reports.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use slipring_cli::report::{PortReport, PortTraffic};
 use slipring_cli::units::human;
 use slipring_port::{Nanos, Port, PortInfo, QueueCounters, QueueSnapshot, now};
 
-/// The counters of a command's ports; workers write them, the meter reads them.
+/// The counters of a command's ports. Workers write them, and the meter reads them.
 #[derive(Clone)]
 pub struct PortMeter {
     start: Nanos,
-    /// Start of the current interval.
+    /// Time at which the current interval has started.
     interval_start: Nanos,
     ports: Vec<MeteredPort>,
 }
@@ -25,27 +25,27 @@ struct MeteredPort {
     last: QueueSnapshot,
 }
 
-/// One port over one interval.
+/// What happened at one port in one interval.
 pub struct PortInterval {
-    /// The port's name.
+    /// The port's name as the user wrote it.
     pub name: String,
-    /// The change during the interval.
+    /// How the counters changed in the interval.
     pub delta: TrafficDelta,
 }
 
-/// The change between two snapshots.
+/// How counters changed between two snapshots.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TrafficDelta {
-    /// Packets received.
+    /// Packets received in this time.
     pub rx: slipring_port::TrafficCounts,
-    /// Packets sent.
+    /// Packets sent in this time.
     pub tx: slipring_port::TrafficCounts,
-    /// Packets dropped, for any cause.
+    /// Packets dropped in this time, for any cause.
     pub dropped: u64,
 }
 
 impl PortMeter {
-    /// Starts the clock for these ports.
+    /// Creates a meter of these ports. Its time starts now.
     pub fn new<'p>(ports: impl IntoIterator<Item = &'p Port>) -> Self {
         let metered = |port: &Port| MeteredPort {
             info: port.info.clone(),
@@ -56,33 +56,33 @@ impl PortMeter {
         Self { start, interval_start: start, ports: ports.into_iter().map(metered).collect() }
     }
 
-    /// Returns the time since the start.
+    /// Returns the time since the meter was created.
     pub fn elapsed(&self) -> Duration {
         Duration::from_nanos(now() - self.start)
     }
 
-    /// Returns totals since the start, one report per port.
+    /// Returns the totals since the start, with one report per port.
     pub fn reports(&self) -> Vec<PortReport> {
         self.ports.iter().map(MeteredPort::report).collect()
     }
 
-    /// Returns totals since the start of port `i`.
+    /// Returns the totals of port `i` since the start.
     pub fn total(&self, i: usize) -> QueueSnapshot {
         self.ports[i].snapshot()
     }
 
-    /// Returns every port's name and totals since the start.
+    /// Returns the name of every port, with its totals since the start.
     pub fn snapshots(&self) -> impl Iterator<Item = (&str, QueueSnapshot)> {
         self.ports.iter().map(|port| (port.info.name.as_str(), port.snapshot()))
     }
 
-    /// Returns the frames submitted to some port and not completed.
+    /// Returns how many frames were submitted to a port but not completed.
     pub fn in_flight(&self) -> u64 {
         self.ports.iter().map(|port| port.snapshot().in_flight).sum()
     }
 
-    /// Returns the time since the last call, or since the start: the length of the next result of
-    /// [`Self::intervals`].
+    /// Returns the time since the last call, or since the start. The next result of
+    /// [`Self::intervals`] is for this time.
     pub fn begin_interval(&mut self) -> Duration {
         self.begin_interval_at(now())
     }
@@ -91,8 +91,8 @@ impl PortMeter {
         Duration::from_nanos(now.saturating_sub(std::mem::replace(&mut self.interval_start, now)))
     }
 
-    /// Returns the line of an interval and its length, and begins the next:
-    /// `12.0s  netmap:a rx 1.20 Mpps tx 0.98 Mpps 0.5 Gbit/s drop 0  netmap:b …`
+    /// Ends an interval and begins the next one. Returns the interval's line and its length. A line
+    /// is such as `12.0s  netmap:a rx 1.20 Mpps tx 0.98 Mpps 0.5 Gbit/s drop 0  netmap:b …`.
     pub fn interval_line(&mut self) -> (String, Duration) {
         let time = self.begin_interval();
         let mut text = format!("{:6.1}s", self.elapsed().as_secs_f64());
@@ -104,7 +104,7 @@ impl PortMeter {
         (text, time)
     }
 
-    /// Returns the changes since the last call, per port.
+    /// Returns, per port, how the counters have changed since the last call.
     pub fn intervals(&mut self) -> Vec<PortInterval> {
         self.ports.iter_mut().map(MeteredPort::interval).collect()
     }
@@ -149,7 +149,7 @@ impl MeteredPort {
 }
 
 impl TrafficDelta {
-    /// Returns the change from `before` to `after`.
+    /// Returns how the counters changed from `before` to `after`.
     pub fn between(before: &QueueSnapshot, after: &QueueSnapshot) -> Self {
         let minus = |a: slipring_port::TrafficCounts, b: slipring_port::TrafficCounts| {
             slipring_port::TrafficCounts {
@@ -167,12 +167,12 @@ impl TrafficDelta {
     }
 }
 
-/// Formats packets per second.
+/// Formats a number of packets in `time` as packets per second.
 pub fn pps(packets: u64, time: Duration) -> String {
     human::packets_per_sec(packets as f64 / time.as_secs_f64().max(1e-9))
 }
 
-/// Formats bits per second of frames without CRC, preamble and gap.
+/// Formats a number of bytes in `time` as bits per second. CRC, preamble and gap are not counted.
 pub fn bps(bytes: u64, time: Duration) -> String {
     human::bits_per_sec(bytes as f64 * 8.0 / time.as_secs_f64().max(1e-9))
 }

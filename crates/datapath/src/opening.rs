@@ -1,5 +1,5 @@
 //! The flags that say how a command opens its ports, and the wrappers that they put around the
-//! ports' queues.
+//! queues of ports.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -35,7 +35,7 @@ use crate::takeover::{self, TakeoverNotice};
 pub struct PortOpening {
     /// Options for all kinds of ports.
     pub options: OpenOptions,
-    /// How to wait for frames.
+    /// How the program waits for frames.
     pub wait_policy: WaitStrategy,
     capture: Option<String>,
     faults: Option<FaultSpec>,
@@ -48,11 +48,11 @@ pub struct PortOpening {
 pub enum PortRole {
     /// Frames only come from the port.
     Source,
-    /// Frames go to the port, and may also come from it.
+    /// Frames go to the port. They may also come from it.
     Sink,
 }
 
-/// Adds the flags to a command.
+/// Adds the flags for opening ports to a command.
 pub fn flags(command: Command) -> Command {
     let value = |id: &'static str, name: &'static str, help: &'static str| {
         Arg::new(id).long(id).value_name(name).help(help).help_heading("Opening ports")
@@ -108,8 +108,8 @@ pub fn flags(command: Command) -> Command {
     ])
 }
 
-/// Returns the first of these flags that is on the command line, such as `--slots`, so that a mode
-/// that opens no port can refuse the flag.
+/// Returns the first of these flags that is on the command line, such as `--slots`; `None` if there
+/// is none. A mode that opens no port can refuse this flag.
 pub fn first_typed_flag(matches: &ArgMatches) -> Option<String> {
     let known = flags(Command::new(""));
     let typed =
@@ -163,13 +163,14 @@ impl PortOpening {
         }
     }
 
-    /// Sets whether existing captures may be overwritten.
+    /// Sets whether captures that already exist may be overwritten.
     pub fn overwriting(mut self, overwrite: bool) -> Self {
         self.overwrite = overwrite;
         self
     }
 
-    /// Creates an opening with only these options, for a program without these flags.
+    /// Creates an opening that has only these options. It is for a program that does not have the
+    /// flags.
     pub fn plain(options: OpenOptions) -> Self {
         Self {
             options,
@@ -181,11 +182,11 @@ impl PortOpening {
         }
     }
 
-    /// Opens the ports, in one region, with the requested wrappers. Before that, checks their names
-    /// and options, and prints a notice on stderr for each interface that is taken from its host.
+    /// Opens the ports in one region, with the requested wrappers. First prints a notice on stderr
+    /// for each interface that is taken from its host.
     ///
     /// # Errors
-    /// The first port or capture that cannot be opened.
+    /// [`Failure`] for the first port or capture that cannot be opened.
     pub fn open(
         &self,
         names: &[PortName],
@@ -194,8 +195,8 @@ impl PortOpening {
         self.open_with_pipes(names, &[], session)
     }
 
-    /// As [`Self::open`], with the program's own pipes in the same region, which come last and have
-    /// no wrappers.
+    /// Like [`Self::open`], but also opens the program's own pipes in the same region. They come
+    /// after the ports and have no wrappers.
     pub fn open_with_pipes(
         &self,
         names: &[PortName],
@@ -226,19 +227,19 @@ impl PortOpening {
         Ok(ports)
     }
 
-    /// Declares whether a NIC and its own host rings are both opened.
+    /// Sets whether both a NIC and its host rings are opened.
     pub fn with_host_rings(mut self, beside: bool) -> Self {
         self.options.uses_host_rings = beside;
         self
     }
 
-    /// Declares that wrappers with this many additional rings are put around each port.
+    /// Sets how many additional rings the wrappers around each port have.
     pub fn with_layers(mut self, layers: u32) -> Self {
         self.options.reserve_factor += layers;
         self
     }
 
-    /// Declares that each frame in the rings follows a virtio-net header of this many bytes.
+    /// Sets the length of the virtio-net header that is before each frame in the rings, in bytes.
     pub fn with_vnet_header(mut self, bytes: u32) -> Self {
         self.options.vnet_hdr = bytes;
         self
@@ -251,9 +252,9 @@ impl PortOpening {
         Ok(Some(CaptureObserver::new(file).after_header(self.options.vnet_hdr as usize)))
     }
 
-    /// Returns the role of each port in a program that forwards frames; `goes` says whether frames
-    /// go to the port with an index. An existing capture or standard input is read if it is the
-    /// first port, or if no frames go to it.
+    /// Returns the role of each port in a program that forwards frames. `goes` must return whether
+    /// frames go to the port with this index. An existing capture, or standard input, is read if it
+    /// is the first port or if no frames go to it.
     pub fn roles(ports: &[PortName], goes: impl Fn(usize) -> bool) -> Vec<(&PortName, PortRole)> {
         let is_there = |name: &str| name == "-" || Path::new(name).exists();
         let is_read = |at: usize, port: &PortName| !goes(at) || at == 0 && is_there(&port.name);
@@ -261,13 +262,13 @@ impl PortOpening {
         ports.iter().enumerate().map(|(at, port)| (port, role(at, port))).collect()
     }
 
-    /// Declares the role of each port, and the other files that the program reads or writes itself.
-    /// Captures that frames go to are written, even if the files exist and `--overwrite` allows it;
-    /// a capture that frames only come from is read.
+    /// Sets the role of each port, and the other files that the program itself reads or writes. A
+    /// capture to which frames go is written, even if the file exists and `--overwrite` allows
+    /// this. A capture from which frames only come is read.
     ///
     /// # Errors
-    /// A capture that exists and would be overwritten, one that is written twice, or one that is
-    /// both read and written.
+    /// [`Failure`] with a capture that exists and would be overwritten, that would be written
+    /// twice, or that would be both read and written.
     pub fn with_roles<'p>(
         mut self,
         ports: impl IntoIterator<Item = (&'p PortName, PortRole)>,
@@ -291,30 +292,30 @@ impl PortOpening {
         Ok(self)
     }
 
-    /// Whether opening `name` takes an interface from its host, so that a notice is printed.
+    /// Returns whether opening `name` takes an interface from its host. A notice is printed then.
     pub fn takes_interface(&self, name: &PortName) -> bool {
         takeover::takes_interface(name, std::slice::from_ref(name), &self.options)
     }
 
-    /// For a program that only observes frames: the notice says that the program could
-    /// listen on the interface instead.
+    /// For a program that only observes frames: the notice says that it could listen on the
+    /// interface instead.
     pub fn for_observer(mut self) -> Self {
         self.notice = TakeoverNotice::Listen;
         self
     }
 
-    /// Opens only one direction of a port, for a program that does not use the other.
+    /// Opens only one direction of each port. It is for a program that does not use the other one.
     pub fn one_direction(mut self, direction: Interest) -> Self {
         self.options.direction = direction;
         self
     }
 }
 
-/// Refuses CPUs that this process may not use: a thread bound to such a CPU would run on another
-/// one.
+/// Checks that this process may use the CPUs. A thread that is bound to another CPU would run
+/// anywhere.
 ///
 /// # Errors
-/// The first such CPU.
+/// [`Failure`] with the first CPU that this process may not use.
 pub fn require_cpus(cpus: &[u32]) -> Result<(), Failure> {
     let allowed = sched_getaffinity(None).map_err(std::io::Error::from)?;
     let here = |cpu: u32| (cpu as usize) < CpuSet::MAX_CPU && allowed.is_set(cpu as usize);
@@ -326,10 +327,10 @@ pub fn require_cpus(cpus: &[u32]) -> Result<(), Failure> {
     Err(error.with_help(format!("there are: {}", all.join(", "))).into())
 }
 
-/// Waits until the interfaces of `ports` are up, for at most `time`, or until a signal.
+/// Waits until the interfaces of `ports` are up, but at most for `time`, and not after a signal.
 ///
 /// # Errors
-/// If the kernel does not report link changes.
+/// [`Failure`] if the kernel does not report changes of links.
 pub fn wait_for_links(
     ports: &[PortName],
     time: Duration,
@@ -342,7 +343,7 @@ pub fn wait_for_links(
 /// true only if `is_missing` still returned true when `time` was over.
 ///
 /// # Errors
-/// If the kernel does not report link changes.
+/// [`Failure`] if the kernel does not report changes of links.
 pub fn wait_while(
     is_missing: impl Fn() -> bool,
     time: Duration,
@@ -362,7 +363,7 @@ pub fn wait_while(
             PollFd::from_borrowed_fd(signals.wake_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(events.as_fd(), PollFlags::IN),
         ];
-        // Even if poll was interrupted, the links are checked again.
+        // Even if a signal interrupted the poll, the links are checked again.
         let _ = poll(&mut fds, Some(&timeout));
         events.clear();
     }

@@ -1,12 +1,12 @@
-//! Publishes the counters of a running command for `slipring top`, or any reader of
+//! Publishes the counters of a running command, for `slipring top` and for any other reader of
 //! [`slipring_core::counters`].
 //!
-//! A separate thread copies existing counters several times a second while a reader is active, so
-//! there is no additional cost per frame. Otherwise the thread sleeps: the next read wakes it, and
-//! new values appear a moment later. A command that cannot publish continues without published
-//! counters.
+//! While a reader is active, a separate thread copies the counters several times a second. So there
+//! is no additional cost per frame. Without readers, the thread sleeps. The next read wakes it, and
+//! new values appear a moment later. If a command cannot publish its counters, it continues without
+//! that.
 //!
-//! Not for complete reports; only counters worth watching are published.
+//! Not for complete reports: only counters that are worth watching are published.
 
 mod metrics;
 mod ports;
@@ -31,32 +31,33 @@ pub use metrics::serve_metrics;
 
 use crate::meter::PortMeter;
 
-/// Time between two updates, if there are few links.
+/// Time between two updates if there are few links.
 const MIN_PUBLISH_PERIOD: Duration = Duration::from_millis(100);
 /// Maximum time between two updates, which is the default period of reports.
 const MAX_PUBLISH_PERIOD: Duration = Duration::from_secs(1);
-/// Time between two updates per link, because one update covers all links and takes longer the more
-/// there are.
+/// Time between two updates, per link. An update is for all links, so it takes longer if there are
+/// more of them.
 const PUBLISH_PERIOD_PER_LINK: Duration = Duration::from_millis(1);
-/// How long updates continue after a read, so that the next reader finds them.
+/// For how long updates continue after a read. A reader that comes in this time finds recent
+/// values.
 const WATCHED_FOR_NS: Nanos = 3_000_000_000;
 
-/// Publishes counters until dropped.
+/// Publishes counters. This ends on drop.
 pub struct PublishGuard {
     stop: Arc<PublisherStop>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Tells the thread to end.
+/// Tells the publishing thread to end.
 struct PublisherStop {
     is_set: AtomicBool,
     doorbell: Doorbell,
 }
 
-/// Waits until a descriptor is readable, or until a timeout: `poll`.
+/// A function that waits until a descriptor is readable or a timeout has expired, such as `poll`.
 type PollFn = fn(&mut [PollFd<'_>], Option<&Timespec>) -> rustix::io::Result<usize>;
 
-/// The links of a command, which it publishes in addition to its ports.
+/// The links of a command. Their values are published in addition to those of its ports.
 pub trait LinkMetrics: Send {
     /// Returns the name and the seed of the run.
     fn run(&self) -> (Option<String>, u64);
@@ -64,24 +65,26 @@ pub trait LinkMetrics: Send {
     /// Returns the number of links.
     fn count(&self) -> usize;
 
-    /// Adds to `names` the links and the name of each word published for a link.
+    /// Adds to `names` the links, and the name of each word that is published for a link.
     fn describe(&self, names: &mut MetricSchema);
 
-    /// Appends the current words of all links; returns the time of these values, or 0 if the time
-    /// is unknown.
+    /// Appends the current words of all links. Returns the time of these values, or 0 if it is not
+    /// known.
     fn sample(&mut self, words: &mut Vec<u64>) -> Nanos;
 
-    /// Returns the causes of losses between the links and a port.
+    /// Returns the causes for which packets are lost between the links and a port.
     fn boundary_loss_causes(&self) -> Vec<&'static str>;
 
-    /// Adds the packets lost between the links and port `at`, as of the last [`Self::sample`].
+    /// Appends how many packets were lost between the links and port `at`, as of the last
+    /// [`Self::sample`].
     fn boundary_losses(&self, at: usize, words: &mut Vec<u64>);
 }
 
-/// Publishes the counters of ports, and those of links if there are any.
+/// Publishes the counters of ports, and those of links if `links` is given.
 ///
 /// # Errors
-/// If stderr cannot be written: a failure to publish is reported there.
+/// [`Failure`] if stderr cannot be written. If counters cannot be published, this is only reported
+/// there.
 pub fn start(
     meter: PortMeter,
     links: Option<Box<dyn LinkMetrics>>,
@@ -98,7 +101,8 @@ pub fn start(
 
 impl Drop for PublishGuard {
     fn drop(&mut self) {
-        // Relaxed: the flag guards no other data, and the doorbell rings until the flag is seen.
+        // Relaxed: the flag does not guard other data, and the doorbell rings until the flag is
+        // seen.
         self.stop.is_set.store(true, Ordering::Relaxed);
         self.stop.doorbell.ring();
         if let Some(thread) = self.thread.take() {
@@ -108,7 +112,7 @@ impl Drop for PublishGuard {
     }
 }
 
-/// The source of the published words.
+/// Where the published words come from.
 struct MetricsSource {
     meter: PortMeter,
     links: Option<Box<dyn LinkMetrics>>,
@@ -157,7 +161,7 @@ impl MetricsSource {
         let period = PUBLISH_PERIOD_PER_LINK
             .saturating_mul(links as u32)
             .clamp(MIN_PUBLISH_PERIOD, MAX_PUBLISH_PERIOD);
-        // If readers cannot be detected, updates never stop.
+        // If it is not known whether there are readers, updates never stop.
         let readers = publisher.readers().ok();
         let (mut words, mut watched_until) = (Vec::new(), 0);
         loop {
@@ -190,8 +194,8 @@ impl MetricsSource {
         publisher.publish(if time > 0 { time } else { now() }, words.iter().copied());
     }
 
-    /// Waits for a reader (if `readers` is given), for `time` (if given), or until the publisher
-    /// stops.
+    /// Waits for a reader (if `readers` is given), for `time` (if it is given), or until the
+    /// publisher stops.
     fn wait_for_readers(
         &self,
         stop: &PublisherStop,
@@ -203,7 +207,7 @@ impl MetricsSource {
         fds.extend(readers.map(|readers| PollFd::from_borrowed_fd(readers.as_fd(), PollFlags::IN)));
         match (self.wait)(&mut fds, limit.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
-            // The kernel may be short of memory: updates continue, but slower.
+            // The kernel may be short of memory. Updates continue, but are slower.
             Err(_) => sleep(time.unwrap_or(MAX_PUBLISH_PERIOD)),
         }
     }
@@ -218,7 +222,7 @@ mod tests {
 
     use super::*;
 
-    /// A link that counts how often it is sampled.
+    /// Links that count how often they are sampled.
     struct SampleCount(Arc<AtomicU64>);
 
     impl LinkMetrics for SampleCount {
@@ -264,12 +268,12 @@ mod tests {
             }
         };
         eventually(&|| count() >= 1);
-        // Wait for many update periods.
+        // This is the time of many updates.
         sleep(10 * MIN_PUBLISH_PERIOD);
         assert_eq!(count(), 1, "nobody looks, and nothing is done");
         let mut reader = CountersReader::open(&running(dir.path())[0].path).unwrap();
         reader.read().unwrap();
-        // The read wakes the publisher once; updates then continue without further reads.
+        // The read wakes the publisher once. Updates then continue without further reads.
         eventually(&|| count() >= 5);
         assert!(reader.read().unwrap().words[0] >= 4);
         drop(publishing);

@@ -1,18 +1,19 @@
-//! The queues of a worker, and operations on them for all programs.
+//! The queues of a worker, and operations on them that all programs need.
 //!
 //! ```text
 //! rx_sync --> take_frames: frames --> forward_frame, copy_frame, rings --> flush: one tx_sync
 //!      block() when a frame finds no space   await_room() at the queue that has none
 //! ```
 //!
-//! The worker does the syncs ([`crate::worker`]); a program reads frames, fills tx slots and
-//! declares what it waits for.
+//! The worker does the syncs ([`crate::worker`]). A program reads frames, fills tx slots, and says
+//! what it waits for.
 //!
 //! # Invariants
-//! 1. `filled` tx slots after the head are written but not published; [`WorkerQueue::flush`]
+//! 1. The `filled` tx slots after the head are written but not published. [`WorkerQueue::flush`]
 //!    publishes them once per turn.
-//! 2. A queue is waited on for frames unless its frames wait for space elsewhere, and for space
-//!    only if frames wait for it. So a wait only returns for frames or space that a turn can use.
+//! 2. A worker waits for frames of a queue, unless the frames that are already there wait for space
+//!    elsewhere. It waits for space in a queue only if frames wait for it. So a wait ends only if
+//!    the next turn can use the frames or the space.
 //!
 //! Not for decisions about frames.
 
@@ -23,28 +24,28 @@ use slipring_ring::{RxRing, SlotFlags, TxRing};
 
 use crate::slots::{slots_of, whole_frames};
 
-/// A queue of a worker. Its tx ring is filled frame by frame and published once per turn.
+/// A queue of a worker. Its tx ring is filled frame by frame, and is published once per turn.
 pub struct WorkerQueue {
     queue: Box<dyn Queue>,
-    /// Whether frames are taken from the queue.
+    /// Whether the worker takes frames from the queue.
     is_input: bool,
-    /// Number of slots filled but not published.
+    /// Number of slots that are filled but not published.
     filled: u32,
-    /// Number of free slots after the filled ones, as of the last check.
+    /// Number of free slots after the filled ones, when this was last checked.
     free: u32,
-    /// Whether a frame in the rx ring waits for space at another queue.
+    /// Whether a frame in the rx ring waits for space in another queue.
     is_blocked: bool,
     /// Whether frames wait for space in the tx ring.
     is_short: bool,
 }
 
 impl WorkerQueue {
-    /// Wraps a queue that frames are taken from; frames may also be sent to it.
+    /// Wraps a queue from which frames are taken. Frames may also be sent to it.
     pub fn input(queue: Box<dyn Queue>) -> Self {
         Self { is_input: true, ..Self::output(queue) }
     }
 
-    /// Wraps a queue that frames are only sent to. It must have no other sender.
+    /// Wraps a queue to which frames are only sent. No one else may send to it.
     pub fn output(queue: Box<dyn Queue>) -> Self {
         Self { queue, is_input: false, filled: 0, free: 0, is_blocked: false, is_short: false }
     }
@@ -55,10 +56,10 @@ impl WorkerQueue {
         self.queue.rings().rx
     }
 
-    /// Takes whole frames, of about `most` slots together: the last frame may exceed that number.
-    /// `take` is called with the rx ring, the first slot of a frame and the number of its slots. If
-    /// `take` returns false, that frame waits for space at another queue and stays in the ring, as
-    /// do the frames after it. Returns the number of slots taken.
+    /// Takes whole frames that have about `most` slots together. The last frame may exceed this
+    /// number. `take` is called with the rx ring, the first slot of a frame, and the number of its
+    /// slots. If it returns false, the frame waits for space in another queue. This frame and those
+    /// after it stay in the ring. Returns the number of slots that were taken.
     #[inline]
     pub fn take_frames(
         &mut self,
@@ -79,14 +80,14 @@ impl WorkerQueue {
         at
     }
 
-    /// Returns both rings, for a program that moves whole batches. It must not use the functions
-    /// that fill single frames as well.
+    /// Returns both rings, for a program that moves whole batches. Such a program must not use the
+    /// functions that fill single frames.
     #[inline]
     pub fn rings(&mut self) -> QueueRings<'_> {
         self.queue.rings()
     }
 
-    /// Whether a frame of this many slots fits.
+    /// Returns whether there is space for a frame with this many slots.
     #[inline]
     pub fn has_room(&mut self, slots: u32) -> bool {
         if self.free < slots {
@@ -95,16 +96,16 @@ impl WorkerQueue {
         slots <= self.free
     }
 
-    /// Returns how many frames of one slot fit, at most `most`.
+    /// Returns for how many frames of one slot there is space, but at most `most`.
     #[inline]
     pub fn room(&mut self, most: u32) -> u32 {
         let fits = self.has_room(most);
         if fits { most } else { self.free }
     }
 
-    /// Forwards the frame in slots `at..at + slots` of `rx`: exchanges its buffers if both rings
-    /// are in one region and `may_swap` is set, otherwise copies. Returns false without an effect
-    /// if the frame does not fit.
+    /// Forwards the frame in the slots `at..at + slots` of `rx`. If both rings are in one region
+    /// and `may_swap` is set, its buffers are exchanged. Otherwise they are copied. If there is no
+    /// space for the frame, changes nothing and returns false.
     #[inline]
     pub fn forward_frame(&mut self, rx: &mut RxRing, at: u32, slots: u32, may_swap: bool) -> bool {
         if !self.has_room(slots) {
@@ -125,7 +126,8 @@ impl WorkerQueue {
         true
     }
 
-    /// Copies a frame. Returns false without an effect if the frame does not fit.
+    /// Copies a frame to the tx ring. If there is no space for it, changes nothing and returns
+    /// false.
     pub fn copy_frame(&mut self, frame: &[u8]) -> bool {
         let size = self.queue.rings().tx.buf_size() as usize;
         let slots = frame.len().div_ceil(size).max(1) as u32;
@@ -147,38 +149,39 @@ impl WorkerQueue {
         self.free -= slots;
     }
 
-    /// Declares that the next frame waits for space at another queue: until the next turn, this
-    /// queue is not waited on for frames.
+    /// Must be called if the next frame waits for space in another queue. Until the next turn, the
+    /// worker does not wait for frames of this queue.
     #[inline]
     pub fn block(&mut self) {
         self.is_blocked = true;
     }
 
-    /// Declares that frames wait for space here: the next wait ends when there is space.
+    /// Must be called if frames wait for space in this queue. The next wait ends when there is
+    /// space.
     #[inline]
     pub fn await_room(&mut self) {
         self.is_short = true;
     }
 
-    /// Whether no more frames will come, and all frames have been taken.
+    /// Returns whether no more frames will come and all frames have been taken.
     pub fn is_exhausted(&mut self) -> bool {
         self.queue.ended() && self.queue.rings().rx.avail() == 0
     }
 
-    /// Syncs once more and returns whether no frame is left. The sync makes visible all frames that
-    /// another thread sent before it reported its end. A lost port has no frames left.
+    /// Syncs once more, and returns whether no frame is left. This sync makes all frames visible
+    /// that another thread has sent before it reported its end. A lost port has no frames left.
     pub fn is_read_after_sync(&mut self) -> bool {
         self.queue.rx_sync().is_err() || self.queue.rings().rx.avail() == 0
     }
 
-    /// Syncs the rx ring; returns whether it contains a frame.
+    /// Syncs the rx ring. Returns whether it contains a frame.
     #[inline]
     pub fn receive(&mut self) -> Result<bool, RunError> {
         self.queue.rx_sync()?;
         Ok(self.queue.rings().rx.avail() > 0)
     }
 
-    /// Publishes the filled slots, and syncs if there are slots to sync.
+    /// Publishes the filled slots. If there are slots to sync, also syncs.
     #[inline]
     pub fn flush(&mut self) -> Result<(), RunError> {
         let tx = self.queue.rings().tx;
@@ -191,8 +194,8 @@ impl WorkerQueue {
         self.queue.tx_sync()
     }
 
-    /// Begins a turn: clears the declared waits, and takes back slots of sent frames if space is
-    /// getting short.
+    /// Begins a turn. Clears what the queue waits for. If there are few free slots, takes back the
+    /// slots of sent frames.
     #[inline]
     fn begin_turn(&mut self) -> Result<(), RunError> {
         (self.is_blocked, self.is_short) = (false, false);
@@ -200,32 +203,32 @@ impl WorkerQueue {
         if tx.avail() >= tx.num_slots() / 2 { Ok(()) } else { self.queue.tx_sync() }
     }
 
-    /// Whether the device or the peer has taken all published frames.
+    /// Returns whether the device or the peer has taken all published frames.
     fn is_idle(&mut self) -> bool {
         self.filled == 0 && self.queue.rings().tx.with_driver() == 0
     }
 }
 
-/// All queues of a worker, by index. As a slice, several can be borrowed at once.
+/// All queues of a worker, by index. They are one slice, so that several can be borrowed at once.
 pub struct WorkerQueues {
     queues: Vec<WorkerQueue>,
-    /// The queues from which frames are taken.
+    /// The indices of the queues from which frames are taken.
     inputs: Vec<usize>,
-    /// The input that a turn begins with: a position in `inputs`.
+    /// The input with which a turn begins, as a position in `inputs`.
     first: usize,
-    /// Whether frames are taken from the inputs.
+    /// Whether frames may be taken from the inputs.
     admits_frames: bool,
 }
 
 impl WorkerQueues {
-    /// Collects the queues of a worker.
+    /// Makes a set of the queues of a worker.
     pub fn new(queues: impl IntoIterator<Item = WorkerQueue>) -> Self {
         let queues: Vec<_> = queues.into_iter().collect();
         let inputs = (0..queues.len()).filter(|&at| queues[at].is_input).collect();
         Self { queues, inputs, first: 0, admits_frames: true }
     }
 
-    /// Returns the rx ring of one queue and the tx ring of another, or of the same.
+    /// Returns the rx ring of one queue and the tx ring of another one, which may also be the same.
     #[inline]
     pub fn ring_pair(&mut self, from: usize, to: usize) -> (&mut RxRing, &mut TxRing) {
         if from == to {
@@ -237,19 +240,20 @@ impl WorkerQueues {
         (source.queue.rings().rx, target.queue.rings().tx)
     }
 
-    /// Whether one input will deliver no more frames, and all its frames are taken.
+    /// Returns whether at least one input will deliver no more frames, and all its frames were
+    /// taken.
     pub fn is_any_exhausted(&mut self) -> bool {
         let Self { queues, inputs, .. } = self;
         inputs.iter().any(|&at| queues[at].is_exhausted())
     }
 
-    /// Whether no input will deliver more frames, and all their frames are taken.
+    /// Returns whether no input will deliver more frames, and all their frames were taken.
     pub fn are_all_exhausted(&mut self) -> bool {
         let Self { queues, inputs, .. } = self;
         inputs.iter().all(|&at| queues[at].is_exhausted())
     }
 
-    /// Publishes all filled slots.
+    /// Publishes the filled slots of all queues.
     #[inline]
     pub fn flush(&mut self) -> Result<(), RunError> {
         self.queues.iter_mut().try_for_each(WorkerQueue::flush)
@@ -259,7 +263,7 @@ impl WorkerQueues {
         self.queues.iter().map(|queue| &*queue.queue).collect()
     }
 
-    /// Sets whether waits end for frames.
+    /// Sets whether a wait ends when there are frames.
     pub(crate) fn admit(&mut self, admits_frames: bool) {
         self.admits_frames = admits_frames;
     }
@@ -273,15 +277,16 @@ impl WorkerQueues {
         self.inputs.len()
     }
 
-    /// Returns the index of the queue that is served at `position` of the turn, counted from 0.
+    /// Returns the index of the queue that is served at `position` of the turn. The position is
+    /// counted from 0.
     #[inline]
     pub(crate) fn input_at(&self, position: usize) -> usize {
         let (at, count) = (self.first + position, self.inputs.len());
         self.inputs[if at < count { at } else { at - count }]
     }
 
-    /// Ends a turn. The next turn begins with another input that found no space, if there is one,
-    /// so that inputs with a common output take turns.
+    /// Ends a turn. If another input has found no space, the next turn begins with it. So inputs
+    /// with a common output take turns.
     #[inline]
     pub(crate) fn end_turn(&mut self) {
         let count = self.inputs.len();
@@ -314,7 +319,8 @@ impl DerefMut for WorkerQueues {
     }
 }
 
-/// Waits for frames at the inputs that are not blocked, and for space where frames wait for it.
+/// Waits for frames at the inputs that are not blocked, and for space in the queues where frames
+/// wait for it.
 impl WaitSet for WorkerQueues {
     fn each(&mut self, visit: QueueVisitor<'_>) -> Result<(), RunError> {
         let admits_frames = self.admits_frames;
@@ -332,8 +338,8 @@ mod tests {
     use slipring_core::Host;
     use slipring_port::{OpenOptions, Port};
 
-    /// Opens both ends of two pipes in one region. A test sends into the first pipe and receives
-    /// from the second.
+    /// Opens both ends of two pipes, in one region. A test sends into the first pipe and receives
+    /// from the second one.
     fn pipes(name: &str) -> [Port; 4] {
         let names = ["{0", "}0", "{1", "}1"].map(|end| format!("{name}{end}"));
         let names = names.map(|name| slipring_core::parse(&name).unwrap());

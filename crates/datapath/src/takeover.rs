@@ -1,11 +1,12 @@
 //! Prints a notice before an interface is taken from its host.
 //!
-//! Until a port like `netmap:eth0` is closed, the host's network stack receives nothing from the
-//! interface, and in most modes sends nothing either. A user who names the only interface that
-//! connects the machine must learn this beforehand, and which name to use instead.
+//! Until a port such as `netmap:eth0` is closed, the network stack of the host receives nothing
+//! from the interface. In most modes, it also cannot send on it. The interface may be the only one
+//! that connects the machine. So the user must learn this before it happens, and also which name to
+//! use instead.
 //!
-//! Not for programs called by one of netmap's names (`pkt-gen`, `bridge`), which print only
-//! netmap's messages. Under those names, ports have always taken their interfaces.
+//! Not for programs that are called by one of netmap's names (`pkt-gen`, `bridge`). They print only
+//! netmap's messages, and have always taken their interfaces.
 
 use slipring_abi::name::{PortName, PortNameFlags, PortNameKind, RingSelection};
 use slipring_cli::{Failure, ReportFormat, Session};
@@ -13,32 +14,33 @@ use slipring_core::kinds::{self, InterfaceUse};
 use slipring_port::OpenOptions;
 use slipring_port::iface::Iface;
 
-/// The hint that a notice contains.
+/// Which alternative a notice suggests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TakeoverNotice {
-    /// `packet:` with `--shared` would leave the host its frames.
+    /// `packet:` with `--shared`, with which the host still gets its frames.
     Shared,
-    /// `packet:` without flags would only listen.
+    /// `packet:` without flags, with which the program only listens.
     Listen,
-    /// No hint.
+    /// Nothing, because there is no alternative.
     None,
 }
 
 /// Prints a notice for each of these ports that will take an interface from its host.
 ///
 /// # Errors
-/// If the notice cannot be written.
+/// [`Failure`] if the notice cannot be written.
 pub(crate) fn warn_takeover(
     names: &[PortName],
     options: &OpenOptions,
     notice: TakeoverNotice,
     session: &mut Session<'_>,
 ) -> Result<(), Failure> {
-    // A JSON report shows the takeover as the mode of the port, and stderr must contain only JSON.
+    // In a JSON report, the mode of the port shows that the interface is taken. stderr must contain
+    // only JSON then.
     if session.classic.is_some() || session.reporter.format() != ReportFormat::Text {
         return Ok(());
     }
-    // If there is no interface, or it carries the default route, opening reports that.
+    // If the interface does not exist or carries the default route, opening the port reports this.
     let is_given = |name: &&PortName| {
         let iface = Iface::find(&name.name);
         iface.is_ok_and(|iface| options.take_over || !iface.default_route())
@@ -60,8 +62,8 @@ fn line(name: &PortName, notice: TakeoverNotice) -> Option<String> {
     Some(format!("# {name} takes the interface from its host until this ends; {instead}"))
 }
 
-/// Whether opening `name`, one of `all`, takes an interface from its host. It does not if the host
-/// rings are opened as well, because frames for the host pass through them.
+/// Returns whether opening `name`, which is one of `all`, takes an interface from its host. If its
+/// host rings are also opened, it does not, because the frames of the host pass through them.
 pub(crate) fn takes_interface(name: &PortName, all: &[PortName], options: &OpenOptions) -> bool {
     let nic =
         matches!(name.rings, RingSelection::All | RingSelection::One(_)) && name.pipe.is_none();

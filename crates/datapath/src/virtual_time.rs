@@ -1,13 +1,13 @@
-//! A worker's loop in virtual time, for tests: a clock that advances only while the loop waits or
-//! polls, and ports whose frames arrive by a timetable.
+//! The loop of a worker in virtual time, for tests. The clock advances only while the loop waits or
+//! polls. Frames arrive at the ports at times that the test has chosen.
 //!
 //! ```text
 //! arrive(at, frame) --> far end of a pipe --> VirtualQueue --> Worker --> VirtualQueue --> sent()
 //!                   VirtualTime: jumps to the next arrival, or to the time a wait ends
 //! ```
 //!
-//! A run takes no real time and is the same each time. Each poll of the queues advances the clock
-//! ([`LOOK_NS`]), because otherwise polling for a due time would never end.
+//! A run takes no real time, and is the same each time. Each poll of the queues advances the clock
+//! by [`LOOK_NS`]. Otherwise polling until some time would never end.
 //!
 //! Not for: measuring.
 
@@ -24,20 +24,20 @@ use slipring_port::{
 use crate::environment::{Clock, Environment};
 use crate::queues::WorkerQueues;
 
-/// Virtual time that one poll of the queues takes.
+/// The virtual time that one poll of the queues takes.
 pub const LOOK_NS: Nanos = 100;
 
-/// The clock of a test. Its waits return at once and advance the clock.
+/// The clock of a test. Waits end at once and advance the clock.
 #[derive(Debug, Clone)]
 pub struct VirtualTime {
     now: Arc<AtomicU64>,
-    /// When the loop must stop.
+    /// Time at which the loop must stop.
     stop_at: Nanos,
     waits: u64,
 }
 
 impl VirtualTime {
-    /// Creates a clock that begins at 0 and stops the loop at `stop_at`.
+    /// Creates a clock that starts at 0 and stops the loop at `stop_at`.
     #[must_use]
     pub fn until(stop_at: Nanos) -> Self {
         Self { now: Arc::default(), stop_at, waits: 0 }
@@ -49,7 +49,7 @@ impl VirtualTime {
         self.waits
     }
 
-    /// Opens ports of one queue and `slots` slots per ring, all in one region.
+    /// Opens ports that have one queue, with `slots` slots per ring. All are in one region.
     ///
     /// # Panics
     /// If the ports cannot be opened.
@@ -113,7 +113,7 @@ impl Environment for VirtualTime {
     }
 }
 
-/// A port of one queue: the program's end, and the test's view of it.
+/// A port with one queue: the program's end, and what the test sees of it.
 pub struct VirtualPort {
     /// The queue, for the program.
     pub queue: Box<dyn Queue>,
@@ -121,19 +121,19 @@ pub struct VirtualPort {
     pub traffic: SharedTraffic,
 }
 
-/// The frames of a port, shared with the test.
+/// The frames of a port. The test and the port share them.
 pub type SharedTraffic = Arc<Mutex<VirtualTraffic>>;
 
-/// Frames that will arrive at a port, and frames that have left it.
+/// The frames that will arrive at a port, and those that have left through it.
 #[derive(Debug, Default)]
 pub struct VirtualTraffic {
-    /// Future frames with their arrival times, in order.
+    /// The frames that will arrive, with the times of their arrival, in order.
     pub arrivals: VecDeque<(Nanos, Vec<u8>)>,
     /// Whether the port ends after these frames.
     pub ends: bool,
-    /// Frames to send stay in the ring until this time.
+    /// Until this time, frames that the program sends stay in the ring.
     pub stalled_until: Nanos,
-    /// Frames sent, with the times of their departure.
+    /// The frames that were sent, with the times at which they left.
     pub sent: Vec<(Nanos, Vec<u8>)>,
 }
 
@@ -142,7 +142,7 @@ pub fn lock(traffic: &SharedTraffic) -> MutexGuard<'_, VirtualTraffic> {
     traffic.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The near end of a pipe whose far end follows a timetable.
+/// The near end of a pipe. Its far end delivers frames at the times that the test has chosen.
 struct VirtualQueue {
     near: Box<dyn Queue>,
     far: Box<dyn Queue>,
@@ -196,7 +196,7 @@ impl Queue for VirtualQueue {
         WaitFds::default()
     }
 
-    /// Returns the time of the next arrival or of the end of a stall, whichever comes first.
+    /// Returns when the next frame arrives or a stall ends, whichever comes first.
     fn deadline(&self) -> Option<Nanos> {
         let traffic = lock(&self.traffic);
         let arrival = traffic.arrivals.front().map(|(at, _)| *at);

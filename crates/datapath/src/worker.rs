@@ -1,4 +1,4 @@
-//! The loop of every program that moves frames between ports.
+//! The loop that every program which moves frames between ports runs.
 //!
 //! ```text
 //!   run:   wait -> turn, turn, ... until nothing moves -> wait -> ... -> drain
@@ -6,19 +6,19 @@
 //!                              '------------- the program's FrameProcessor
 //! ```
 //!
-//! 1. A program implements [`FrameProcessor`]: how to process a burst, and when its next event is
+//! 1. A program implements [`FrameProcessor`]: how a burst is processed, and when the next event is
 //!    due.
 //! 2. A [`Worker`] connects the processor to the queues of one thread ([`WorkerQueues`]).
-//! 3. [`Worker::run`] is the loop around them in an [`Environment`]: the machine's in a run
-//!    ([`Worker::into_task`]), [`crate::virtual_time`] in a test.
+//! 3. [`Worker::run`] is the loop around them. It runs in an [`Environment`]: that of the machine
+//!    ([`Worker::into_task`]), or in a test that of [`crate::virtual_time`].
 //!
 //! # Invariants
 //! 1. Every frame that a turn sends is published in that turn, once per queue.
-//! 2. The time that a program sees for a burst is never earlier than its arrival.
+//! 2. The time that a program sees for a burst is never before the arrival of the burst.
 //! 3. At the end, held and queued frames have [`DRAIN_TIMEOUT_NS`] to leave.
 //!
-//! Not for `gen` and `replay`, which generate their frames, and the link emulator, whose turns
-//! follow the release times of frames.
+//! Not for `gen` and `replay`, which generate their frames, and not for the link emulator, whose
+//! turns depend on the release times of frames.
 
 use std::os::fd::BorrowedFd;
 
@@ -28,25 +28,25 @@ use crate::environment::{Clock, Environment, RealTime};
 use crate::queues::WorkerQueues;
 use crate::workers::WorkerTask;
 
-/// Longest sleep; after it, all conditions are checked again.
+/// The longest sleep. After it, all conditions are checked again.
 pub const MAX_SLEEP_NS: Nanos = 500_000_000;
-/// Time between two reads of the drop counts that the kernel keeps.
+/// Time between two reads of the numbers of dropped frames that the kernel keeps.
 const STATS_PERIOD_NS: Nanos = 500_000_000;
-/// A sleep ends this long before the next event, and the loop polls until the event, because the
-/// kernel ends a sleep too late by about this time.
+/// A sleep ends this long before the next event, and the loop polls until the event. The reason is
+/// that the kernel ends a sleep too late by about this time.
 const WAKE_MARGIN_NS: Nanos = 30_000;
-/// Maximum time for frames to leave at the end.
+/// Maximum time that frames have to leave at the end.
 pub const DRAIN_TIMEOUT_NS: Nanos = 100_000_000;
 
 /// How a program processes frames.
 ///
-/// A processor neither syncs nor sleeps, and reads the time only from `clock`: it takes frames from
+/// A processor neither syncs nor sleeps, and reads the time only from `clock`. It takes frames from
 /// the rings in `queues`, and puts frames into them.
 pub trait FrameProcessor: Send + 'static {
     /// Takes at most a burst of frames from `queues[input]`, which has at least one. If a frame has
-    /// to wait for space, calls [`block`](crate::queues::WorkerQueue::block) there and
-    /// [`await_room`](crate::queues::WorkerQueue::await_room) on the queue that has no space.
-    /// Returns the number of slots taken.
+    /// to wait for space, the processor must call [`block`](crate::queues::WorkerQueue::block) on
+    /// this input, and [`await_room`](crate::queues::WorkerQueue::await_room) on the queue that has
+    /// no space. Returns the number of slots that were taken.
     fn process(&mut self, queues: &mut WorkerQueues, input: usize, clock: &impl Clock) -> u32;
 
     /// Executes tasks that other threads have queued for this one. Returns whether frames may be
@@ -55,41 +55,42 @@ pub trait FrameProcessor: Send + 'static {
         true
     }
 
-    /// Sends due and held frames before the inputs of a turn. Returns the number of frames.
+    /// Sends frames that are due or were held, before the inputs of a turn. Returns their number.
     fn before_inputs(&mut self, _queues: &mut WorkerQueues, _clock: &impl Clock) -> u32 {
         0
     }
 
-    /// Sends due frames after the inputs of a turn.
+    /// Sends frames that are due, after the inputs of a turn.
     fn after_inputs(&mut self, _queues: &mut WorkerQueues, _clock: &impl Clock) {}
 
-    /// Returns when the processor's next event is due, even if no frame arrives.
+    /// Returns when the processor's next event is due, even if no frame arrives; `None` if there is
+    /// none.
     fn next_due(&self) -> Option<Nanos> {
         None
     }
 
-    /// Returns a descriptor that also ends a wait when it is readable; [`Self::run_tasks`] must
-    /// clear it.
+    /// Returns a descriptor that ends a wait when it is readable; `None` if there is none.
+    /// [`Self::run_tasks`] must make it unreadable again.
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// Whether the processor has finished: no frame will come, and none is held.
+    /// Returns whether the processor has finished: no frame will come, and none is held.
     fn is_finished(&mut self, queues: &mut WorkerQueues) -> bool;
 
-    /// Sends held frames at the end. The loop calls this function until it returns true, which
-    /// means that no frame is left.
+    /// Sends held frames at the end. The loop calls this again until it returns true, which means
+    /// that no frame is left.
     ///
     /// # Errors
-    /// If a port is lost.
+    /// [`RunError`] if a port is lost.
     fn drain(&mut self, _: &mut WorkerQueues, _: &impl Clock) -> Result<bool, RunError> {
         Ok(true)
     }
 
-    /// Publishes the program's counters, after each turn.
+    /// Publishes the counters of the program. It is called after each turn.
     fn publish(&mut self) {}
 
-    /// Publishes the last counters, after the end.
+    /// Publishes the last counters. It is called after the end.
     fn publish_final(&mut self) {
         self.publish();
     }
@@ -97,23 +98,23 @@ pub trait FrameProcessor: Send + 'static {
 
 /// One thread of a program: its processor and its queues.
 pub struct Worker<P> {
-    /// The processor of the frames.
+    /// Decides about the frames of this thread.
     pub processor: P,
-    /// The queues.
+    /// The queues from which this thread takes frames and to which it sends them.
     pub queues: WorkerQueues,
     next_stats: Nanos,
 }
 
 impl<P: FrameProcessor> Worker<P> {
-    /// Joins a processor to its queues.
+    /// Creates a worker that processes frames of `queues` with `processor`.
     pub fn new(processor: P, queues: WorkerQueues) -> Self {
         Self { processor, queues, next_stats: 0 }
     }
 
-    /// Moves frames until it must stop, or until the processor has finished.
+    /// Moves frames until the loop must stop or the processor has finished.
     ///
     /// # Errors
-    /// If a port is lost.
+    /// [`RunError`] if a port is lost.
     pub fn run(&mut self, environment: &mut impl Environment) -> Result<(), RunError> {
         while !environment.is_stopped() && !self.processor.is_finished(&mut self.queues) {
             let until = self.wake_time(environment);
@@ -124,17 +125,17 @@ impl<P: FrameProcessor> Worker<P> {
         self.drain(environment)
     }
 
-    /// Executes tasks, and moves at most a burst from each input. Returns the number of slots taken
-    /// from inputs plus the number of held frames sent.
+    /// Executes tasks, and moves at most a burst from each input. Returns the number of slots that
+    /// were taken from inputs, plus the number of held frames that were sent.
     ///
     /// # Errors
-    /// If a port is lost.
+    /// [`RunError`] if a port is lost.
     #[inline]
     pub fn turn(&mut self, clock: &impl Clock) -> Result<u32, RunError> {
         let admits_frames = self.processor.run_tasks(&mut self.queues, clock);
         self.queues.admit(admits_frames);
         let moved = if admits_frames { self.move_frames(clock) } else { Ok(0) };
-        // Published even if a lost port ends this turn.
+        // The counters are published even if a lost port ends this turn.
         self.processor.publish();
         moved
     }
@@ -169,7 +170,7 @@ impl<P: FrameProcessor> Worker<P> {
         }
     }
 
-    /// Waits, for a bounded time, until held and queued frames have left.
+    /// Waits until held and queued frames have left, but at most for [`DRAIN_TIMEOUT_NS`].
     fn drain(&mut self, environment: &mut impl Environment) -> Result<(), RunError> {
         let until = environment.now() + DRAIN_TIMEOUT_NS;
         loop {
@@ -185,7 +186,7 @@ impl<P: FrameProcessor> Worker<P> {
         Ok(())
     }
 
-    /// Converts the worker to the task of a thread. Errors name `command`.
+    /// Makes the worker the task of a thread. Errors name `command`.
     pub fn into_task(mut self, command: &'static str, strategy: WaitStrategy) -> WorkerTask {
         Box::new(move |stop| {
             let wake_fd = self.processor.wake_fd();

@@ -14,7 +14,7 @@ use slipring_port::iface::Iface;
 use slipring_port::{Nanos, OpenCause, RunCause, RunError, now};
 use slipring_ring::Doorbell;
 
-/// Running threads.
+/// The running worker threads of a program.
 pub struct Workers {
     threads: Vec<JoinHandle<Result<(), RunError>>>,
     stop: WorkersStop,
@@ -26,7 +26,7 @@ struct WorkersState {
     failed: AtomicBool,
 }
 
-/// Tells threads to stop, and is notified when they end.
+/// Tells threads to stop. The threads report their end to it.
 #[derive(Clone)]
 pub struct WorkersStop {
     flag: Arc<AtomicBool>,
@@ -37,28 +37,28 @@ pub struct WorkersStop {
 }
 
 impl WorkersStop {
-    /// Whether the threads must stop.
+    /// Returns whether the threads must stop.
     pub fn is_set(&self) -> bool {
         self.flag.load(Ordering::Relaxed)
     }
 }
 
-/// An event for the supervisor's caller.
+/// What the supervisor reports to its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkersEvent {
-    /// An interval is over: report it.
+    /// An interval is over, so its report is due.
     Interval,
-    /// The user requested a report.
+    /// The user has requested a report.
     Interim,
     /// The configuration must be read again.
     Reload,
 }
 
-/// The work of a thread.
+/// What a thread does. It must return soon after it is told to stop.
 pub type WorkerTask = Box<dyn FnOnce(&WorkersStop) -> Result<(), RunError> + Send>;
 
 impl Workers {
-    /// Starts a thread per task.
+    /// Starts one thread per task.
     pub fn start(tasks: Vec<WorkerTask>) -> Result<Self, Failure> {
         let stop = WorkersStop {
             flag: Arc::default(),
@@ -81,8 +81,8 @@ impl Workers {
         Ok(Self { threads, stop, state })
     }
 
-    /// Supervises until a signal, the deadline, the end of all threads or the failure of one; calls
-    /// `report` once per `period`, and with true for each USR1.
+    /// Supervises until a signal, the deadline, the end of all threads or the failure of one of
+    /// them. Calls `report` once per `period`, and also, with true, for each signal USR1.
     pub fn watch(
         &self,
         signals: &Signals,
@@ -97,7 +97,8 @@ impl Workers {
         })
     }
 
-    /// As [`Self::watch`], for a command that also reloads its configuration for each HUP.
+    /// Like [`Self::watch`], but for a command that reads its configuration again after each signal
+    /// HUP.
     pub fn watch_with_reload(
         &self,
         signals: &Signals,
@@ -130,8 +131,8 @@ impl Workers {
         Ok(())
     }
 
-    /// Whether a thread is still running and none has failed. Threads that end without an error
-    /// leave the others running.
+    /// Returns whether a thread is still running and none has failed. If a thread ends without an
+    /// error, the others continue.
     fn is_running(&self) -> bool {
         self.state.running.load(Ordering::Relaxed) > 0 && !self.state.failed.load(Ordering::Relaxed)
     }
@@ -145,13 +146,14 @@ impl Workers {
             PollFd::from_borrowed_fd(signals.wake_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(self.stop.worker_ended.as_fd(), PollFlags::IN),
         ];
-        // Even if poll was interrupted, the caller checks all conditions again.
+        // Even if a signal interrupted the poll, the caller checks all conditions again.
         let _ = poll(&mut fds, timeout.as_ref());
         signals.acknowledge();
         self.stop.worker_ended.clear();
     }
 
-    /// Stops all threads and waits for them; returns the first failure, if any.
+    /// Stops all threads and waits until they have ended. Returns the error of the first one that
+    /// failed.
     pub fn finish(self) -> Result<(), RunError> {
         self.stop.flag.store(true, Ordering::Relaxed);
         self.stop.doorbell.ring();
@@ -166,11 +168,12 @@ impl Workers {
     }
 }
 
-/// How long an interface that is being removed may still exist, but be down.
+/// For how long an interface that is being removed may still exist, but be down.
 const REMOVAL_TIMEOUT_NS: Nanos = 200_000_000;
 
-/// Refines the error of a port that went down. The kernel takes an interface down before removing
-/// it. The port only notices that it went down, but the user needs to know that it was removed.
+/// Makes the error of a port whose interface went down more precise. The kernel takes an interface
+/// down before it removes it. The port only notices that it went down, but the user must know that
+/// it was removed.
 fn refine_link_error(mut error: RunError) -> RunError {
     let until = now() + REMOVAL_TIMEOUT_NS;
     while matches!(error.cause, RunCause::WentDown) && now() < until {

@@ -148,7 +148,7 @@ impl Dedup {
         self.store.len()
     }
 
-    /// Whether no frame is remembered.
+    /// Returns whether no frame is remembered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.store.len() == 0

@@ -52,14 +52,14 @@ pub enum FrameOrigin {
 }
 
 impl FrameOrigin {
-    /// Whether the source is a monitor of another port.
+    /// Returns whether the source is a monitor of another port.
     #[must_use]
     pub fn is_monitor(&self) -> bool {
         matches!(self, Self::Take { port, .. } if port.flags.is_monitor())
     }
 
-    /// Whether the capture takes the frames of a port without taking an interface from its host. If
-    /// it takes an interface, opening prints a notice.
+    /// Returns whether the capture takes the frames of a port without taking an interface from its
+    /// host. If it takes an interface, opening prints a notice.
     #[must_use]
     pub fn takes_frames(&self) -> bool {
         matches!(self, Self::Take { port, opening } if !self.is_monitor() && !opening.takes_interface(port))

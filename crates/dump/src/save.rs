@@ -36,7 +36,7 @@ pub struct SaveOptions {
 }
 
 impl SaveOptions {
-    /// Whether a file of this name is written as pcapng.
+    /// Returns whether a file of this name is written as pcapng.
     #[must_use]
     pub fn is_pcapng(path: &str) -> bool {
         path.ends_with(".pcapng") || path.ends_with(".ntar")

@@ -155,7 +155,7 @@ impl DumpSource {
         }
     }
 
-    /// Whether the source is an opened port.
+    /// Returns whether the source is an opened port.
     #[must_use]
     pub fn takes(&self) -> bool {
         matches!(self, Self::Opened(_))

@@ -68,7 +68,7 @@ pub enum FifoAqm {
     None,
     /// Random early detection.
     Red(Red),
-    /// Controlled delay.
+    /// CoDel ("controlled delay"), as in RFC 8289.
     CoDel(CoDel),
     /// PIE: proportional integral controller enhanced.
     Pie(Pie),

@@ -104,7 +104,7 @@ impl<H> DelayLine<H> {
         self.in_order.len() + self.overtaking.len()
     }
 
-    /// Whether the line is empty.
+    /// Returns whether the line is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.in_order.is_empty() && self.overtaking.is_empty()

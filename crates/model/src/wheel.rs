@@ -134,7 +134,7 @@ impl<H: Copy> Wheel<H> {
         self.len
     }
 
-    /// Whether the wheel is empty.
+    /// Returns whether the wheel is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0

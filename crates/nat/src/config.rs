@@ -87,7 +87,7 @@ impl NatModes {
         Self(self.0 | mode as u16)
     }
 
-    /// Whether the set contains `mode`.
+    /// Returns whether the set contains `mode`.
     #[must_use]
     pub const fn has(self, mode: NatMode) -> bool {
         self.0 & mode as u16 != 0

@@ -88,7 +88,7 @@ impl PacketContext {
 }
 
 impl NatDirection {
-    /// Whether the inside host is the source or the destination of a packet in this direction.
+    /// Returns `Src` if the inside host sends the packets of this direction, otherwise `Dst`.
     const fn side(self) -> SrcOrDst {
         match self {
             Self::Out => SrcOrDst::Src,

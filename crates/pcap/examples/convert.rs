@@ -1,5 +1,5 @@
-//! Streams a capture of any format from standard input to pcapng on standard output, with a
-//! buffer that never grows beyond the largest block.
+//! Converts a capture of any format from standard input to pcapng on standard output. The buffer
+//! never becomes larger than the largest block.
 
 use std::error::Error;
 use std::io::{self, Read, Write};
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(converter.flush(&mut output)?)
 }
 
-/// Reads until `buffer` holds `need` bytes; returns `false` if the input ends before.
+/// Reads until `buffer` has `need` bytes. Returns `false` if the input ends before.
 fn refill(input: &mut impl Read, buffer: &mut Vec<u8>, need: usize) -> io::Result<bool> {
     let missing = need - buffer.len();
     let got = input.take(missing as u64).read_to_end(buffer)?;

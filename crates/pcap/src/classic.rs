@@ -1,4 +1,5 @@
-//! Classic pcap: a file header of 24 bytes, then records of a 16-byte header and a packet.
+//! Classic pcap. The file header has 24 bytes. Each record consists of a header of 16 bytes and a
+//! packet.
 
 use alloc::string::String;
 
@@ -10,23 +11,24 @@ use crate::packet::CapturedPacket;
 use crate::scan::{MissingBytes, RecordScan, check_lengths};
 use crate::time::InterfaceClock;
 
-/// Magic numbers by unit of time, read as an integer in the file's byte order.
+/// The magic numbers, which give the unit of time. They are read as integers in the byte order of
+/// the file.
 pub(crate) const MAGIC_MICROS: u32 = 0xa1b2_c3d4;
 pub(crate) const MAGIC_NANOS: u32 = 0xa1b2_3c4d;
 pub(crate) const VERSION: (u16, u16) = (2, 4);
 const RECORD_LEN: usize = 16;
-/// Flag in the word that contains the link type: the word's top four bits are valid, and contain
-/// the length of the frame check sequence in units of 16 bits.
+/// Flag in the word that contains the link type. If it is set, the top four bits of the word
+/// contain the length of the frame check sequence, in units of 16 bits.
 const FCS_LEN_PRESENT: u32 = 0x0400_0000;
 
-/// The file header.
+/// What the file header says.
 #[derive(Clone, Debug)]
 pub(crate) struct PcapFileHeader {
     unit: PcapMagic,
     link_type: LinkType,
 }
 
-/// The information in the magic number.
+/// What the magic number says.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PcapMagic {
     endian: Endian,
@@ -36,8 +38,8 @@ pub(crate) struct PcapMagic {
 impl PcapFileHeader {
     pub(crate) const HEADER_LEN: usize = 24;
 
-    /// Returns byte order and unit of time; `None` unless `magic` is one of the four magic numbers
-    /// of classic pcap.
+    /// Returns byte order and unit of time; `None` if `magic` is none of the four magic numbers of
+    /// classic pcap.
     pub(crate) fn unit(magic: [u8; 4]) -> Option<PcapMagic> {
         [Endian::Little, Endian::Big].into_iter().find_map(|endian| {
             let per_second = match endian.u32(magic) {

@@ -1,4 +1,5 @@
-//! The incremental decoder: given a buffer, it returns one packet, or how many more bytes it needs.
+//! The incremental decoder. It gets a buffer, and returns one packet or says how many more bytes it
+//! needs.
 //!
 //! ```text
 //!   file  |--- decoded ---|------- caller's buffer -------|--- not read yet ---|
@@ -7,7 +8,7 @@
 //!
 //! # Invariants
 //! 1. `offset` is the position in the file of the first byte that has not been consumed.
-//! 2. [`DecodeStep::NeedMore`] asks for at most [`crate::MAX_BLOCK_LEN`] bytes; longer blocks that
+//! 2. [`DecodeStep::NeedMore`] asks for at most [`crate::MAX_BLOCK_LEN`] bytes. Longer blocks that
 //!    contain no packet are skipped in pieces.
 
 use alloc::vec::Vec;
@@ -19,9 +20,10 @@ use crate::ng::PcapngSection;
 use crate::packet::CapturedPacket;
 use crate::scan::{MissingBytes, RecordScan};
 
-/// Decodes a capture file incrementally; detects the file format.
+/// Decodes a capture file step by step. It detects the file's format.
 ///
-/// The caller keeps a buffer, drops the consumed bytes and appends the bytes that it reads:
+/// The caller has a buffer. It drops the bytes that were consumed, and appends the bytes that it
+/// reads:
 ///
 /// ```
 /// use slipring_pcap::{Decoder, LinkType, PcapWriter, DecodeStep};
@@ -53,7 +55,7 @@ pub struct Decoder {
     pub(crate) interfaces: Vec<CaptureInterface>,
 }
 
-/// The format of the file, once detected.
+/// The format of the file. It is unknown at first.
 #[derive(Clone, Debug, Default)]
 enum CaptureFormat {
     #[default]
@@ -67,44 +69,45 @@ enum CaptureFormat {
 pub struct DecodeProgress<'b> {
     /// Number of bytes at the start of the buffer that are no longer needed.
     pub consumed: usize,
-    /// A packet, or the number of missing bytes.
+    /// A packet, or how many bytes are missing.
     pub step: DecodeStep<'b>,
 }
 
-/// The next packet of a [`DecodeProgress`], or the number of bytes that are needed.
+/// What a call of [`Decoder::decode`] has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeStep<'b> {
     /// The next packet of the file.
     Packet(CapturedPacket<'b>),
-    /// No packet yet: the buffer must hold this many bytes *after* the consumed ones are dropped.
-    /// If the file has ended, [`Decoder::finish`] checks whether it may end here.
+    /// There is no whole packet yet. After the consumed bytes are dropped, the buffer must have
+    /// this many bytes. If the file has ended, [`Decoder::finish`] checks whether it may end here.
     NeedMore(usize),
 }
 
 impl Decoder {
-    /// Makes a decoder at the start of a file.
+    /// Creates a decoder that is at the start of a file.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The interfaces described so far, in the order of the indexes in packets. Each section of a
-    /// pcapng file starts a new list.
+    /// Returns the interfaces that were described so far. Their order is that of the indexes in
+    /// packets. Each section of a pcapng file starts a new list.
     #[must_use]
     pub fn interfaces(&self) -> &[CaptureInterface] {
         &self.interfaces
     }
 
-    /// Position in the file of the first byte that has not been consumed.
+    /// Returns the position in the file of the first byte that has not been consumed.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Decodes the next packet in `buffer`, which starts with the first byte not yet consumed.
+    /// Decodes the next packet in `buffer`, whose first byte must be the first one that has not
+    /// been consumed.
     ///
     /// # Errors
-    /// [`PcapError`] if the file is broken at [`Self::offset`]; nothing after this offset can be
+    /// [`PcapError`] if the file is invalid at [`Self::offset`]. Nothing after this offset can be
     /// read.
     #[inline]
     pub fn decode<'b>(&mut self, buffer: &'b [u8]) -> Result<DecodeProgress<'b>, PcapError> {
@@ -123,11 +126,11 @@ impl Decoder {
         }
     }
 
-    /// Checks whether the file may end here. `rest` is the remaining part of the buffer when the
-    /// decoder needed more bytes and there were none.
+    /// Checks whether the file may end here. `rest` is what remains in the buffer if the decoder
+    /// needs more bytes, but there are none.
     ///
     /// # Errors
-    /// [`PcapError::Truncated`] if the file ends inside a record, or is empty.
+    /// [`PcapError::Truncated`] if the file ends in a record, or is empty.
     pub fn finish(&mut self, rest: &[u8]) -> Result<(), PcapError> {
         let RecordScan::NeedMore(missing) = self.advance(rest)? else {
             return Ok(());
@@ -144,8 +147,8 @@ impl Decoder {
         Err(PcapError::Truncated { offset: self.offset, what: missing.what, need, have })
     }
 
-    /// Decodes or skips one record. A skipped record has at least one byte, so decoding always
-    /// advances.
+    /// Decodes or skips one record. A skipped record has at least one byte, so the decoder always
+    /// makes progress.
     #[inline]
     fn advance<'b>(&mut self, rest: &'b [u8]) -> Result<RecordScan<'b>, PcapError> {
         match &mut self.format {

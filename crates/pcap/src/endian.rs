@@ -1,4 +1,4 @@
-//! Byte order of a file, and checked reads in that order.
+//! The byte order of a file, and reads in that order with bounds checks.
 
 /// The byte order of the machine that wrote the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl Endian {
         }
     }
 
-    /// Reads `N` 32-bit words at the start of `bytes`; `None` if `bytes` is too short.
+    /// Reads the `N` 32-bit words at the start of `bytes`; `None` if `bytes` is too short.
     #[inline]
     pub(crate) fn words<const N: usize>(self, bytes: &[u8]) -> Option<[u32; N]> {
         let (words, _) = bytes.as_chunks::<4>();
@@ -40,7 +40,7 @@ impl Endian {
         Some(words.map(|word| self.u32(word)))
     }
 
-    /// Reads two 16-bit values at the start of `bytes`.
+    /// Reads the two 16-bit values at the start of `bytes`; `None` if `bytes` is too short.
     #[inline]
     pub(crate) fn halves(self, bytes: &[u8]) -> Option<(u16, u16)> {
         let [a, b, c, d] = *bytes.first_chunk::<4>()?;

@@ -2,25 +2,25 @@
 
 use crate::limits::MAX_PACKET_LEN;
 
-/// Why a capture file cannot be read further. `offset` is that of the record or block in the file,
-/// in bytes.
+/// Why a capture file cannot be read further. `offset` is always the position of the invalid record
+/// or block in the file, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PcapError {
     /// The file does not start with a known magic number.
     #[error("byte 0: {found:02x?} is the start of neither a pcap nor a pcapng file")]
     NotACapture {
-        /// The first four bytes.
+        /// The first four bytes of the file.
         found: [u8; 4],
     },
-    /// A version of the format that is not supported.
+    /// The version of the format is not supported.
     #[error("byte {offset}: format version {major}.{minor}, expected {expected}")]
     Version {
         /// Offset of the header in the file.
         offset: u64,
-        /// Major number found.
+        /// Major version in the header.
         major: u16,
-        /// Minor number found.
+        /// Minor version in the header.
         minor: u16,
         /// The supported version.
         expected: &'static str,
@@ -30,14 +30,14 @@ pub enum PcapError {
     Truncated {
         /// Offset of the record in the file.
         offset: u64,
-        /// The kind of record.
+        /// What kind of record it is.
         what: &'static str,
-        /// The number of bytes that the record needs, as far as known.
+        /// How many bytes the record needs, as far as this is known.
         need: u64,
-        /// The bytes in the file from `offset` on.
+        /// How many bytes the file has from `offset` on.
         have: u64,
     },
-    /// A packet longer than any capture program writes.
+    /// A packet is longer than any that a capture program writes.
     #[error("byte {offset}: a packet of {found} captured bytes, at most {MAX_PACKET_LEN} expected")]
     PacketLength {
         /// Offset of the record in the file.
@@ -45,7 +45,7 @@ pub enum PcapError {
         /// The captured length in the record, in bytes.
         found: u32,
     },
-    /// The captured length of a packet exceeds its original length.
+    /// The captured length of a packet is larger than its original length.
     #[error("byte {offset}: {captured} bytes captured of a packet of {original}")]
     CapturedExceedsOriginal {
         /// Offset of the record in the file.
@@ -55,17 +55,17 @@ pub enum PcapError {
         /// The original length in the record, in bytes.
         original: u32,
     },
-    /// The fraction of a second in a timestamp is a second or more.
+    /// The fraction of a second in a timestamp is a whole second or more.
     #[error("byte {offset}: sub-second time {found}, less than {limit} expected")]
     Fraction {
         /// Offset of the record in the file.
         offset: u64,
         /// The fraction in the record, in the file's unit.
         found: u32,
-        /// Units per second.
+        /// How many units a second has.
         limit: u32,
     },
-    /// A time before 1970 or after 2554.
+    /// A timestamp is before 1970 or after 2554.
     #[error("byte {offset}: time of {ticks} ticks does not fit 64 bits of nanoseconds")]
     Time {
         /// Offset of the block in the file.
@@ -73,7 +73,7 @@ pub enum PcapError {
         /// The time in the block, in the interface's unit.
         ticks: u64,
     },
-    /// A pcapng section that is neither little nor big endian.
+    /// A section of a pcapng file is neither little-endian nor big-endian.
     #[error("byte {offset}: {found:02x?} is no pcapng byte-order mark")]
     ByteOrder {
         /// Offset of the section header in the file.
@@ -81,17 +81,17 @@ pub enum PcapError {
         /// The four bytes that should be the byte-order magic.
         found: [u8; 4],
     },
-    /// An invalid pcapng block length.
+    /// The length of a pcapng block is invalid.
     #[error("byte {offset}: block length {found}, expected {expected}")]
     BlockLength {
         /// Offset of the block in the file.
         offset: u64,
-        /// The length found.
+        /// The length that the block gives.
         found: u32,
-        /// The valid lengths.
+        /// Which lengths are valid.
         expected: &'static str,
     },
-    /// The lengths before and after a pcapng block differ.
+    /// The length before a pcapng block differs from the length after it.
     #[error("byte {offset}: block starts with length {start} and ends with length {end}")]
     BlockTrailer {
         /// Offset of the block in the file.
@@ -101,7 +101,7 @@ pub enum PcapError {
         /// The length at the end of the block.
         end: u32,
     },
-    /// An option extends beyond its block.
+    /// An option is longer than the rest of its block.
     #[error("byte {offset}: option {code} of {len} bytes in a block with {room} left")]
     Option {
         /// Offset of the block in the file.
@@ -110,10 +110,10 @@ pub enum PcapError {
         code: u16,
         /// The option's length in bytes.
         len: usize,
-        /// Number of bytes that remain in the block for the option.
+        /// How many bytes of the block remain for the option.
         room: usize,
     },
-    /// An option whose length is wrong for its kind.
+    /// An option has a length that its kind does not allow.
     #[error("byte {offset}: option {code} of {len} bytes, {expected} expected")]
     OptionLength {
         /// Offset of the block in the file.
@@ -122,30 +122,30 @@ pub enum PcapError {
         code: u16,
         /// The option's length in bytes.
         len: usize,
-        /// The required length.
+        /// The length that its kind requires.
         expected: usize,
     },
-    /// A packet of an interface that the section does not describe.
+    /// A packet belongs to an interface that its section does not describe.
     #[error("byte {offset}: packet of interface {found}, the section has {count}")]
     UnknownInterface {
         /// Offset of the block in the file.
         offset: u64,
-        /// The index of the interface in the packet.
+        /// The index of the interface, according to the packet.
         found: u32,
-        /// Number of interfaces described so far.
+        /// How many interfaces were described so far.
         count: usize,
     },
-    /// More interfaces than any machine has.
+    /// There are more interfaces than any machine has.
     #[error("byte {offset}: more than {limit} interfaces in one section")]
     TooManyInterfaces {
         /// Offset of the block in the file.
         offset: u64,
-        /// Maximum number of interfaces.
+        /// How many interfaces there may be.
         limit: usize,
     },
 }
 
-/// Why a packet cannot be written; no byte of it was written.
+/// Why a packet or description cannot be written. No byte of it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
@@ -155,23 +155,23 @@ pub enum WriteError {
         /// The time in nanoseconds since 1970.
         ts_ns: u64,
     },
-    /// The caller passed more bytes than the packet's original length.
+    /// The caller has passed more bytes than the packet's original length.
     #[error("{captured} bytes captured of a packet of {original}")]
     CapturedExceedsOriginal {
-        /// Captured bytes.
+        /// How many bytes the caller has passed.
         captured: usize,
-        /// Original length in bytes.
+        /// The original length of the packet, in bytes.
         original: u32,
     },
-    /// An interface that was not described to this writer.
+    /// The interface was not described to this writer.
     #[error("interface {found} has not been described, {count} have")]
     UnknownInterface {
-        /// The index of the interface in the packet.
+        /// The index of the interface, according to the caller.
         found: u32,
-        /// Number of interfaces described so far.
+        /// How many interfaces were described so far.
         count: u32,
     },
-    /// An option is longer than the 16 bits for its length allow.
+    /// An option is too long: its length does not fit in 16 bits.
     #[error("option {code} of {len} bytes, at most 65535 can be written")]
     OptionTooLong {
         /// Number of the option.

@@ -1,4 +1,5 @@
-//! Reads and writes capture files, pcap and pcapng, without I/O: bytes in, packets out, and back.
+//! Reads and writes capture files in the formats pcap and pcapng. It does no input and output: the
+//! caller passes bytes and gets packets, or the reverse.
 //!
 //! | type | purpose |
 //! |---|---|
@@ -8,10 +9,10 @@
 //! | [`PcapngWriter`] | pcapng: interface names, direction, drop counts, comments, statistics |
 //!
 //! # Contract
-//! All times are nanoseconds since 1970-01-01 UTC, independent of the file's unit. No allocation
-//! depends on a length in the file: the decoder borrows packets from the caller's buffer and asks
-//! for at most [`MAX_BLOCK_LEN`] bytes at once. Invalid numbers result in a [`PcapError`] with the
-//! byte offset; no input makes a function of this crate panic.
+//! All times are in nanoseconds since 1970-01-01 UTC, whatever the unit in the file is. No
+//! allocation depends on a length in the file: packets borrow their bytes from the caller's buffer,
+//! and the decoder asks for at most [`MAX_BLOCK_LEN`] bytes at once. The result of an invalid
+//! number is a [`PcapError`] with the byte offset. No input makes a function of this crate panic.
 //!
 //! Not for the contents of packets, compressed files, or editing a file in place.
 

@@ -1,11 +1,11 @@
-//! pcapng: sections of blocks, each with its type, its length twice, and options.
+//! pcapng: sections that consist of blocks. A block has a type, its length (twice), and options.
 //!
 //! ```text
 //!   type | length | body … | options … | length
 //! ```
 //!
-//! The section header, interface descriptions and the three kinds of packet block are decoded; all
-//! other blocks are skipped.
+//! The section header, the descriptions of interfaces and the three kinds of packet blocks are
+//! decoded. All other blocks are skipped.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -19,32 +19,32 @@ use crate::packet::CapturedPacket;
 use crate::scan::{MissingBytes, RecordScan, check_lengths};
 use crate::time::InterfaceClock;
 
-/// Block type of a section header; the number is the same in both byte orders.
+/// The block type of a section header. It is the same in both byte orders.
 pub(crate) const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 pub(crate) const INTERFACE: u32 = 1;
-/// Block type of the obsolete packet block.
+/// The block type of the obsolete packet block.
 const PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 pub(crate) const STATISTICS: u32 = 5;
 pub(crate) const ENHANCED_PACKET: u32 = 6;
 pub(crate) const BYTE_ORDER: u32 = 0x1a2b_3c4d;
-/// Bytes of a block's type and length, which precede the body.
+/// Number of bytes in front of a block's body: type and length.
 const HEAD_LEN: usize = 8;
-/// Bytes of a block without a body: type, length and the trailing length.
+/// Number of bytes of a block without a body: type, length, and the length at the end.
 const MIN_LEN: usize = 12;
 const MAX_INTERFACES: usize = 4096;
 
-/// The section being read.
+/// The section that is being read.
 #[derive(Clone, Debug)]
 pub(crate) struct PcapngSection {
     endian: Endian,
     skip: Option<SkippedBlock>,
 }
 
-/// A block that contains no packet and is being skipped; its head has been consumed.
+/// A block without a packet that is being skipped. Its type and length were consumed.
 #[derive(Clone, Copy, Debug)]
 struct SkippedBlock {
-    /// Remaining bytes of the body.
+    /// How many bytes of the body remain.
     body_left: usize,
     total: u32,
     offset: u64,
@@ -108,8 +108,8 @@ impl PcapngSection {
         PcapngBlock { endian: self.endian, kind, body, total, offset }.read(interfaces)
     }
 
-    /// If a section header starts here, sets the byte order of the section, without which the
-    /// block's length cannot be read.
+    /// If a section header starts here, sets the byte order of the section. Without it, the length
+    /// of the block cannot be read.
     fn begin_section<'b>(
         &mut self,
         rest: &'b [u8],
@@ -140,7 +140,7 @@ impl PcapngSection {
         }
         let trailer = rest.get(..4).filter(|_| skip.body_left == 0);
         let Some(trailer) = trailer else {
-            // One byte is enough to continue with the body, however long the body is.
+            // However long the body is, one byte is enough to continue.
             let need = if skip.body_left > 0 { 1 } else { 4 };
             return Ok(MissingBytes::advance(need, "block"));
         };
@@ -172,10 +172,11 @@ impl<'b> PcapngBlock<'b> {
     }
 
     fn check_version(&self) -> Result<(), PcapError> {
-        // Byte-order mark, versions, and 64 bits of section length, which are not needed.
+        // The byte-order mark, the versions, and 64 bits with the length of the section. The length
+        // is not needed.
         let version = self.body.get(4..16).and_then(|bytes| self.endian.halves(bytes));
         let (major, minor) = version.ok_or(self.too_short("at least 28 for a section header"))?;
-        // Some writers write version 1.2 in files of version 1.0.
+        // Some programs write the version 1.2 although the file has the format of version 1.0.
         if major != 1 || !matches!(minor, 0 | 2) {
             let expected = "1.0";
             return Err(PcapError::Version { offset: self.offset, major, minor, expected });
@@ -212,7 +213,7 @@ impl<'b> PcapngBlock<'b> {
     }
 
     /// Reads an obsolete packet block. It is like the enhanced packet block, but its first word
-    /// contains 16 bits of interface and 16 bits of drops.
+    /// contains 16 bits for the interface and 16 bits for drops.
     fn obsolete(&self, interfaces: &[CaptureInterface]) -> Result<RecordScan<'b>, PcapError> {
         let Some([_, high, low, captured, original]) = self.endian.words(self.body) else {
             return Err(self.too_short("at least 32 for a packet"));
@@ -245,7 +246,7 @@ impl<'b> PcapngBlock<'b> {
         Ok(RecordScan::Packet(self.total as usize, packet))
     }
 
-    /// Reads a simple packet block, which has no time, interface or captured length; the snap
+    /// Reads a simple packet block. It has no time, interface or captured length, so the snap
     /// length of interface 0 applies.
     fn simple(&self, interfaces: &[CaptureInterface]) -> Result<RecordScan<'b>, PcapError> {
         let Some([original]) = self.endian.words(self.body) else {
@@ -281,7 +282,7 @@ impl<'b> PcapngBlock<'b> {
     }
 
     /// Returns the `captured` bytes of the body from `start` on. `captured` is at most
-    /// [`MAX_PACKET_LEN`], so the sum cannot wrap.
+    /// [`MAX_PACKET_LEN`], so the sum cannot overflow.
     #[inline]
     fn data(&self, start: usize, captured: u32) -> Result<&'b [u8], PcapError> {
         debug_assert!(captured <= MAX_PACKET_LEN);

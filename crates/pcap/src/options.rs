@@ -1,11 +1,12 @@
-//! Options of pcapng blocks: number, length, value, padded to four bytes.
+//! The options of pcapng blocks. Each has a number, a length and a value, and is padded to four
+//! bytes.
 
 use crate::endian::Endian;
 use crate::error::PcapError;
 
-/// Number of the option that ends a list of options.
+/// The number of the option that ends a list of options.
 pub(crate) const END: u16 = 0;
-/// Number of the comment option: UTF-8 text, allowed in any block.
+/// The number of the option for a comment. A comment is UTF-8 text and may be in any block.
 pub(crate) const COMMENT: u16 = 1;
 pub(crate) const IF_NAME: u16 = 2;
 pub(crate) const IF_DESCRIPTION: u16 = 3;
@@ -19,7 +20,7 @@ pub(crate) const EPB_PACKETID: u16 = 5;
 pub(crate) const EPB_QUEUE: u16 = 6;
 pub(crate) const EPB_VERDICT: u16 = 7;
 
-/// The options of one block, checked; iterates over numbers and values.
+/// The options of a block, which were checked. Iterates over their numbers and values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PcapngOptions<'b> {
     pub(crate) endian: Endian,
@@ -30,7 +31,7 @@ impl<'b> PcapngOptions<'b> {
     /// An empty list, as in classic pcap.
     pub(crate) const NONE: Self = Self { endian: Endian::Little, bytes: &[] };
 
-    /// Parses the list once, so that iteration can rely on valid lengths.
+    /// Parses the list once. Iteration can then rely on valid lengths.
     #[inline]
     pub(crate) fn check(endian: Endian, bytes: &'b [u8], offset: u64) -> Result<Self, PcapError> {
         let mut options = Self { endian, bytes };
@@ -43,13 +44,13 @@ impl<'b> PcapngOptions<'b> {
         Ok(Self { endian, bytes })
     }
 
-    /// The first value of the option `code`.
+    /// Returns the first value of the option `code`; `None` if there is none.
     #[must_use]
     pub fn get(mut self, code: u16) -> Option<&'b [u8]> {
         self.find_map(|(found, value)| (found == code).then_some(value))
     }
 
-    /// The value of an option that must have `N` bytes.
+    /// Returns the value of an option that must have `N` bytes.
     pub(crate) fn fixed<const N: usize>(
         self,
         code: u16,
@@ -62,7 +63,7 @@ impl<'b> PcapngOptions<'b> {
         value.try_into().map(Some).map_err(|_| wrong)
     }
 
-    /// Number and length of the next option, or `None` at the end of the list.
+    /// Returns the number and the length of the next option; `None` at the end of the list.
     #[inline]
     fn head(&self) -> Option<(u16, usize)> {
         let (code, len) = self.endian.halves(self.bytes)?;
@@ -73,7 +74,7 @@ impl<'b> PcapngOptions<'b> {
     #[inline]
     fn advance(&mut self, len: usize) -> Option<&'b [u8]> {
         let value = self.bytes.get(4..4 + len)?;
-        // The last option of a list without an end mark may lack its padding.
+        // If a list has no end mark, the padding of its last option may be missing.
         self.bytes = self.bytes.get(4 + len.next_multiple_of(4)..).unwrap_or_default();
         Some(value)
     }

@@ -5,20 +5,20 @@ use crate::options::{
     COMMENT, EPB_DROPCOUNT, EPB_FLAGS, EPB_PACKETID, EPB_QUEUE, EPB_VERDICT, PcapngOptions,
 };
 
-/// A packet that borrows its bytes from the decoded buffer.
+/// A packet. Its bytes are borrowed from the buffer that was decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CapturedPacket<'b> {
-    /// The time in nanoseconds since 1970; 0 for a simple packet block, which has no time.
+    /// The time in nanoseconds since 1970. It is 0 for a simple packet block, which has no time.
     pub ts_ns: u64,
-    /// The original length in bytes, before the capture truncated it.
+    /// The length in bytes that the packet had before the capture truncated it.
     pub orig_len: u32,
     /// The captured bytes.
     pub data: &'b [u8],
-    /// Index among the interfaces of the section.
+    /// Index of the packet's interface among those of the section.
     pub interface: u32,
     /// The link type of the packet.
     pub link_type: LinkType,
-    /// Further options in the file; empty in classic pcap.
+    /// All options of the packet in the file. In classic pcap, there are none.
     pub options: PcapngOptions<'b>,
     /// Offset of the packet's record in the file, in bytes.
     pub offset: u64,
@@ -33,8 +33,8 @@ pub enum PcapDirection {
     Outbound,
 }
 
-/// The verdict on a packet in terms of Linux traffic control, which is the form of the verdict
-/// option that readers can display.
+/// What was done with a packet, in the terms of Linux traffic control. Only for this form of the
+/// verdict option there are readers that display it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TcVerdict {
     /// The packet was passed on (`TC_ACT_OK`).
@@ -44,7 +44,8 @@ pub enum TcVerdict {
 }
 
 impl TcVerdict {
-    /// First byte of the verdict option: a Linux traffic control verdict of eight bytes follows.
+    /// The first byte of the verdict option, if a verdict of Linux traffic control follows. It has
+    /// eight bytes.
     pub(crate) const TC: u8 = 1;
 
     /// Returns Linux's number for the verdict (`TC_ACT_*`).
@@ -57,7 +58,7 @@ impl TcVerdict {
 }
 
 impl<'b> CapturedPacket<'b> {
-    /// The direction, if the file contains it.
+    /// Returns the direction; `None` if the file does not contain it.
     #[must_use]
     pub fn direction(&self) -> Option<PcapDirection> {
         match self.u32(EPB_FLAGS)? & 3 {
@@ -67,26 +68,28 @@ impl<'b> CapturedPacket<'b> {
         }
     }
 
-    /// Packets that the capture lost between the previous packet and this one, if the file contains
-    /// that number.
+    /// Returns how many packets the capture lost between the previous packet and this one; `None`
+    /// if the file does not contain this.
     #[must_use]
     pub fn drop_count(&self) -> Option<u64> {
         self.u64(EPB_DROPCOUNT)
     }
 
-    /// A number that links captures of the same packet at several interfaces.
+    /// Returns a number that is the same for captures of this packet at several interfaces; `None`
+    /// if the file does not contain it.
     #[must_use]
     pub fn packet_id(&self) -> Option<u64> {
         self.u64(EPB_PACKETID)
     }
 
-    /// The queue of the interface that the packet used.
+    /// Returns the queue of the interface that the packet used; `None` if the file does not contain
+    /// it.
     #[must_use]
     pub fn queue(&self) -> Option<u32> {
         self.u32(EPB_QUEUE)
     }
 
-    /// The verdict, if the file contains one in terms of Linux traffic control.
+    /// Returns the verdict; `None` if the file contains none in the terms of Linux traffic control.
     #[must_use]
     pub fn verdict(&self) -> Option<TcVerdict> {
         let (&kind, number) = self.options.get(EPB_VERDICT)?.split_first()?;
@@ -95,7 +98,7 @@ impl<'b> CapturedPacket<'b> {
         known.into_iter().find(|verdict| kind == TcVerdict::TC && verdict.number() == number)
     }
 
-    /// The first comment, if it is UTF-8.
+    /// Returns the first comment; `None` if there is none or it is not UTF-8.
     #[must_use]
     pub fn comment(&self) -> Option<&'b str> {
         core::str::from_utf8(self.options.get(COMMENT)?).ok()

@@ -1,11 +1,11 @@
-//! Reads the packets of a file in memory, mapped or loaded.
+//! Reads the packets of a file that is in memory, either mapped or loaded.
 
 use crate::decode::{DecodeStep, Decoder};
 use crate::error::PcapError;
 use crate::interface::CaptureInterface;
 use crate::packet::CapturedPacket;
 
-/// Iterates over the packets of a whole file; stops after the first error.
+/// Iterates over the packets of a whole file. Stops after the first error.
 ///
 /// ```
 /// use slipring_pcap::{LinkType, PcapWriter, PcapFileReader};
@@ -26,13 +26,13 @@ pub struct PcapFileReader<'b> {
 }
 
 impl<'b> PcapFileReader<'b> {
-    /// Makes a reader at the start of `file`.
+    /// Creates a reader that is at the start of `file`.
     #[must_use]
     pub fn new(file: &'b [u8]) -> Self {
         Self { decoder: Decoder::new(), rest: file, ended: false }
     }
 
-    /// The interfaces described so far; see [`Decoder::interfaces`].
+    /// Returns the interfaces that were described so far; see [`Decoder::interfaces`].
     #[must_use]
     pub fn interfaces(&self) -> &[CaptureInterface] {
         self.decoder.interfaces()

@@ -1,4 +1,4 @@
-//! What the decoder of one file format returns for the start of a buffer.
+//! What the decoder of a file format finds at the start of a buffer.
 
 use crate::error::PcapError;
 use crate::limits::MAX_PACKET_LEN;
@@ -10,7 +10,7 @@ pub(crate) enum RecordScan<'b> {
     Packet(usize, CapturedPacket<'b>),
     /// This many bytes contain no packet and can be skipped.
     Skip(usize),
-    /// The record is incomplete; the field says how many bytes it has in total.
+    /// The record is incomplete. This says how many bytes it has in total.
     NeedMore(MissingBytes),
 }
 
@@ -26,7 +26,8 @@ impl MissingBytes {
     }
 }
 
-/// Refuses lengths that no valid capture has, before a caller waits for that many bytes.
+/// Checks that lengths are possible in a valid capture. Otherwise a caller would wait for that many
+/// bytes.
 #[inline]
 pub(crate) fn check_lengths(captured: u32, original: u32, offset: u64) -> Result<(), PcapError> {
     if captured > MAX_PACKET_LEN {

@@ -1,4 +1,5 @@
-//! Timestamp units: converts ticks of powers of ten or two, with an offset, to nanoseconds.
+//! The units of timestamps. Ticks are converted to nanoseconds. A tick is a power of ten or two of
+//! a second, and timestamps may have an offset.
 
 const NS_PER_S: i128 = 1_000_000_000;
 
@@ -18,14 +19,14 @@ enum ClockTick {
 }
 
 impl Default for InterfaceClock {
-    /// Microseconds since 1970: the default of the format.
+    /// Returns the default of the format, which is microseconds since 1970.
     fn default() -> Self {
         Self { tick: ClockTick::Decimal(6), offset_s: 0 }
     }
 }
 
 impl InterfaceClock {
-    /// Sets the tick from the option if_tsresol: the top bit selects powers of two.
+    /// Sets the tick, from the option if_tsresol. Its top bit says that the tick is a power of two.
     pub(crate) fn set_resolution(&mut self, value: u8) {
         self.tick = match value & 0x80 {
             0 => ClockTick::Decimal(value),
@@ -53,7 +54,7 @@ impl InterfaceClock {
         let ticks = i128::from(ticks);
         let ns = match self.tick {
             ClockTick::Decimal(n @ 0..=9) => ticks * 10i128.pow(9 - u32::from(n)),
-            // 10^20 ticks of any finer unit exceed 64 bits.
+            // For any smaller unit, 10^20 ticks do not fit in 64 bits.
             ClockTick::Decimal(n) => ticks / 10i128.pow((u32::from(n) - 9).min(20)),
             ClockTick::Binary(n) => (ticks * NS_PER_S) >> n.min(126),
         };

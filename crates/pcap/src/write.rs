@@ -1,4 +1,4 @@
-//! Writes classic pcap with nanosecond times, little-endian on every machine.
+//! Writes classic pcap with times in nanoseconds. It is little-endian on every machine.
 
 use alloc::vec::Vec;
 
@@ -9,31 +9,33 @@ use crate::limits::MAX_PACKET_LEN;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// Appends to a buffer that the caller may write to a file and clear at any time.
+/// Writes by appending to a buffer. At any time, the caller may write the buffer to a file and
+/// clear it.
 #[derive(Clone, Copy, Debug)]
 pub struct PcapWriter {
     snaplen: u32,
 }
 
 impl PcapWriter {
-    /// Appends the file header. `snaplen` is the maximum number of bytes kept per packet; 0 means
-    /// the maximum that readers accept, [`MAX_PACKET_LEN`].
+    /// Appends the file header. `snaplen` is the maximum number of bytes that are kept per packet.
+    /// 0 means [`MAX_PACKET_LEN`], which is the maximum that readers accept.
     pub fn begin(out: &mut Vec<u8>, link_type: LinkType, snaplen: u32) -> Self {
         let snaplen = effective_snaplen(snaplen);
         out.extend(MAGIC_NANOS.to_le_bytes());
         out.extend(VERSION.0.to_le_bytes());
         out.extend(VERSION.1.to_le_bytes());
-        // Time zone and accuracy, which are always 0 in practice.
+        // Time zone and accuracy. In practice, both are always 0.
         out.extend([0; 8]);
         out.extend(snaplen.to_le_bytes());
         out.extend(u32::from(link_type.0).to_le_bytes());
         Self { snaplen }
     }
 
-    /// Appends a packet, truncated to the snap length. `ts_ns` is in nanoseconds since 1970.
+    /// Appends a packet, which is truncated to the snap length. `ts_ns` is in nanoseconds since
+    /// 1970.
     ///
     /// # Errors
-    /// [`WriteError`] if the format cannot represent it; nothing is appended then.
+    /// [`WriteError`] if the format cannot represent the packet. Nothing is appended then.
     #[inline]
     pub fn packet(
         &self,
@@ -53,14 +55,14 @@ impl PcapWriter {
     }
 }
 
-/// Returns the snap length for the file header: 0 ("all bytes") becomes [`MAX_PACKET_LEN`], because
-/// classic pcap has no value for it.
+/// Returns the snap length for the file header. 0 ("all bytes") becomes [`MAX_PACKET_LEN`], because
+/// classic pcap has no value with this meaning.
 pub(crate) fn effective_snaplen(snaplen: u32) -> u32 {
     if snaplen == 0 { MAX_PACKET_LEN } else { snaplen.min(MAX_PACKET_LEN) }
 }
 
-/// Returns the bytes of `data` to write: at most `snaplen`. Fails if `data` is longer than the
-/// packet's `original` length.
+/// Returns the first `snaplen` bytes of `data`, or all if there are fewer. Returns an error if
+/// `data` is longer than the `original` length of the packet.
 #[inline]
 pub(crate) fn cut(data: &[u8], original: u32, snaplen: u32) -> Result<&[u8], WriteError> {
     let captured = data.len();

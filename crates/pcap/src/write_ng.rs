@@ -1,4 +1,4 @@
-//! Writes pcapng: one section, little-endian, with times in nanoseconds.
+//! Writes pcapng. There is one section, which is little-endian and has times in nanoseconds.
 
 use alloc::vec::Vec;
 
@@ -20,34 +20,34 @@ const ISB_ENDTIME: u16 = 3;
 const ISB_IFRECV: u16 = 4;
 const ISB_IFDROP: u16 = 5;
 const ISB_OSDROP: u16 = 7;
-/// Value of the option if_tsresol: timestamps in units of 10^-9 s.
+/// The value of the option if_tsresol for timestamps in units of 10^-9 s.
 const TSRESOL_NANOSECONDS: u8 = 9;
 
-/// The origin of a capture; empty texts are omitted.
+/// Where a capture comes from. Empty texts are not written.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SectionInfo<'a> {
-    /// The machine.
+    /// The machine on which the capture was made.
     pub hardware: &'a str,
-    /// The operating system.
+    /// The operating system of that machine.
     pub os: &'a str,
-    /// The program.
+    /// The program that has made the capture.
     pub application: &'a str,
     /// Any other text, such as the command line.
     pub comment: &'a str,
 }
 
-/// An interface to describe; empty texts are omitted.
+/// The description of an interface. Empty texts are not written.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InterfaceInfo<'a> {
     /// The interface's name, such as `netmap:eth0`.
     pub name: &'a str,
     /// A description of the interface.
     pub description: &'a str,
-    /// The underlying device.
+    /// The device behind the interface.
     pub hardware: &'a str,
     /// The link type of its packets.
     pub link_type: LinkType,
-    /// Maximum number of bytes kept per packet; 0 means the maximum that readers accept.
+    /// Maximum number of bytes that are kept per packet. 0 means the maximum that readers accept.
     pub snaplen: u32,
 }
 
@@ -55,7 +55,7 @@ pub struct InterfaceInfo<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct InterfaceId(pub u32);
 
-/// A packet to write; `None` and empty texts are omitted.
+/// A packet to write. `None` and empty texts are not written.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PacketRecord<'a> {
     /// The interface that captured the packet.
@@ -68,19 +68,19 @@ pub struct PacketRecord<'a> {
     pub data: &'a [u8],
     /// The packet's direction at the interface.
     pub direction: Option<PcapDirection>,
-    /// Packets that the capture lost since the previous packet.
+    /// How many packets the capture has lost since the previous packet.
     pub drop_count: Option<u64>,
-    /// A number that links captures of the same packet at several interfaces.
+    /// A number that is the same for captures of this packet at several interfaces.
     pub packet_id: Option<u64>,
     /// The queue of the interface that the packet used.
     pub queue: Option<u32>,
-    /// The verdict on the packet.
+    /// What was done with the packet.
     pub verdict: Option<TcVerdict>,
     /// Text for the reader, such as why the packet was dropped.
     pub comment: &'a str,
 }
 
-/// Counters of an interface; `None` is omitted.
+/// Counters of an interface. Those that are `None` are not written.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InterfaceStats {
     /// The interface to which the counters belong.
@@ -93,13 +93,14 @@ pub struct InterfaceStats {
     pub end_ns: Option<u64>,
     /// Packets that the interface received.
     pub received: Option<u64>,
-    /// Packets that the interface dropped for lack of buffers.
+    /// Packets that the interface dropped because it had no buffers.
     pub dropped: Option<u64>,
     /// Packets that the operating system dropped.
     pub os_dropped: Option<u64>,
 }
 
-/// Appends to a buffer that the caller may write to a file and clear at any time.
+/// Writes by appending to a buffer. At any time, the caller may write the buffer to a file and
+/// clear it.
 ///
 /// ```
 /// use slipring_pcap::*;
@@ -126,7 +127,8 @@ pub struct InterfaceStats {
 /// ```
 #[derive(Clone, Debug)]
 pub struct PcapngWriter {
-    /// Snap length of each interface described so far, by id.
+    /// The snap lengths of the interfaces that were described so far. The index is the interface's
+    /// id.
     snaplens: Vec<u32>,
 }
 
@@ -134,11 +136,12 @@ impl PcapngWriter {
     /// Appends the section header.
     ///
     /// # Errors
-    /// [`WriteError::OptionTooLong`] for a text beyond 65,535 bytes; no byte is appended then.
+    /// [`WriteError::OptionTooLong`] if a text is longer than 65,535 bytes. No byte is appended
+    /// then.
     pub fn begin(out: &mut Vec<u8>, section: &SectionInfo<'_>) -> Result<Self, WriteError> {
         block(out, SECTION_HEADER, |out| {
             words(out, [BYTE_ORDER]);
-            // Version 1.0.
+            // The version of the format: 1.0.
             out.extend([1, 0, 0, 0]);
             // The length of the section is not known.
             out.extend([0xff; 8]);
@@ -153,10 +156,11 @@ impl PcapngWriter {
         Ok(Self { snaplens: Vec::new() })
     }
 
-    /// Appends the description of an interface; packets refer to the returned id.
+    /// Appends the description of an interface. Returns the id by which packets refer to it.
     ///
     /// # Errors
-    /// [`WriteError::OptionTooLong`] for a text beyond 65,535 bytes; no byte is appended then.
+    /// [`WriteError::OptionTooLong`] if a text is longer than 65,535 bytes. No byte is appended
+    /// then.
     pub fn interface(
         &mut self,
         out: &mut Vec<u8>,
@@ -178,10 +182,10 @@ impl PcapngWriter {
         Ok(id)
     }
 
-    /// Appends a packet, truncated to the snap length of its interface.
+    /// Appends a packet, which is truncated to the snap length of its interface.
     ///
     /// # Errors
-    /// [`WriteError`] if the format cannot represent it; nothing is appended then.
+    /// [`WriteError`] if the format cannot represent the packet. Nothing is appended then.
     #[inline]
     pub fn packet(&self, out: &mut Vec<u8>, record: &PacketRecord<'_>) -> Result<(), WriteError> {
         let snaplen = self.snaplen(record.interface)?;
@@ -195,10 +199,10 @@ impl PcapngWriter {
         })
     }
 
-    /// Appends the counters of an interface, usually at the end.
+    /// Appends the counters of an interface. Usually this is done at the end.
     ///
     /// # Errors
-    /// [`WriteError::UnknownInterface`] if the interface was not described; no byte is appended
+    /// [`WriteError::UnknownInterface`] if the interface was not described. No byte is appended
     /// then.
     pub fn statistics(&self, out: &mut Vec<u8>, stats: &InterfaceStats) -> Result<(), WriteError> {
         self.snaplen(stats.interface)?;
@@ -249,7 +253,7 @@ impl PacketRecord<'_> {
     }
 }
 
-/// Appends a block with the body that `body` appends; appends nothing if `body` fails.
+/// Appends a block. `body` appends its contents. If it fails, nothing is appended.
 #[inline]
 fn block(
     out: &mut Vec<u8>,
@@ -275,7 +279,7 @@ fn words<const N: usize>(out: &mut Vec<u8>, words: [u32; N]) {
     }
 }
 
-/// Splits a time into two 32-bit words. The high word is first, whatever the byte order.
+/// Splits a time into two 32-bit words. The high word is first, whatever the byte order is.
 fn halves(ts_ns: u64) -> [u32; 2] {
     [(ts_ns >> 32) as u32, ts_ns as u32]
 }
@@ -285,7 +289,8 @@ fn pad(out: &mut Vec<u8>, len: usize) {
     out.extend_from_slice(&[0; 3][..len.next_multiple_of(4) - len]);
 }
 
-/// Appends options; writes the end-of-options mark only if there is at least one option.
+/// Appends options. The mark for the end of the options is written only if there is at least one
+/// option.
 struct OptionList<'o> {
     out: &'o mut Vec<u8>,
     is_empty: bool,
@@ -318,7 +323,7 @@ impl<'o> OptionList<'o> {
 
     fn time(&mut self, code: u16, ts_ns: Option<u64>) -> Result<(), WriteError> {
         ts_ns.map_or(Ok(()), |ts_ns| {
-            // The high word first, as in a packet's time.
+            // As in the time of a packet, the high word is first.
             self.value(code, &ts_ns.rotate_left(32).to_le_bytes())
         })
     }

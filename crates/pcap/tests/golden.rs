@@ -1,4 +1,5 @@
-//! Tests of the exact bytes of both formats, in both byte orders, when read and when written.
+//! Tests that files of both formats and both byte orders have exactly the right bytes, when read
+//! and when written.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +12,7 @@ fn read(file: &[u8]) -> Result<Vec<CapturedPacket<'_>>, PcapError> {
     PcapFileReader::new(file).collect()
 }
 
-/// Words in big-endian order.
+/// Returns the words as bytes in big-endian order.
 fn big(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
 }
@@ -24,7 +25,8 @@ fn two_halves(words: &[u16], big: bool) -> Vec<u8> {
     words.iter().flat_map(|w| if big { w.to_be_bytes() } else { w.to_le_bytes() }).collect()
 }
 
-/// A classic file of one packet: 5.000007 s, or 5.000000007 s, 3 bytes of 60.
+/// Returns a classic file with one packet. Its time is 5.000007 s or 5.000000007 s. It has 3 of 60
+/// bytes.
 fn classic(magic: u32, is_big: bool) -> Vec<u8> {
     let order = if is_big { big } else { little };
     let mut file = order(&[magic]);
@@ -67,8 +69,9 @@ fn the_link_type_word_may_tell_of_a_frame_check_sequence() {
     assert_eq!(reader.interfaces()[0].fcs_len, Some(4));
 }
 
-/// A section with an interface in microseconds (the default) and one in 2^-10 s with an offset of
-/// 100 s, a block of an unknown type, and a packet of each kind.
+/// Returns a section with two interfaces. The first one has times in microseconds (the default).
+/// The second one has times in 2^-10 s, with an offset of 100 s. A block of an unknown type and a
+/// packet of each kind follow.
 fn sections(is_big: bool) -> Vec<u8> {
     let order = if is_big { big } else { little };
     let mut file = order(&[0x0a0d_0d0a, 28, 0x1a2b_3c4d]);
@@ -92,7 +95,7 @@ fn sections(is_big: bool) -> Vec<u8> {
 
     file.extend(order(&[0x0bad_cafe, 20, 1, 2, 20]));
 
-    // Enhanced: interface 1, 512 ticks, 4 of 9 bytes, outbound, 3 dropped.
+    // An enhanced packet block: interface 1, 512 ticks, 4 of 9 bytes, outbound, 3 dropped.
     file.extend(order(&[6, 60, 1, 0, 512, 4, 9]));
     file.extend(b"wxyz");
     file.extend(two_halves(&[2, 4], is_big));
@@ -101,12 +104,12 @@ fn sections(is_big: bool) -> Vec<u8> {
     file.extend(if is_big { big(&[0, 3]) } else { little(&[3, 0]) });
     file.extend(order(&[0, 60]));
 
-    // A simple packet block: 9 bytes, 5 of them kept by the first interface.
+    // A simple packet block: 9 bytes, of which the first interface keeps 5.
     file.extend(order(&[3, 24, 9]));
     file.extend(b"hello\0\0\0");
     file.extend(order(&[24]));
 
-    // Obsolete: interface 0 with 7 drops, 2^32 + 1 microseconds, 2 of 2 bytes.
+    // An obsolete packet block: interface 0 with 7 drops, 2^32 + 1 microseconds, 2 of 2 bytes.
     file.extend(order(&[2, 36]));
     file.extend(two_halves(&[0, 7], is_big));
     file.extend(order(&[1, 1, 2, 2]));
@@ -145,7 +148,7 @@ fn a_new_section_brings_its_own_byte_order_and_interfaces() {
     assert_eq!(reader.by_ref().count(), 9);
     assert_eq!(reader.interfaces().len(), 2);
 
-    // Without its own description, the second section has no interface.
+    // The second section has no interface, because it does not describe one.
     let first = sections(false);
     let offset = first.len() as u64 + 28;
     let file = [&first[..], &first[..28], &first[124..184]].concat();

@@ -1,4 +1,4 @@
-//! Tests of each way in which a file can be invalid, with the error message.
+//! Tests of every way in which a file can be invalid. The error messages are compared.
 
 #![allow(clippy::unwrap_used)]
 
@@ -24,7 +24,7 @@ fn classic(record: [u32; 4], data: &[u8]) -> Vec<u8> {
     file
 }
 
-/// A section header, then these blocks.
+/// Returns a section header that is followed by these blocks.
 fn section(blocks: &[&[u32]]) -> Vec<u8> {
     let mut file = words(&[0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28]);
     blocks.iter().for_each(|block| file.extend(words(block)));
@@ -196,7 +196,8 @@ fn interfaces_are_limited_in_number() {
     assert_eq!(message(&file), "byte 81948: more than 4096 interfaces in one section");
 }
 
-/// An unknown block of a gigabyte neither requires a buffer of that size nor counts as the end.
+/// An unknown block of a gigabyte needs no buffer of that size, and does not count as the end of
+/// the file.
 #[test]
 fn a_huge_unknown_block_is_skipped_in_pieces() {
     let mut decoder = Decoder::new();

@@ -1,7 +1,7 @@
-//! Cross-checks with the crate `pcap-file`, in both directions.
+//! Compares this crate with the crate `pcap-file`, in both directions.
 //!
-//! The crate writes pcapng times in nanoseconds whatever the interface specifies, so the test adds
-//! the resolution option explicitly.
+//! `pcap-file` always writes the times of pcapng in nanoseconds, whatever unit the interface has.
+//! So the test adds the option for the unit explicitly.
 
 #![allow(clippy::unwrap_used)]
 
@@ -127,7 +127,7 @@ proptest! {
             };
             writer.write_pcapng_block(packet).unwrap();
         }
-        // Without the option, the same ticks mean microseconds.
+        // Without the option, the same ticks are microseconds.
         let unit = if resolution { 1 } else { 1000 };
         let fits = |(ts, ..): &Drawn| ts.checked_mul(unit).is_some();
         if packets.iter().all(fits) {

@@ -1,4 +1,4 @@
-//! Tests that written files are read back, in one part or in many.
+//! Tests that files which were written can be read, as a whole or in parts.
 
 #![allow(clippy::unwrap_used)]
 
@@ -96,7 +96,7 @@ fn write_classic(packets: &[Drawn]) -> Vec<u8> {
     file
 }
 
-/// Feeds a file in parts; calls `each` for every packet.
+/// Passes a file to the decoder in parts. Calls `each` for every packet.
 fn decode_in_pieces(
     file: &[u8],
     piece: usize,
@@ -171,7 +171,7 @@ proptest! {
         prop_assert_eq!(pieces, whole);
     }
 
-    /// A truncated file is detected, unless it ends between two records.
+    /// If a file is truncated, this is noticed, unless it ends between two records.
     #[test]
     fn every_truncation_is_noticed(
         packets in prop::collection::vec(drawn(), 1..5), at in 0usize..2000, ng: bool,
@@ -185,7 +185,8 @@ proptest! {
                 prop_assert!(have < need && *offset <= at as u64);
             }
             Some(Err(other)) => prop_assert!(false, "{other}"),
-            // The end is between two records: in a longer file, a record starts at this offset.
+            // The end is between two records, because a record of the longer file starts at this
+            // offset.
             _ => {
                 let mut longer = file[..at].to_vec();
                 longer.push(file[at]);
@@ -200,7 +201,7 @@ proptest! {
         prop_assert!(count <= packets.len());
     }
 
-    /// For any file contents, the decoder ends with packets and at most one error.
+    /// Whatever is in a file, the decoder returns packets and at most one error, and ends.
     #[test]
     fn broken_files_do_no_harm(
         packets in prop::collection::vec(drawn(), 1..5), ng: bool, piece in 1usize..200,

@@ -98,7 +98,7 @@ pub struct FrameMut<'a> {
 }
 
 impl FrameMut<'_> {
-    /// Whether the packet continues in the next slot.
+    /// Returns whether the packet continues in the next slot.
     #[must_use]
     #[inline(always)]
     pub fn more(&self) -> bool {

@@ -294,7 +294,7 @@ macro_rules! half {
                 )
             }
 
-            /// Whether the half is still lent to this program.
+            /// Returns whether the half is still lent to this program.
             #[must_use]
             #[inline]
             pub fn is_lent(&self) -> bool {

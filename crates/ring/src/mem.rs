@@ -295,7 +295,7 @@ impl RingMem {
         MemValues::of(self)
     }
 
-    /// Whether the region is private.
+    /// Returns whether the region is private.
     #[inline(always)]
     pub(crate) fn is_private(&self) -> bool {
         self.is_private
@@ -423,7 +423,7 @@ impl RingMem {
         self.block.offsets.set(offsets);
     }
 
-    /// Whether another process created the ring.
+    /// Returns whether another process created the ring.
     pub(crate) fn is_foreign(&self) -> bool {
         self.block.owned == RingOwnership::Nothing
     }

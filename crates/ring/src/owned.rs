@@ -29,7 +29,7 @@ impl OwnedBuf {
         self.buf
     }
 
-    /// Whether the buffer belongs to this region.
+    /// Returns whether the buffer belongs to this region.
     #[must_use]
     pub fn is_of(&self, region: &Region) -> bool {
         self.region == region.id()

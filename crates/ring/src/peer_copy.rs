@@ -121,7 +121,7 @@ unsafe fn store_unaligned<const N: usize>(to: *mut u8, bytes: [u8; N]) {
     unsafe { copy(bytes.as_ptr(), to, N) };
 }
 
-/// Whether the `N` bytes at `at` are aligned whole words, and at most [`MAX_INLINE_BYTES`].
+/// Returns whether the `N` bytes at `at` are aligned whole words, and at most [`MAX_INLINE_BYTES`].
 #[inline(always)]
 fn has_words<const N: usize>(at: *const u8) -> bool {
     N.is_multiple_of(8) && N <= MAX_INLINE_BYTES && at.addr().is_multiple_of(8)

@@ -284,15 +284,15 @@ impl Region {
         self.id
     }
 
-    /// Whether no other process can map the region. If so, rings lend slices of its buffers, and
-    /// buffers cannot be copied by index.
+    /// Returns whether no other process can map the region. If so, rings lend slices of its
+    /// buffers, and buffers cannot be copied by index.
     #[must_use]
     #[inline(always)]
     pub fn is_private(&self) -> bool {
         self.is_private
     }
 
-    /// Whether another program lent the memory and has revoked it.
+    /// Returns whether another program lent the memory and has revoked it.
     #[must_use]
     #[inline]
     pub fn is_revoked(&self) -> bool {

@@ -81,7 +81,8 @@ impl RevocableMapping {
         self.len == 0
     }
 
-    /// Whether the lender has revoked the memory. If so, no other process sees writes to it.
+    /// Returns whether the lender has revoked the memory. If so, no other process sees writes to
+    /// it.
     #[must_use]
     #[inline]
     pub fn is_revoked(&self) -> bool {

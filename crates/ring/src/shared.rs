@@ -45,7 +45,7 @@ impl<'m> SharedBuf<'m> {
         self.len
     }
 
-    /// Whether the length is 0.
+    /// Returns whether the length is 0.
     #[must_use]
     #[inline(always)]
     pub fn is_empty(self) -> bool {

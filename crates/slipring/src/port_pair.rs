@@ -3,7 +3,7 @@
 use slipring_cli::{Diagnostic, codes};
 use slipring_port::{Port, PortInfo};
 
-/// Whether frames can pass from one port to the other.
+/// Returns whether frames can pass from one port to the other.
 pub(crate) fn can_pass(from: &PortInfo, to: &PortInfo) -> bool {
     from.caps.rx && to.caps.tx
 }
@@ -16,7 +16,8 @@ pub(crate) fn no_path(left: &PortInfo, right: &PortInfo) -> Diagnostic {
         .with_help("name a port that sends; a capture is written where its file does not exist yet")
 }
 
-/// Whether all ports are in one memory region, so that buffers can be exchanged between them.
+/// Returns whether all ports are in one memory region, so that buffers can be exchanged between
+/// them.
 pub(crate) fn in_one_region(ports: &mut [Port]) -> bool {
     let mut rings = ports.iter_mut().flat_map(|port| &mut port.queues).map(|queue| queue.rings());
     let first = rings.next();

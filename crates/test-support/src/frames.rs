@@ -1,16 +1,17 @@
 //! Frames and reproducible bytes for tests.
 
-/// The EtherType of test frames, which no stack answers (IEEE 802, local experimental).
+/// The EtherType of test frames, which no network stack answers (IEEE 802, local experimental).
 const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 const MARK: &[u8; 4] = b"slip";
 
-/// Returns `len` bytes: the byte at index `i` is `number + i`, modulo 256.
+/// Returns `len` bytes. The byte at index `i` is `number + i`, modulo 256.
 #[must_use]
 pub fn pattern(number: u8, len: usize) -> Vec<u8> {
     (0..len).map(|i| number.wrapping_add(i as u8)).collect()
 }
 
-/// Returns frame `number`: 60 to 1514 bytes, every third with one VLAN tag, every seventh with two.
+/// Returns frame number `number`. It has 60 to 1514 bytes. Every third frame has one VLAN tag,
+/// every seventh has two.
 #[must_use]
 pub fn numbered(number: u32) -> Vec<u8> {
     let mut random = Xorshift::new(u64::from(number) + 1);
@@ -33,7 +34,8 @@ pub fn numbered(number: u32) -> Vec<u8> {
     frame
 }
 
-/// Whether a frame is [`numbered`], by its EtherType after any tags.
+/// Returns whether a frame has the form of [`numbered`] frames. The EtherType after any tags shows
+/// this.
 #[must_use]
 pub fn is_numbered(frame: &[u8]) -> bool {
     let mut at = 12;
@@ -43,7 +45,7 @@ pub fn is_numbered(frame: &[u8]) -> bool {
     frame.get(at..at + 2) == Some(&ETHERTYPE) && frame.get(at + 2..at + 6) == Some(MARK)
 }
 
-/// Asserts that both sequences consist of the same frames in the same order; reports the first
+/// Asserts that both sequences have the same frames in the same order. Reports the first
 /// difference.
 ///
 /// # Panics
@@ -56,16 +58,16 @@ pub fn assert_same(name: &str, got: &[Vec<u8>], sent: &[Vec<u8>]) {
     assert_eq!(got.len(), sent.len(), "{name}: number of frames");
 }
 
-/// A small generator of reproducible numbers (Marsaglia's xorshift64). If failing cases should be
-/// made smaller, use proptest instead.
+/// A small generator of reproducible numbers (Marsaglia's xorshift64). Tests whose failing cases
+/// should be made smaller use proptest instead.
 #[derive(Debug)]
 pub struct Xorshift(u64);
 
 impl Xorshift {
-    /// Creates a generator; the same seed gives the same numbers.
+    /// Creates a generator. With the same seed, the numbers are the same.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        // A small seed would result in small first numbers, and seed 0 in zeros only.
+        // With a small seed, the first numbers would be small. With seed 0, all numbers would be 0.
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 

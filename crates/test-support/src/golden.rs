@@ -1,24 +1,24 @@
-//! Golden files: the expected texts, stored in the directories of the tests.
+//! Golden files, which contain expected texts. They are in the directories of the tests.
 //!
-//! `SLIPRING_BLESS=1 cargo test …` rewrites the files; review the diff before you commit it.
+//! `SLIPRING_BLESS=1 cargo test …` writes the files. Review the diff before you commit it.
 
 use std::fs;
 use std::path::Path;
 
-/// The environment variable that makes tests write the files.
+/// The environment variable that makes tests write the golden files.
 const BLESS: &str = "SLIPRING_BLESS";
 
-/// Whether golden files are to be written and not compared.
+/// Returns whether golden files must be written instead of compared.
 #[must_use]
 pub fn is_blessing() -> bool {
     std::env::var_os(BLESS).is_some()
 }
 
-/// Compares a text with a file, or writes the file if [`is_blessing`]. Callers name the file from
-/// `env!("CARGO_MANIFEST_DIR")`.
+/// Compares a text with a file. If [`is_blessing`], writes the file instead. Callers build the name
+/// of the file with `env!("CARGO_MANIFEST_DIR")`.
 ///
 /// # Panics
-/// At the first line that differs.
+/// If a line differs; the message contains the first one.
 #[track_caller]
 pub fn check(path: impl AsRef<Path>, text: &str) {
     let path = path.as_ref();

@@ -1,40 +1,41 @@
-//! The lab: two hosts, and between them a namespace for the program that connects them.
+//! A test network: two hosts, and between them a namespace for the program that connects them.
 //!
 //! ```text
 //!   left                       mid                       right
 //!   e0 10.9.0.1 ---- veth ---- la program ra ---- veth ---- e0 10.9.0.2
 //! ```
-//! With TAP there are no veth pairs: the devices of the program are moved to the two sides.
+//! With TAP there are no veth pairs. Instead, the devices of the program are moved to the two
+//! sides.
 
 use crate::{Namespace, skip};
 
-/// Address of the left side.
+/// IPv4 address of the left side.
 pub const LEFT: &str = "10.9.0.1";
-/// Address of the right side.
+/// IPv4 address of the right side.
 pub const RIGHT: &str = "10.9.0.2";
 /// IPv6 address of the right side.
 pub const RIGHT6: &str = "fd09::2";
 
-/// A kind of port on an interface.
+/// The kind of port that a program opens on an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LabPort {
-    /// `xdp:`, in the driver.
+    /// An `xdp:` port, with XDP in the driver.
     Native,
-    /// `xdp:`, in the stack.
+    /// An `xdp:` port, with XDP in the network stack.
     Generic,
     /// A `packet:` port.
     Packet,
     /// A `tap:` port.
     Tap,
-    /// `netmap:`, the best available kind.
+    /// A `netmap:` port, for which the best available kind is chosen.
     Best,
 }
 
 impl LabPort {
-    /// All kinds.
+    /// All kinds of ports, in the order in which this enum declares them.
     pub const ALL: [Self; 5] = [Self::Native, Self::Generic, Self::Packet, Self::Tap, Self::Best];
 
-    /// Returns the prefix of the interface's name.
+    /// Returns the prefix of the port's name.
     pub fn prefix(self) -> &'static str {
         match self {
             Self::Native | Self::Generic => "xdp",
@@ -44,7 +45,7 @@ impl LabPort {
         }
     }
 
-    /// Returns the flags that enforce this kind.
+    /// Returns the command-line flags that select this kind.
     fn flags(self) -> &'static str {
         match self {
             Self::Native => "--mode native",
@@ -54,7 +55,7 @@ impl LabPort {
     }
 }
 
-/// Three namespaces in a row.
+/// Three namespaces: the left host, the middle, and the right host.
 #[derive(Debug)]
 pub struct Lab {
     /// The host with address [`LEFT`].
@@ -63,31 +64,31 @@ pub struct Lab {
     pub mid: Namespace,
     /// The host with address [`RIGHT`].
     pub right: Namespace,
-    /// The kind of the ports in the middle.
+    /// The kind of port with which a program opens the interfaces in the middle.
     pub port: LabPort,
     mtu: u32,
     quiet: bool,
 }
 
 impl Lab {
-    /// Builds the lab; returns `None`, and prints why, if that is not permitted.
+    /// Builds the test network. Returns `None`, after printing why, if this is not permitted.
     pub fn new(port: LabPort) -> Option<Self> {
         Self::build(port, 1500, false)
     }
 
-    /// Builds the lab with links of this MTU.
+    /// Like [`Self::new`], but with links of this MTU.
     pub fn with_mtu(port: LabPort, mtu: u32) -> Option<Self> {
         Self::build(port, mtu, false)
     }
 
-    /// Builds the lab with sides that have no addresses and send nothing by themselves.
+    /// Like [`Self::new`], but the two sides have no addresses and send nothing by themselves.
     pub fn quiet(port: LabPort) -> Option<Self> {
         Self::build(port, 1500, true)
     }
 
     fn build(port: LabPort, mtu: u32, quiet: bool) -> Option<Self> {
         let (left, mid, right) = (Namespace::new()?, Namespace::new()?, Namespace::new()?);
-        // TAP devices are created in `mid`, and must not send before they are moved to the two
+        // TAP devices are created in `mid`. They must not send before they are moved to the two
         // sides.
         mid.silence("default");
         let lab = Self { left, mid, right, port, mtu, quiet };
@@ -107,8 +108,8 @@ impl Lab {
         format!("-i {prefix}:la -i {prefix}:ra {}", self.port.flags())
     }
 
-    /// Moves the devices of a program that has opened `tap:` ports to the two sides. For other
-    /// kinds of ports, does nothing.
+    /// If a program has opened `tap:` ports, moves its devices to the two sides. For other kinds of
+    /// ports, does nothing.
     pub fn adopt_taps(&self) {
         if self.port == LabPort::Tap {
             self.left.take(&self.mid, "la", "e0");
@@ -117,8 +118,8 @@ impl Lab {
         }
     }
 
-    /// Waits until the kernel reports a carrier at both ends of both cables, also after a cable was
-    /// down. See [`Namespace::wait_for_carrier`].
+    /// Waits until the kernel reports a carrier at both ends of both cables. This is also needed
+    /// after a cable was down. See [`Namespace::wait_for_carrier`].
     pub fn wait_for_carriers(&self) {
         for (namespace, ifname) in
             [(&self.mid, "la"), (&self.left, "e0"), (&self.mid, "ra"), (&self.right, "e0")]
@@ -141,7 +142,8 @@ impl Lab {
         }
     }
 
-    /// Stacks VLAN links on both sides, outermost first, and gives the last one an address:
+    /// Stacks VLAN links on both sides, the outermost first. Gives the last one on each side an
+    /// address:
     /// 10.8.0.1 and 10.8.0.2. Returns false, and prints the reason, if the kernel does not support
     /// VLANs.
     pub fn tag(&self, tags: &[(&str, u16)]) -> bool {
@@ -165,7 +167,7 @@ impl Lab {
 }
 
 impl Drop for Lab {
-    /// Prints the interfaces with their counters if the test failed.
+    /// If the test has failed, prints the interfaces with their counters.
     fn drop(&mut self) {
         if std::thread::panicking() {
             for (name, namespace) in

@@ -1,7 +1,7 @@
-//! Code that the tests of more than one crate need.
+//! Code that the tests of several crates need.
 //!
-//! Values own all resources: dropping a value, even after a panic, ends its programs and removes
-//! its namespaces and directories. Nothing has a name that another test could use.
+//! Values own all resources. When a value is dropped, even after a panic, its programs end, and its
+//! namespaces and directories are removed. Nothing has a name that another test could also use.
 //!
 //! ```
 //! use slipring_test_support::{Namespace, Program, installed};
@@ -35,7 +35,7 @@
 //! | frames | [`frames`] |
 //! | JSON or OpenMetrics that others can read | [`oracle`] |
 //!
-//! Not for code that only one crate needs: such code stays in the tests of that crate.
+//! Not for code that only one crate needs. Such code is in the tests of that crate.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 

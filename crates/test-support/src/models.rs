@@ -1,11 +1,11 @@
-//! Runs models with loom, which explores every interleaving and every value that the memory model
+//! Runs models with loom, which explores all interleavings, and all values that the memory model
 //! allows.
 //!
-//! A model is a closure that starts threads by `loom::thread`, shares atomics of `loom::sync`, and
-//! asserts. The code under test accesses its words through a trait, so that it runs with loom's
-//! atomics here and with mapped memory in the product. A model that cannot fail proves nothing: so
-//! each model also runs with one ordering weakened or one step left out (a mutant), and must then
-//! fail.
+//! A model is a closure that starts threads with `loom::thread`, shares atomics of `loom::sync`,
+//! and asserts. The code under test accesses its words through a trait. So it runs with loom's
+//! atomics here, and with mapped memory in the product. A model that cannot fail proves nothing. So
+//! each model also runs with one ordering weakened or one step left out (a mutant), and must fail
+//! then.
 //!
 //! ```
 //! use loom::sync::Arc;
@@ -34,15 +34,15 @@
 //! assert!(fails(publish(Relaxed)), "a store that releases nothing");
 //! ```
 //!
-//! Not for orderings of `SeqCst` accesses, which loom treats as `AcqRel`: use fences.
+//! Not for orderings of `SeqCst` accesses, which loom treats as `AcqRel`. Use fences instead.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Maximum number of times that loom interrupts a thread in one run. Most mistakes need one or two
-/// interruptions; each further one multiplies the run time.
+/// interruptions. Each further one multiplies the run time.
 pub const PREEMPTIONS: usize = 3;
 
-/// Runs `model` over all schedules within [`PREEMPTIONS`].
+/// Runs `model` with all schedules that have at most [`PREEMPTIONS`] interruptions.
 ///
 /// # Panics
 /// If `model` fails in one of the schedules.
@@ -50,7 +50,7 @@ pub fn explore(model: impl Fn() + Sync + Send + 'static) {
     explore_within(PREEMPTIONS, model);
 }
 
-/// Like [`explore`], within this number of preemptions.
+/// Like [`explore`], but with this maximum number of interruptions.
 ///
 /// # Panics
 /// If `model` fails in one of the schedules.
@@ -60,13 +60,13 @@ pub fn explore_within(preemptions: usize, model: impl Fn() + Sync + Send + 'stat
     builder.check(model);
 }
 
-/// Whether there is a schedule within [`PREEMPTIONS`] in which `model` fails.
+/// Returns whether `model` fails in a schedule with at most [`PREEMPTIONS`] interruptions.
 #[must_use]
 pub fn fails(model: impl Fn() + Sync + Send + 'static) -> bool {
     fails_within(PREEMPTIONS, model)
 }
 
-/// Like [`fails`], within this number of preemptions.
+/// Like [`fails`], but with this maximum number of interruptions.
 #[must_use]
 pub fn fails_within(preemptions: usize, model: impl Fn() + Sync + Send + 'static) -> bool {
     catch_unwind(AssertUnwindSafe(|| explore_within(preemptions, model))).is_err()

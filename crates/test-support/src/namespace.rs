@@ -12,8 +12,8 @@ use crate::{closing, eventually, skip, sys};
 
 type NamespaceJob = Box<dyn FnOnce() + Send>;
 
-/// A namespace with loopback up. On drop, its thread ends, and with the thread every program
-/// started inside.
+/// A namespace whose loopback interface is up. On drop, its thread ends, and every program that was
+/// started in the namespace is killed.
 #[derive(Debug)]
 pub struct Namespace {
     jobs: Option<Sender<NamespaceJob>>,
@@ -22,7 +22,7 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Creates a namespace; returns `None`, and prints why, if that is not permitted.
+    /// Creates a namespace. Returns `None`, after printing why, if this is not permitted.
     pub fn new() -> Option<Self> {
         let (jobs, todo) = channel::<NamespaceJob>();
         let (report, reported) = channel();
@@ -48,7 +48,7 @@ impl Namespace {
         }
     }
 
-    /// Runs `job` inside the namespace and returns its result; panics if `job` panics.
+    /// Runs `job` in the namespace and returns its result. Panics if `job` panics.
     pub fn run<R: Send + 'static>(&self, job: impl FnOnce() -> R + Send + 'static) -> R {
         let (give, take) = channel();
         let job: NamespaceJob = Box::new(move || {
@@ -58,30 +58,30 @@ impl Namespace {
         take.recv().unwrap().unwrap_or_else(|panic| resume_unwind(panic))
     }
 
-    /// Moves the namespace's thread into a mount namespace of its own: mounts made inside from now
-    /// on are seen only by programs started here, and vanish with them.
+    /// Moves the namespace's thread to a separate mount namespace. Mounts that are made in it from
+    /// now on are visible only to programs that were started in it, and disappear with these.
     pub fn unshare_mounts(&self) {
         self.run(sys::unshare_mounts).unwrap();
     }
 
-    /// Gives programs started from now on priority over all others on this machine.
+    /// Gives programs that are started from now on priority over all others on this machine.
     pub fn prioritize(&self) {
-        // The thread's own priority, which its children inherit.
+        // This is the priority of the thread itself. Its children inherit it.
         self.run(|| rustix::process::setpriority_process(None, -20)).unwrap();
     }
 
-    /// Gives programs started from now on a real-time priority.
+    /// Gives programs that are started from now on a real-time priority.
     pub fn real_time(&self) {
         let thread = self.run(rustix::thread::gettid).as_raw_nonzero();
         self.command("chrt", &format!("--fifo --pid 10 {thread}"));
     }
 
-    /// Starts a program inside. The program is killed when the namespace is dropped.
+    /// Starts a program in the namespace. It is killed when the namespace is dropped.
     pub fn spawn(&self, mut command: Command) -> Child {
         self.run(move || closing::spawn(sys::kill_with_parent(&mut command)).unwrap())
     }
 
-    /// Runs `ip` with words separated by spaces.
+    /// Runs `ip`. Its arguments are separated by spaces.
     pub fn ip(&self, words: &str) -> String {
         self.command("ip", words)
     }
@@ -123,9 +123,9 @@ impl Namespace {
         (done.status.success(), String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// Creates a veth pair: the end `here` in this namespace, up and [silent](Self::silence), and
-    /// the end `there` in `other`, down. `options` are words of `ip link` for both ends, such as
-    /// `mtu 9000`.
+    /// Creates a veth pair. The end `here` is in this namespace, up and [silent](Self::silence).
+    /// The end `there` is in `other` and down. `options` are words of `ip link` for both ends, such
+    /// as `mtu 9000`.
     pub fn veth(&self, here: &str, other: &Self, there: &str, options: &str) {
         let tid = other.tid;
         self.ip(&format!(
@@ -135,7 +135,7 @@ impl Namespace {
         self.ip(&format!("link set {here} up"));
     }
 
-    /// Creates a veth pair as [`Self::veth`], with both ends silent and up.
+    /// Like [`Self::veth`], but both ends are silent and up.
     pub fn cable(&self, here: &str, other: &Self, there: &str, options: &str) {
         self.veth(here, other, there, options);
         other.silence(there);
@@ -144,9 +144,9 @@ impl Namespace {
         other.wait_for_carrier(there);
     }
 
-    /// Waits until the kernel reports that an interface has a carrier. The kernel does so a moment
-    /// after the other end of a cable comes up; until then it drops frames that its stack sends,
-    /// and the interface's flags are out of date.
+    /// Waits until the kernel reports that an interface has a carrier. This happens a moment after
+    /// the other end of a cable comes up. Until then, the kernel drops frames that its network
+    /// stack sends, and the flags of the interface are out of date.
     pub fn wait_for_carrier(&self, ifname: &str) {
         self.wait_for_state(ifname, &["state UP"]);
     }
@@ -169,16 +169,16 @@ impl Namespace {
     }
 
     /// Disables IPv6 on an interface, so that the kernel sends no router or neighbour discovery on
-    /// it. `default` means all interfaces created later.
+    /// it. `default` means all interfaces that are created later.
     pub fn silence(&self, ifname: &str) {
-        // `/proc/sys/net` shows the namespace of the reading thread.
+        // `/proc/sys/net` shows the namespace of the thread that reads it.
         let path = format!("/proc/sys/net/ipv6/conf/{ifname}/disable_ipv6");
         self.run(move || std::fs::write(path, "1")).unwrap();
     }
 }
 
-/// Gives the calling thread a `/dev/net/tun` that every user may open, as udev does. On a machine
-/// without udev only root may open the device.
+/// Gives the calling thread a `/dev/net/tun` that every user may open, as udev would. On a machine
+/// without udev, only root may open the device.
 fn open_tun() {
     use std::os::unix::fs::PermissionsExt;
     const OWN: &str =

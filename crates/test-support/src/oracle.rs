@@ -1,5 +1,5 @@
-//! Independent implementations of the standards that outputs follow: Python's jsonschema for JSON,
-//! and the parser of Prometheus' client library for OpenMetrics.
+//! Other implementations of the standards that outputs must follow: Python's jsonschema for JSON,
+//! and the parser in Prometheus' client library for OpenMetrics.
 
 use std::io::{ErrorKind, Write};
 use std::path::Path;
@@ -7,18 +7,18 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-/// The distribution's interpreter, which has the distribution's packages. Another interpreter may
-/// come first in PATH.
+/// The Python interpreter of the distribution, which has the distribution's packages. Another
+/// interpreter may come first in PATH.
 const PYTHON: &str = "/usr/bin/python3";
 /// Exit status of the scripts if their package is missing.
 const MISSING_PACKAGE: i32 = 77;
 
-/// Returns the first fault of each object; an empty text means no fault. Each object comes with its
-/// schema: a file in `docs/schema`, or a part of a file. Returns `None` if the validator is not
-/// installed.
+/// Returns the first fault of each object; an empty text means that it has none. Each object comes
+/// with its schema, which is a file in `docs/schema` or a part of one. Returns `None` if the
+/// validator is not installed.
 ///
 /// # Panics
-/// If a schema in the folder is invalid.
+/// If one of the schemas is invalid.
 #[must_use]
 pub fn schema_faults<'o>(
     objects: impl IntoIterator<Item = (&'o str, &'o Value)>,
@@ -48,11 +48,11 @@ pub fn assert_valid(schema: &str, object: &Value) {
     );
 }
 
-/// Returns the families of an OpenMetrics text: lines of name, type and number of samples. `None`
-/// if the parser is not installed.
+/// Returns the metric families in an OpenMetrics text. Each line has name, type and number of
+/// samples. Returns `None` if the parser is not installed.
 ///
 /// # Panics
-/// If the text breaks the standard.
+/// If the text violates the standard.
 #[must_use]
 pub fn openmetrics_families(text: &str) -> Option<String> {
     run(include_str!("openmetrics.py"), Path::new("-"), text, "python3-prometheus-client")
@@ -72,7 +72,7 @@ fn run(script: &str, argument: &Path, input: &str, package: &str) -> Option<Stri
     };
     let mut stdin = child.stdin.take().unwrap();
     let input = input.to_owned();
-    // A script that fails early does not read all its input.
+    // If a script fails early, it does not read all its input.
     let writer = std::thread::spawn(move || {
         let _ = stdin.write_all(input.as_bytes());
     });

@@ -1,6 +1,7 @@
-//! A running program: its output while it runs, its exit, and its reliable termination.
+//! A running program: reads its output while it runs, waits for its exit, and ends it reliably.
 //!
-//! Every wait is bounded by [`TIMEOUT`], and its failure prints what the program wrote.
+//! Every wait ends after [`TIMEOUT`] at the latest. If it fails, it prints what the program has
+//! written.
 
 use std::fs::{Permissions, set_permissions};
 use std::io::{BufRead, BufReader, Read};
@@ -18,8 +19,8 @@ use crate::{Namespace, TIMEOUT, closing, eventually, sys};
 /// The variable that names the run directory.
 const RUN: &str = "SLIPRING_RUN";
 
-/// Gives a program without a run directory a temporary one, so that the program does not affect the
-/// machine's programs or other tests. The directory exists as long as the returned value.
+/// Gives a program without a run directory a temporary one. So the program does not affect the
+/// programs of the machine or other tests. The directory exists as long as the returned value.
 fn own_run_dir(command: &mut Command) -> Option<tempfile::TempDir> {
     if command.get_envs().any(|(name, _)| name == RUN) {
         return None;
@@ -47,11 +48,12 @@ pub fn output(command: &mut Command) -> std::process::Output {
     std::process::Output { status, stdout, stderr }
 }
 
-/// Copies a program into `dir`, where another user can run it: the build directory, or a directory
-/// above it, may be closed to other users. Returns the copy's path; a second call finds the copy.
+/// Copies a program to `dir`, where another user can run it. Other users may have no access to the
+/// build directory or to a directory above it. Returns the path of the copy. A second call finds
+/// the existing copy.
 ///
-/// Another process writes the copy. If this process did, a child that another test forks meanwhile
-/// would inherit the open file, and executing the copy would fail with ETXTBSY.
+/// Another process writes the copy. If this process wrote it, a child that another test forks at
+/// this moment would inherit the open file. Executing the copy would then fail with ETXTBSY.
 ///
 /// # Panics
 /// If the program cannot be copied.
@@ -72,7 +74,7 @@ fn read_all(mut stream: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
     })
 }
 
-/// The output of a program so far.
+/// What a program has written so far.
 #[derive(Debug, Default, Clone)]
 pub struct ProgramOutput {
     /// The program's stdout so far, in whole lines.
@@ -94,7 +96,8 @@ pub struct FinishedProgram {
     pub stderr: String,
 }
 
-/// A program running in a namespace. Dropping it kills it; after a panic it prints its output.
+/// A program that runs in a namespace. It is killed on drop. If the test has panicked, its output
+/// is also printed.
 #[derive(Debug)]
 pub struct Program {
     name: String,
@@ -105,7 +108,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts `program` with words separated by spaces.
+    /// Starts `program`. Its arguments are separated by spaces.
     pub fn start(namespace: &Namespace, program: &str, words: &str) -> Self {
         let words: Vec<_> = words.split_ascii_whitespace().collect();
         Self::start_with(namespace, program, &words)
@@ -132,8 +135,8 @@ impl Program {
         Self { name, child, output, readers, _run_dir: run_dir }
     }
 
-    /// Waits until `check` returns a value for the output so far, and returns that value. `what`
-    /// names the expected event.
+    /// Calls `check` with the output so far until it returns a value, and returns that value.
+    /// `what` names the event for which the test waits.
     pub fn wait_for<T>(&self, what: &str, check: impl Fn(&ProgramOutput) -> Option<T>) -> T {
         let start = Instant::now();
         let (output, changed) = &*self.output;
@@ -172,7 +175,7 @@ impl Program {
         self.child.id()
     }
 
-    /// Sends a signal; does nothing if the program has ended.
+    /// Sends a signal. Does nothing if the program has already ended.
     pub fn signal(&self, signal: Signal) {
         let _ = kill_process(Pid::from_child(&self.child), signal);
     }
@@ -209,7 +212,7 @@ impl Drop for Program {
             println!("--- {}\n{stdout}{stderr}", self.name);
         }
         let _ = self.child.kill();
-        // A process stuck in the kernel, which no signal ends, must not block the test.
+        // If the process is stuck in the kernel, no signal ends it. It must not block the test.
         let start = Instant::now();
         while matches!(self.child.try_wait(), Ok(None)) {
             if start.elapsed() > TIMEOUT {

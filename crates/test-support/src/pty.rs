@@ -1,4 +1,4 @@
-//! A private terminal, and a program on it.
+//! A terminal for a test, and a program that runs on it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -18,20 +18,21 @@ pub const GIVEN_BACK: &str = "\x1b[?1049l";
 /// Escape sequence that shows the cursor again.
 pub const CURSOR: &str = "\x1b[?25h";
 
-/// A program on a terminal of 120 columns and 30 rows. Dropping it kills it.
+/// A program on a terminal with 120 columns and 30 rows. It is killed on drop.
 #[derive(Debug)]
 pub struct OnTerminal {
     child: Child,
     /// The user's side of the terminal.
     person: File,
-    /// The program's side of the terminal, kept open so that it can be examined afterwards.
+    /// The program's side of the terminal. It is kept open, so that it can be examined after the
+    /// program has ended.
     terminal: File,
     seen: Arc<Mutex<Vec<u8>>>,
 }
 
 impl OnTerminal {
-    /// Starts a command on a new terminal; `spawn` starts it, [`Command::spawn`] or in a namespace
-    /// [`crate::Namespace::spawn`].
+    /// Starts a command on a new terminal. `spawn` must start it, for example with
+    /// [`Command::spawn`], or in a namespace with [`crate::Namespace::spawn`].
     pub fn start(command: &mut Command, spawn: impl FnOnce(Command) -> Child) -> Self {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let person = openpt(flags).unwrap();
@@ -72,18 +73,18 @@ impl OnTerminal {
         self.person.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Returns everything written to the terminal.
+    /// Returns everything that was written to the terminal so far.
     pub fn seen(&self) -> String {
         String::from_utf8_lossy(&self.seen.lock().unwrap()).into_owned()
     }
 
-    /// Returns the start of the output, escaped for a message.
+    /// Returns the start of the output, escaped for an error message.
     fn begin(&self) -> String {
         self.seen().chars().take(4000).collect::<String>().escape_debug().to_string()
     }
 
-    /// Waits until the terminal has shown `text`, which must not contain spaces: programs do not
-    /// write spaces where they can move the cursor.
+    /// Waits until the terminal has shown `text`. It must not contain spaces, because programs may
+    /// move the cursor instead of writing a space.
     pub fn wait_for(&self, text: &str) {
         let start = Instant::now();
         while !self.seen().contains(text) {
@@ -92,7 +93,8 @@ impl OnTerminal {
         }
     }
 
-    /// Whether the terminal is in raw mode: keys are delivered one by one and not echoed.
+    /// Returns whether the terminal is in raw mode, in which keys are delivered one by one and not
+    /// shown.
     pub fn is_raw(&self) -> bool {
         let modes = tcgetattr(&self.terminal).unwrap().local_modes;
         !modes.intersects(LocalModes::ICANON | LocalModes::ECHO)

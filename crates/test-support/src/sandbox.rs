@@ -1,4 +1,4 @@
-//! An environment for a daemon: network and mount namespaces, a run directory, and
+//! An environment for a daemon. It has network and mount namespaces, a run directory, and
 //! `c/netmap-port.c`, a C program that uses netmap.
 
 use std::fs::{self, Permissions};
@@ -11,17 +11,18 @@ use std::sync::OnceLock;
 use crate::program::copy_into;
 use crate::{FinishedProgram, Namespace, Program, tree};
 
-/// A user id with no other processes in the tests.
+/// The id of a user who has no other processes in the tests.
 pub const NOBODY: u32 = 65_534;
 
-/// Number of frames to send through a pipe: several times the slots of its rings.
+/// Number of frames to send through a pipe. It is several times the number of slots in its rings.
 pub const MANY: u32 = 5000;
 
-/// Number of frames to send over an interface: fewer than its ring has slots, since a full ring
-/// loses frames.
+/// Number of frames to send over an interface. It is less than the number of slots in its ring,
+/// because a full ring loses frames.
 pub const FEW: u32 = 500;
 
-/// Mounts made here are private, and vanish with the last program that runs here.
+/// Mounts that are made in a sandbox are visible only in it, and disappear with the last program
+/// that runs in it.
 #[derive(Debug)]
 pub struct Sandbox {
     /// The namespace in which all programs of the sandbox run.
@@ -31,12 +32,13 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Creates a sandbox for this binary; returns `None`, and prints why, if that is not permitted.
+    /// Creates a sandbox in which `slipring` is the binary to run. Returns `None`, after printing
+    /// why, if this is not permitted.
     #[must_use]
     pub fn new(slipring: &'static str) -> Option<Self> {
         let inside = Namespace::new()?;
         inside.unshare_mounts();
-        // The machine's daemon.toml is only for the machine's daemon.
+        // The machine's daemon.toml is only for the daemon of the machine.
         if Path::new("/etc/slipring").exists() {
             inside.command("mount", "-t tmpfs none /etc/slipring");
         }
@@ -45,7 +47,8 @@ impl Sandbox {
         Some(Self { inside, slipring, dir })
     }
 
-    /// Creates a sandbox with a veth pair, `e0` and `e1`, that sends nothing by itself.
+    /// Creates a sandbox with a veth pair, `e0` and `e1`. Nothing is sent on it unless a test does
+    /// so.
     #[must_use]
     pub fn with_cable(slipring: &'static str) -> Option<Self> {
         let sandbox = Self::new(slipring)?;
@@ -58,7 +61,7 @@ impl Sandbox {
         Some(sandbox)
     }
 
-    /// Returns the path `name` in the sandbox's own directory.
+    /// Returns the path of the file `name` in the sandbox's directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
@@ -69,12 +72,12 @@ impl Sandbox {
         copy_into(self.dir.path(), program.as_ref())
     }
 
-    /// Returns the run directory of its programs.
+    /// Returns the run directory of the programs in the sandbox.
     pub fn run_dir(&self) -> PathBuf {
         self.path("run")
     }
 
-    /// Starts a daemon, without a link in /dev unless the words request one.
+    /// Starts a daemon. It creates no link in /dev, unless `words` request one.
     pub fn launch(&self, words: &str) -> Program {
         let none = if words.contains("--link") { "" } else { "--link none" };
         self.launch_with_default_link(&format!("{words} {none}"))
@@ -100,17 +103,17 @@ impl Sandbox {
         Program::launch(&self.inside, client(&self.run_dir().join("netmap"), words))
     }
 
-    /// Returns what the C program prints when it binds a port: `bound`, or the error.
+    /// Returns what the C program prints when it binds a port: `bound`, or an error.
     pub fn bind(&self, words: &str) -> String {
         output(self.client(&format!("bind {words}")).finish())
     }
 
-    /// Does [`Self::bind`] as an ordinary user.
+    /// Like [`Self::bind`], but as an ordinary user.
     pub fn bind_as_nobody(&self, words: &str) -> String {
         output(self.client_of_nobody(&format!("bind {words}")).finish())
     }
 
-    /// Starts the C program as an ordinary user.
+    /// Like [`Self::client`], but as an ordinary user.
     pub fn client_of_nobody(&self, words: &str) -> Program {
         let mut command = Command::new(self.copy_of(program()));
         command.arg(self.run_dir().join("netmap")).args(words.split_ascii_whitespace());
@@ -126,7 +129,7 @@ impl Sandbox {
         assert_eq!(output(receiver.finish()), "bound\nreceived");
     }
 
-    /// Runs a slipring command on this run directory.
+    /// Runs a slipring command that uses the run directory of the sandbox.
     pub fn ask(&self, words: &str) -> FinishedProgram {
         let mut command = Command::new(self.slipring);
         command.args(words.split_ascii_whitespace()).env("SLIPRING_RUN", self.run_dir());
@@ -139,8 +142,8 @@ impl Sandbox {
         self.inside.command("cat", "/proc/self/mounts").matches(&run_dir).count()
     }
 
-    /// Asserts that an ended daemon has left no mounts, and in the run directory only its lock file
-    /// and an empty directory.
+    /// Asserts that a daemon that has ended has left no mounts. In the run directory, only its lock
+    /// file and an empty directory may remain.
     pub fn is_clean(&self) {
         assert_eq!(self.mounts(), 0);
         assert!(fs::read_dir(self.run_dir().join("fuse")).unwrap().next().is_none());
@@ -168,7 +171,8 @@ fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         let source = tree::root().join("crates/test-support/c/netmap-port.c");
-        // The program is next to the running test's executable, where only cargo and tests write.
+        // The program is in the directory of the running test's executable, to which only cargo and
+        // tests write.
         let program = std::env::current_exe().unwrap().with_file_name("netmap-port");
         tree::compile_static(&source, &program);
         program

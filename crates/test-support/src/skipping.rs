@@ -6,10 +6,10 @@ use std::process::Command;
 
 use crate::sandbox::NOBODY;
 
-/// Prints `skipped: ` and the reason, formatted as by `println!`; then the test returns.
+/// Prints `skipped: ` and the reason, which is formatted as by `println!`. The test returns then.
 ///
-/// `scripts/test.sh` counts such tests apart from those that passed. With `SLIPRING_NO_SKIP=1` it
-/// fails if a reason matches no line of `.ci/may-skip`.
+/// `scripts/test.sh` counts such tests separately from those that have passed. With
+/// `SLIPRING_NO_SKIP=1`, it fails if a reason does not match a line of `.ci/may-skip`.
 ///
 /// ```
 /// # use slipring_test_support::skip;
@@ -29,7 +29,7 @@ macro_rules! skip {
     };
 }
 
-/// Whether a program is installed; if not, prints that the test is skipped.
+/// Returns whether a program is installed. If not, prints that the test is skipped.
 #[must_use]
 pub fn installed(program: &str) -> bool {
     let dirs = ["/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/local/bin"];
@@ -40,7 +40,7 @@ pub fn installed(program: &str) -> bool {
     found
 }
 
-/// Whether the tests run as root; if not, prints that the test is skipped, and for what it needs
+/// Returns whether the tests run as root. If not, prints that the test is skipped, and what needs
 /// root.
 #[must_use]
 pub fn is_root(what_for: &str) -> bool {
@@ -51,8 +51,8 @@ pub fn is_root(what_for: &str) -> bool {
     is_root
 }
 
-/// Whether ordinary users may create user namespaces on this machine; if not, prints that the test
-/// is skipped, and the kernel's reason. The kernel forbids them in a chroot, for instance.
+/// Returns whether ordinary users may create user namespaces on this machine. If not, prints that
+/// the test is skipped, and the kernel's reason. For example, the kernel forbids them in a chroot.
 #[must_use]
 pub fn user_namespaces_allowed() -> bool {
     let mut tried = Command::new("unshare");
@@ -67,7 +67,7 @@ pub fn user_namespaces_allowed() -> bool {
     refusal.is_none()
 }
 
-/// Why a command does not work; `None` if it does.
+/// Returns why a command does not work; `None` if it works.
 fn refusal(command: &mut Command) -> Option<String> {
     match command.output() {
         Ok(done) if done.status.success() => None,
@@ -80,7 +80,7 @@ fn refusal(command: &mut Command) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// The kernel makes no user namespace for a process in a chroot.
+    /// The kernel does not create user namespaces for a process in a chroot.
     #[test]
     fn a_kernel_that_forbids_user_namespaces_is_quoted() {
         if !is_root("to change the root directory") {

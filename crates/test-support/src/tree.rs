@@ -1,4 +1,4 @@
-//! Paths in the tree and in cargo's output, and commands that must succeed.
+//! Paths in the source tree and in cargo's output. Also commands that must succeed.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -9,11 +9,11 @@ pub fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// Returns a file that cargo has built, for example `libslipring.a`: from the directory of the
-/// running test, or a directory above it.
+/// Returns the path of a file that cargo has built, for example `libslipring.a`. It is searched for
+/// in the directory of the running test and in the directory above.
 ///
 /// # Panics
-/// If there is no such file.
+/// If the file does not exist.
 #[must_use]
 pub fn built(file: &str) -> PathBuf {
     let own = std::env::current_exe().unwrap();
@@ -22,10 +22,10 @@ pub fn built(file: &str) -> PathBuf {
     found.unwrap_or_else(|| panic!("{file} is not beside {}", own.display()))
 }
 
-/// Returns what a command that has ended wrote to stdout.
+/// Returns what a command has written to stdout. It must have ended successfully.
 ///
 /// # Panics
-/// If the command failed; the message contains all of its output.
+/// If the command has failed. The message contains all of its output.
 #[track_caller]
 pub fn stdout(output: Output) -> String {
     let written = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -34,8 +34,8 @@ pub fn stdout(output: Output) -> String {
     written
 }
 
-/// Compiles a C program; warnings are errors. The new file is moved to the path `program` only when
-/// it is complete, since another run may be using the old file.
+/// Compiles a C program. Warnings are errors. The new file is moved to the path `program` only when
+/// it is complete, because another run may be using the old one.
 pub(crate) fn compile_static(source: &Path, program: &Path) {
     let new = program.with_extension(std::process::id().to_string());
     let mut cc = Command::new("cc");

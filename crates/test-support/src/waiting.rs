@@ -1,19 +1,19 @@
-//! Bounded waiting.
+//! Waits that end after a maximum time.
 
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Maximum time to wait for an expected event: far more than it takes even on a busy virtual
-/// machine without hardware support.
+/// Maximum time to wait for an expected event. It is much more than the event takes even on a busy
+/// virtual machine without hardware support.
 pub const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Calls `check` repeatedly until it returns a value. Use this function only for conditions that
-/// neither a descriptor nor output reports; for a program's output, [`crate::Program::wait_for`] is
-/// better.
+/// Calls `check` again and again until it returns a value. It is only for conditions that neither a
+/// descriptor nor an output reports. For the output of a program, use [`crate::Program::wait_for`].
 ///
 /// # Panics
-/// After [`TIMEOUT`], with the description of the expected event.
+/// If no value is returned within [`TIMEOUT`]. The message contains `what`, which describes the
+/// expected event.
 pub fn eventually<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
@@ -25,8 +25,8 @@ pub fn eventually<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Whether a program listens on a socket. The existence of the file does not prove that: it exists
-/// from `bind` on, but connections are refused until `listen`.
+/// Returns whether a program listens on a socket. It is not enough that the file exists: it exists
+/// after `bind`, but connections are refused until `listen`.
 #[must_use]
 pub fn accepts(socket: &Path) -> bool {
     UnixStream::connect(socket).is_ok()

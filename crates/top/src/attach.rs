@@ -158,7 +158,7 @@ impl AttachedProgram {
         self.reader.start_ns()
     }
 
-    /// Whether the program is alive.
+    /// Returns whether the program is alive.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         self.reader.is_alive()

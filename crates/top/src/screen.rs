@@ -19,7 +19,7 @@ use ratatui::crossterm::{cursor, execute};
 /// Whether this process has put the terminal into raw mode.
 static IS_TERMINAL_TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Whether there is a terminal to draw on.
+/// Returns whether there is a terminal to draw on.
 #[must_use]
 pub fn is_there() -> bool {
     stdout().is_terminal()

@@ -72,7 +72,7 @@ impl ProgramWatch {
         Ok(self.next_sample()?.unwrap_or_else(|| self.since_start()))
     }
 
-    /// Whether the program is alive.
+    /// Returns whether the program is alive.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         self.attached.is_alive()

@@ -48,7 +48,7 @@ pub struct TrafficPattern {
 /// The header that follows the IP header, and what ports mean in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrafficProtocol {
-    /// UDP datagrams.
+    /// Each frame contains a UDP datagram.
     Udp,
     /// TCP segments without a connection.
     Tcp {

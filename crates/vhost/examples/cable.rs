@@ -1,4 +1,4 @@
-//! A cable between two virtual machines: `cable SOCKET SOCKET`.
+//! Connects two virtual machines like a cable: `cable SOCKET SOCKET`.
 
 use std::path::Path;
 

@@ -1,8 +1,8 @@
-//! Measures the cost of passing frames from one guest to another through two ports:
-//! `cargo run --release -p slipring-vhost --example guests [BYTES]`.
+//! Measures what it costs to pass frames from one guest to another through two ports: `cargo run
+//! --release -p slipring-vhost --example guests [BYTES]`.
 //!
-//! The guests are simulated, and take turns with the ports in one thread; only the ports' turns are
-//! timed. The result is the median of many turns, so other programs on the machine hardly matter.
+//! The guests are simulated. They take turns with the ports, in one thread. Only the turns of the
+//! ports are measured. The result is the median of many turns, so other programs hardly affect it.
 #![allow(dead_code, clippy::unwrap_used, reason = "the guest is that of the tests")]
 
 #[path = "../tests/vhost/guest.rs"]
@@ -60,7 +60,7 @@ fn fill(ring: &mut Ring, len: u32, flags: u16) {
     }
 }
 
-/// Offers returned buffers again at once; returns how many.
+/// Offers the buffers that were returned again at once. Returns how many there were.
 fn recycle(ring: &mut Ring) -> u32 {
     let mut count = 0;
     while let Some((head, _)) = ring.take() {

@@ -1,7 +1,7 @@
-//! One chain of descriptors (virtio 1.2, 2.7.5), and the guest memory that its segments name.
+//! A chain of descriptors (virtio 1.2, 2.7.5), and the guest memory that its segments name.
 //!
-//! Descriptors are read once. A walk ends at the end of the chain, or at an invalid descriptor;
-//! then the chain is not [whole](DescriptorChain::is_whole).
+//! Each descriptor is read only once. A walk along the chain ends at its end or at an invalid
+//! descriptor. In the second case, the chain is not [whole](DescriptorChain::is_whole).
 
 use virtio_bindings::bindings::virtio_ring::{
     VRING_DESC_F_INDIRECT, VRING_DESC_F_NEXT, VRING_DESC_F_WRITE,
@@ -10,7 +10,7 @@ use vm_memory::{
     Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, VolatileMemory, VolatileSlice,
 };
 
-/// Maximum number of descriptors followed in one chain; a Linux guest uses at most 19.
+/// Maximum number of descriptors that are followed in a chain. A Linux guest uses at most 19.
 const MAX_CHAIN_SEGMENTS: u32 = 64;
 /// Size of a descriptor in bytes.
 const DESCRIPTOR_LEN: usize = 16;
@@ -20,11 +20,11 @@ const DESCRIPTOR_LEN: usize = 16;
 pub(crate) struct GuestSegment {
     pub(crate) at: u64,
     pub(crate) len: usize,
-    /// Whether the device writes to the segment; otherwise it only reads it.
+    /// Whether the device writes to the segment. If not, it reads from it.
     pub(crate) is_writable: bool,
 }
 
-/// The chain; an iterator over its segments.
+/// A chain of descriptors. It iterates over its segments.
 pub(crate) struct DescriptorChain<'v> {
     /// Index of the chain's first descriptor, as the guest offered it.
     pub(crate) head: u16,
@@ -43,12 +43,13 @@ impl<'v> DescriptorChain<'v> {
         Self { head, memory, table, is_indirect: false, next, remaining, is_whole: false }
     }
 
-    /// Whether the end of the chain was reached.
+    /// Returns whether the end of the chain was reached.
     pub(crate) fn is_whole(&self) -> bool {
         self.is_whole
     }
 
-    /// Continues in the indirect table of a descriptor; a chain has at most one such table.
+    /// Continues in the indirect table of a descriptor. A chain may have at most one such table;
+    /// `None` if the table is not valid.
     fn enter_indirect(&mut self, at: u64, len: usize) -> Option<()> {
         if self.is_indirect || len == 0 || !len.is_multiple_of(DESCRIPTOR_LEN) {
             return None;
@@ -67,7 +68,7 @@ impl Iterator for DescriptorChain<'_> {
         loop {
             let at = DESCRIPTOR_LEN * usize::from(self.next.take()?);
             self.remaining = self.remaining.checked_sub(1)?;
-            // The read fails beyond the end of the table.
+            // After the end of the table, the read fails.
             let word = |at| Some(u64::from_le(self.table.get_ref::<u64>(at).ok()?.load()));
             let (address, rest) = (word(at)?, word(at + 8)?);
             let (len, flags, next) =
@@ -86,7 +87,7 @@ impl Iterator for DescriptorChain<'_> {
     }
 }
 
-/// Copies from the guest's memory; `None` if the memory is not mapped.
+/// Copies from the guest's memory; `None` if the memory at this address is not mapped.
 #[inline]
 pub(crate) fn read(memory: &GuestMemoryMmap, at: u64, into: &mut [u8]) -> Option<()> {
     let at = GuestAddress(at);
@@ -97,7 +98,7 @@ pub(crate) fn read(memory: &GuestMemoryMmap, at: u64, into: &mut [u8]) -> Option
     }
 }
 
-/// Copies to the guest's memory; `None` if the memory is not mapped.
+/// Copies to the guest's memory; `None` if the memory at this address is not mapped.
 #[inline]
 pub(crate) fn write(memory: &GuestMemoryMmap, at: u64, from: &[u8]) -> Option<()> {
     let at = GuestAddress(at);

@@ -1,7 +1,7 @@
 //! The vhost-user device: carries out the front-end's requests on its virtqueues.
 //!
-//! A virtqueue runs while it has memory and a layout, and is started and enabled. When a message
-//! changes any of these, the queue is removed from its link and created again.
+//! A virtqueue runs if it has memory and a layout, and was started and enabled. If a message
+//! changes any of this, the queue is removed from its link and created again.
 
 use std::fs::File;
 use std::io;
@@ -28,15 +28,16 @@ use crate::link::VhostLink;
 use crate::memory::VhostMemory;
 use crate::vring::{NegotiatedFeatures, VirtqLayout, Vring};
 
-/// Maximum number of descriptors of a virtqueue: more than any front-end offers its guests for
-/// virtio-net.
+/// Maximum number of descriptors of a virtqueue. It is more than any front-end offers to its guests
+/// for virtio-net.
 const MAX_QUEUE_SIZE: u32 = 4096;
 
 const fn bit(feature: u32) -> u64 {
     1 << feature
 }
 
-/// The offered features. No offloads are offered, because the port could not complete such frames.
+/// The features that the device offers. There are no offloads among them, because the port could
+/// not complete the frames of such offloads.
 pub(crate) const FEATURES: u64 = bit(VIRTIO_F_VERSION_1)
     | bit(VIRTIO_NET_F_MRG_RXBUF)
     | bit(VIRTIO_RING_F_EVENT_IDX)
@@ -48,20 +49,21 @@ pub(crate) struct VhostDevice {
     links: Vec<Arc<VhostLink>>,
     features: u64,
     memory: Option<VhostMemory>,
-    /// Two virtqueues per pair: the guest's receive queue, then its transmit queue.
+    /// There are two virtqueues per pair: first the guest's receive queue, then its transmit queue.
     queues: Vec<VirtqConfig>,
 }
 
-/// The front-end's settings of a virtqueue.
+/// What the front-end has set for a virtqueue.
 #[derive(Debug, Default)]
 struct VirtqConfig {
     size: u16,
     base: u16,
-    /// Descriptor table, avail ring and used ring, in the front-end's addresses.
+    /// The addresses of the descriptor table, the avail ring and the used ring, in the address
+    /// space of the front-end.
     layout: Option<[u64; 3]>,
     kick: Option<OwnedFd>,
     call: Option<Arc<OwnedFd>>,
-    /// Whether the queue was started, and not stopped since.
+    /// Whether the queue was started and has not been stopped since.
     started: bool,
     enabled: bool,
 }
@@ -76,7 +78,7 @@ impl VhostDevice {
         self.queues.get_mut(index as usize).ok_or(Error::InvalidParam)
     }
 
-    /// Removes a virtqueue from its link, and creates a new one if it should run.
+    /// Removes a virtqueue from its link. If the queue should run, creates a new one.
     fn apply(&mut self, index: u32) -> Result<()> {
         let Self { links, queues, features, memory } = self;
         let (i, wish) = (index as usize, &mut queues[index as usize]);
@@ -92,7 +94,7 @@ impl VhostDevice {
             *layout = Some(wish.start(memory, negotiated(*features)).ok_or(Error::InvalidParam)?);
         }
         drop(rings);
-        // Wakes the program, because frames may already be waiting in the virtqueue.
+        // This wakes the program, because frames may already wait in the virtqueue.
         link.notify();
         Ok(())
     }
@@ -101,7 +103,7 @@ impl VhostDevice {
         (0..self.queues.len() as u32).try_for_each(|index| self.apply(index))
     }
 
-    /// Stops a virtqueue; returns the avail index of the next chain to be taken.
+    /// Stops a virtqueue. Returns the avail index of the chain that would be taken next.
     fn stop(&mut self, index: u32) -> Result<u16> {
         self.queue_config(index)?.started = false;
         self.apply(index)?;
@@ -114,10 +116,10 @@ impl VhostDevice {
         Ok(wish.base)
     }
 
-    /// Stops all virtqueues; the guest's memory is not accessed any more.
+    /// Stops all virtqueues. After this, the guest's memory is not accessed.
     pub(crate) fn stop_all(&mut self) {
         for index in 0..self.queues.len() as u32 {
-            // Stopping a virtqueue cannot fail; only creating one can.
+            // Only creating a virtqueue can fail, not stopping it.
             let _ = self.stop(index);
         }
         self.memory = None;
@@ -131,7 +133,8 @@ impl Drop for VhostDevice {
 }
 
 impl VirtqConfig {
-    /// Creates the running virtqueue from its settings; `None` if they are incomplete or invalid.
+    /// Creates a virtqueue from what the front-end has set; `None` if this is incomplete or
+    /// invalid.
     fn start(&self, memory: &VhostMemory, agreed: NegotiatedFeatures) -> Option<Vring> {
         let [descriptors, avail, used] = self.layout?.map(|at| memory.guest_address(at));
         let (descriptors, avail, used) = (descriptors?, avail?, used?);
@@ -150,7 +153,7 @@ fn negotiated(features: u64) -> NegotiatedFeatures {
     }
 }
 
-/// Checks that a descriptor is an eventfd, which can be polled and written without blocking.
+/// Checks that a descriptor is an eventfd. Polling and writing an eventfd does not block.
 fn into_eventfd(fd: File) -> Result<OwnedFd> {
     let checked = || -> io::Result<OwnedFd> {
         let fd = OwnedFd::from(fd);

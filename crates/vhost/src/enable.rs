@@ -1,7 +1,7 @@
-//! Handles `VHOST_USER_SET_VRING_ENABLE` before features are negotiated.
+//! Handles `VHOST_USER_SET_VRING_ENABLE` before the features are negotiated.
 //!
-//! QEMU sends this message as soon as it has connected, which the message handler would reject. So
-//! these messages are taken from the socket before the handler sees them.
+//! QEMU sends this message as soon as it has connected. The message handler would reject it. So
+//! such messages are taken from the socket before the handler sees them.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -13,18 +13,18 @@ use crate::device::VhostDevice;
 
 /// Request number of `VHOST_USER_SET_VRING_ENABLE`.
 const SET_VRING_ENABLE: u32 = 18;
-/// Number of 32-bit words of the message: request, flags and payload size; then the index of the
-/// virtqueue, and 1 (enable) or 0.
+/// Number of 32-bit words in the message. They are request, flags and size of the payload, followed
+/// by the index of the virtqueue, and 1 (enable) or 0.
 const MESSAGE_WORDS: usize = 5;
-/// Flags of a reply: version 1, and the reply bit.
+/// The flags of a reply: version 1, and the bit for replies.
 const REPLY_FLAGS: u32 = 1 | 1 << 2;
 /// Flag of a request that requires a reply.
 const NEED_REPLY_FLAG: u32 = 1 << 3;
 
-/// Handles the next message if it is `VHOST_USER_SET_VRING_ENABLE`; returns whether it was.
+/// Handles the next message if it is `VHOST_USER_SET_VRING_ENABLE`. Returns whether it was.
 ///
 /// # Errors
-/// Errors of the socket.
+/// The system's error if the socket cannot be read or written.
 pub(crate) fn handle_set_vring_enable(
     mut socket: &UnixStream,
     device: &mut VhostDevice,

@@ -1,5 +1,5 @@
-//! `vhost:PATH`: a port that a virtual machine connects to by vhost-user, with a stock virtio-net
-//! device.
+//! `vhost:PATH`: a port to which a virtual machine connects by vhost-user, with an ordinary
+//! virtio-net device.
 //!
 //! ```text
 //!   program --> tx slots --copy--> | guest's receive queue  |
@@ -8,23 +8,24 @@
 //!           one thread per port <--PATH-- QEMU: sends the layout, and starts and stops the queues
 //! ```
 //!
-//! The port is the back-end of vhost-user, and the guest's QEMU the front-end. Either the port
+//! The port is the back-end of vhost-user, and the guest's QEMU is the front-end. Either the port
 //! listens at `PATH` and the front-end connects ([`VhostRole::Server`]), or the front-end listens
 //! and the port connects ([`VhostRole::Client`]). The port serves one guest at a time. When the
-//! guest disconnects or is reset, the port has no peer: sent frames are dropped and counted, no
-//! frames are received, and the next guest may connect.
+//! guest disconnects or is reset, no guest is connected until the next one connects. In this time,
+//! frames that the program sends are dropped and counted, and no frames are received.
 //!
-//! Frames are plain Ethernet: no checksum, segmentation or merging offload is offered, so guests do
-//! all of this themselves. A received frame is at most as long as one buffer of the port's region.
+//! Frames are plain Ethernet. The port offers no offload for checksums, segmentation or merging, so
+//! guests do all of this themselves. A received frame is at most as long as one buffer of the
+//! port's region.
 //!
 //! # Invariants
 //! 1. All values in the guest's memory may change at any time. Indices, addresses and lengths are
-//!    read once and checked; the work of a sync is bounded for any values that the guest writes.
-//! 2. Access to the guest's memory cannot fault: it must be a memfd sealed against shrinking, of
-//!    ordinary pages; other memory is refused. So a guest or its front-end can break only its own
-//!    port.
-//! 3. A virtqueue is accessed either by a sync or by the port's thread, never by both: its link is
-//!    locked. So a stopped queue is no longer in use when the front-end gets the reply.
+//!    read once and checked. The work of a sync is limited, whatever values the guest writes.
+//! 2. Access to the guest's memory cannot cause a fault. The memory must be a memfd that is sealed
+//!    against shrinking, and must have ordinary pages. Other memory is refused. So a guest or its
+//!    front-end can break only its own port.
+//! 3. A virtqueue is accessed either by a sync or by the port's thread, never by both, because its
+//!    link is locked. So when the front-end gets the reply to a stop, the queue is no longer used.
 //!
 //! Not for: migration of guests, packed virtqueues, devices other than virtio-net.
 #![forbid(unsafe_code)]

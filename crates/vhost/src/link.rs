@@ -1,4 +1,4 @@
-//! The link between a port's thread and a queue pair: the running virtqueues, and the wake-ups.
+//! What a port's thread and a queue pair share: the running virtqueues, and the wake-ups.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,18 +14,19 @@ use crate::vring::Vring;
 #[derive(Debug)]
 pub(crate) struct VhostLink {
     rings: Mutex<VhostRings>,
-    /// Readable when a sync may be worthwhile: the guest's two kicks, and the wake event.
+    /// The descriptor on which the program waits. It is readable when a sync may be useful, because
+    /// of one of the guest's two kicks or the wake event.
     epoll: OwnedFd,
     wake_event: OwnedFd,
     is_notified: AtomicBool,
 }
 
-/// The running virtqueues; none while no guest is connected.
+/// The virtqueues that run. There are none if no guest is connected.
 #[derive(Debug, Default)]
 pub(crate) struct VhostRings {
-    /// The guest's receive queue.
+    /// The queue in which the guest receives.
     pub(crate) send: Option<Vring>,
-    /// The guest's transmit queue.
+    /// The queue in which the guest transmits.
     pub(crate) receive: Option<Vring>,
 }
 
@@ -53,34 +54,34 @@ impl VhostLink {
         self.rings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Readable when a sync may be worthwhile.
+    /// Returns a descriptor that is readable when a sync may be useful.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }
 
-    /// Polls a kick eventfd of the guest, edge-triggered. The eventfd is never read, because
-    /// another process that has it open could make the read block.
+    /// Polls a kick eventfd of the guest for edges. It is never read, because another process that
+    /// has it open could make the read block.
     pub(crate) fn add_kick(&self, kick: &OwnedFd) -> io::Result<()> {
         let flags = EventFlags::IN | EventFlags::ET;
         Ok(epoll::add(&self.epoll, kick, EventData::new_u64(0), flags)?)
     }
 
     pub(crate) fn remove_kick(&self, kick: &OwnedFd) {
-        // An eventfd that was never added cannot be deleted, which is harmless.
+        // If the eventfd was never added, deleting it fails, which does no harm.
         let _ = epoll::delete(&self.epoll, kick);
     }
 
-    /// Makes the descriptor readable, which wakes the program if it sleeps or is about to sleep.
+    /// Makes the descriptor readable. If the program sleeps, or is about to sleep, this wakes it.
     pub(crate) fn notify(&self) {
         self.is_notified.store(true, Ordering::Release);
-        // If the counter is full, the descriptor is readable already.
+        // If the counter is full, the descriptor is already readable.
         let _ = rustix::io::write(&self.wake_event, &1u64.to_ne_bytes());
     }
 
     /// Clears all pending wake-ups.
     pub(crate) fn clear_notification(&self) {
         let mut events = [const { std::mem::MaybeUninit::<Event>::uninit() }; 4];
-        // The events are not needed: reading them clears the edges that were reported.
+        // The events themselves are not needed. Reading them clears the edges that were reported.
         let _ = epoll::wait(&self.epoll, &mut events[..], Some(&Timespec::default()));
         if self.is_notified.swap(false, Ordering::Acquire) {
             // If the counter is 0, another caller has read it.

@@ -1,4 +1,4 @@
-//! The memory of a guest: its mapped regions, and the translation of the front-end's addresses.
+//! The memory of a guest. It has the mapped regions, and translates addresses of the front-end.
 
 use std::fs::File;
 use std::io;
@@ -21,7 +21,8 @@ pub(crate) struct VhostMemory {
     regions: Vec<VhostRegion>,
 }
 
-/// Start of one region in the front-end's and in the guest's address space, and its size in bytes.
+/// Where a region starts in the address space of the front-end and in that of the guest, and its
+/// size in bytes.
 #[derive(Debug, Clone, Copy)]
 struct VhostRegion {
     frontend: u64,
@@ -33,8 +34,8 @@ impl VhostMemory {
     /// Maps the regions of a table.
     ///
     /// # Errors
-    /// For a file that may shrink or is too short, for regions that overlap, and for errors of the
-    /// kernel.
+    /// The error if a file may shrink or is too short, if regions overlap, or if the kernel refuses
+    /// to map one.
     pub(crate) fn map(table: &[VhostUserMemoryRegion], files: Vec<File>) -> io::Result<Self> {
         let mapped = table.iter().zip(files).map(|(region, file)| map(region, file));
         let mapped = mapped.collect::<io::Result<Vec<_>>>()?;
@@ -47,7 +48,8 @@ impl VhostMemory {
         Ok(Self { mapped: Arc::new(mapped), regions: regions.collect() })
     }
 
-    /// Translates an address of the front-end to an address of the guest.
+    /// Translates an address of the front-end to an address of the guest; `None` if it is in no
+    /// region.
     pub(crate) fn guest_address(&self, frontend: u64) -> Option<GuestAddress> {
         self.regions.iter().find_map(|region| {
             let offset = frontend.checked_sub(region.frontend)?;
@@ -69,8 +71,8 @@ fn map(region: &VhostUserMemoryRegion, file: File) -> io::Result<GuestRegionMmap
         .ok_or_else(|| refused("the guest's memory ends beyond the last address"))
 }
 
-/// Refuses memory on which an access may raise SIGBUS: that of a file that may shrink, and huge
-/// pages, which the kernel may run out of.
+/// Checks that accesses to the memory cannot raise SIGBUS. So the file must not be able to shrink.
+/// Huge pages are also refused, because the kernel may run out of them.
 fn require_sealed(file: &File) -> io::Result<()> {
     if fstatfs(file)?.f_type as u32 == HUGETLBFS_MAGIC {
         return Err(refused("the guest's memory is of huge pages: leave hugetlb out"));

@@ -1,4 +1,4 @@
-//! Opens the port.
+//! Opens a `vhost:` port.
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
@@ -20,7 +20,7 @@ pub const MAX_PAIRS: u32 = 16;
 /// Returns the memory that the port needs from a region.
 ///
 /// # Errors
-/// [`OpenError`] for more than [`MAX_PAIRS`] ring pairs.
+/// [`OpenError`] if there are more than [`MAX_PAIRS`] ring pairs.
 pub fn needs(name: &str, pairs: u32, options: &OpenOptions) -> Result<RegionNeeds, OpenError> {
     check_pairs(pairs).map_err(|cause| OpenError::new(name, cause))?;
     Ok(RegionNeeds::pairs(pairs.max(1), options.slots))
@@ -65,12 +65,12 @@ fn check_pairs(pairs: u32) -> Result<(), OpenCause> {
     })
 }
 
-/// Opens a port of `pairs` ring pairs for the guest whose front-end connects through `socket`. The
-/// port is open whether or not a guest is connected.
+/// Opens a port with `pairs` ring pairs. It is for the guest whose front-end connects through
+/// `socket`. The port is open whether or not a guest is connected.
 ///
 /// # Errors
-/// [`OpenError`]: the socket cannot be created or is in use, the path is not that of a socket, too
-/// many ring pairs, or the region is too small.
+/// [`OpenError`] if the socket cannot be created or is in use, if the path is not that of a socket, if
+/// there are too many ring pairs, or if the region is too small.
 pub fn open(
     name: &str,
     socket: &Path,

@@ -20,12 +20,12 @@ pub(crate) struct VhostQueue {
     rx_kern: KernRing,
     counters: Arc<QueueCounters>,
     link: Arc<VhostLink>,
-    /// The link of the first pair, which every guest uses.
+    /// The link of the first pair. Every guest uses this pair.
     first: Arc<VhostLink>,
     scratch: SendScratch,
-    /// Whether frames wait for buffers of the guest.
+    /// Whether frames wait because the guest has too few buffers.
     waiting: bool,
-    /// The server; it ends with the last queue.
+    /// The port's thread. It ends when the last queue is dropped.
     _server: Arc<VhostServer>,
 }
 
@@ -59,7 +59,7 @@ impl VhostQueue {
         RunError::new(&self.name, fault.into())
     }
 
-    /// Sends released frames; drops them if no guest is connected.
+    /// Sends the frames that the program has released. If no guest is connected, drops them.
     fn process_tx(&mut self) -> Result<(), RunError> {
         let head = self.tx_kern.released().map_err(|fault| self.fail(fault))?;
         if head == self.tx_kern.hwcur() {
@@ -101,8 +101,8 @@ impl VhostQueue {
         self.tx_kern.set_tail(self.tx_kern.prev(end));
     }
 
-    /// Requests from the guest notifications of new frames, and of new buffers if frames wait for
-    /// buffers. Returns whether frames or buffers are already available.
+    /// Requests that the guest notifies the port of new frames, and if frames wait for buffers, of
+    /// new buffers. Returns whether such frames or buffers are already there.
     fn enable_notifications(&self) -> bool {
         let mut rings = self.link.lock();
         let mut ready = false;
@@ -122,7 +122,8 @@ impl VhostQueue {
     }
 }
 
-/// Counts the frames in the slots from `from` to `to`, including an incomplete last one.
+/// Counts the frames in the slots from `from` to `to`. If the last frame is incomplete, it also
+/// counts.
 fn frames(ring: &mut KernRing, from: u32, to: u32) -> u64 {
     let (mut at, mut count) = (from, 0);
     while at != to {
@@ -168,7 +169,7 @@ impl Queue for VhostQueue {
 
     fn before_sleep(&mut self, interest: Interest) {
         if self.waiting {
-            // The next sync reports a damaged ring.
+            // If the ring is damaged, the next sync reports this.
             let _ = self.process_tx();
         }
         if interest != Interest::NONE && self.enable_notifications() {
@@ -181,7 +182,7 @@ impl Queue for VhostQueue {
         let mut rings = self.link.lock();
         let link::VhostRings { send, receive } = &mut *rings;
         for vring in send.iter_mut().chain(receive) {
-            // If the call fails, the next sync reports the damaged queue.
+            // If this fails, the queue is damaged, and the next sync reports this.
             let _ = vring.disable_notification();
         }
     }

@@ -1,4 +1,4 @@
-//! Copies frames of the guest from its transmit queue into rx slots.
+//! Copies frames from the guest's transmit queue to rx slots.
 
 use slipring_port::{DropCause, QueueCounters, TrafficCounts};
 use slipring_ring::{KernRing, SharedBuf, SlotFlags};
@@ -8,12 +8,12 @@ use vm_memory::GuestMemoryMmap;
 use crate::chain::{DescriptorChain, read};
 use crate::vring::{QueueViolation, UsedElem, Vring};
 
-/// Minimum frame length in bytes: a bare Ethernet header.
+/// Minimum length of a frame in bytes, which is that of an Ethernet header.
 const MIN_FRAME_LEN: usize = 14;
 /// Maximum length of the virtio-net header in bytes.
 const MAX_HEADER_LEN: usize = 12;
 
-/// Receives as many frames as there are free slots; returns their chains to the guest.
+/// Receives frames, at most one per free slot. Returns their chains to the guest.
 pub(crate) fn receive(
     vring: &mut Vring,
     ring: &mut KernRing,
@@ -42,8 +42,8 @@ pub(crate) fn receive(
     vring.publish_used()
 }
 
-/// Copies the frame of one chain and returns its length. The copy goes through `scratch`, because
-/// other processes may write both the guest's memory and the ring's buffers.
+/// Copies the frame in a chain, and returns its length. The copy goes through `scratch`, because
+/// other processes may write to the guest's memory and to the ring's buffers.
 fn take_frame(
     memory: &GuestMemoryMmap,
     mut chain: DescriptorChain<'_>,
@@ -80,7 +80,7 @@ fn take_frame(
     Ok(filled)
 }
 
-/// Whether the frame is complete, which it must be because no offload was offered.
+/// Returns whether the frame is complete. It must be, because no offload was offered.
 fn needs_no_offload(head: [u8; MAX_HEADER_LEN]) -> bool {
     u32::from(head[0]) & VIRTIO_NET_HDR_F_NEEDS_CSUM == 0
         && u32::from(head[1]) == VIRTIO_NET_HDR_GSO_NONE

@@ -1,4 +1,4 @@
-//! Copies frames from tx slots into the buffers of the guest's receive queue.
+//! Copies frames from tx slots to the buffers in the guest's receive queue.
 
 use slipring_port::{DropCause, QueueCounters, TrafficCounts};
 use slipring_ring::{KernRing, SlotFlags, SlotIdx};
@@ -6,20 +6,21 @@ use slipring_ring::{KernRing, SlotFlags, SlotIdx};
 use crate::chain::{GuestSegment, write};
 use crate::vring::{AvailChains, QueueViolation, UsedElem, Vring};
 
-/// Maximum number of guest memory segments for one frame.
+/// Maximum number of segments of guest memory for a frame.
 const MAX_FRAME_SEGMENTS: usize = 256;
 /// Maximum length of the virtio-net header in bytes.
 const MAX_HEADER_LEN: usize = 12;
 
-/// The result of sending a batch.
+/// What was done with a batch of frames.
 pub(crate) struct SendProgress {
-    /// The slot after the last one that was sent or dropped.
+    /// The slot after the last one whose frame was sent or dropped.
     pub(crate) end: SlotIdx,
-    /// Whether the guest violated the rules of its queue, which then must not be used any more.
+    /// Whether the guest has violated the rules of its queue. The queue must not be used any more
+    /// then.
     pub(crate) broken: bool,
 }
 
-/// Sends the frames up to `head`, as long as the guest has buffers.
+/// Sends the frames before `head`, for as long as the guest has buffers.
 pub(crate) fn send(
     vring: &mut Vring,
     scratch: &mut SendScratch,
@@ -56,13 +57,13 @@ pub(crate) fn send(
     SendProgress { end: at, broken }
 }
 
-/// A frame of one or several slots.
+/// A frame in one or more tx slots.
 pub(crate) struct TxFrame {
     start: SlotIdx,
     /// The slot after the frame.
     pub(crate) end: SlotIdx,
     len: usize,
-    /// Why the frame cannot be sent, if it cannot.
+    /// Why the frame cannot be sent; `None` if it can.
     fault: Option<DropCause>,
 }
 
@@ -91,23 +92,23 @@ impl TxFrame {
 /// Whether the guest has buffers for a frame.
 enum GuestBuffers {
     Enough,
-    /// The guest has no buffers now: wait until it offers more.
+    /// The guest has too few buffers now. The frame must wait until the guest offers more.
     Wait,
-    /// The frame does not fit even all buffers that the guest can offer.
+    /// All buffers that the guest can offer are too few for this frame.
     Never,
 }
 
-/// The buffers for one frame; reused to avoid allocations.
+/// The buffers for a frame. The value is reused, so that nothing has to be allocated per frame.
 #[derive(Debug, Default)]
 pub(crate) struct SendScratch {
     segments: Vec<GuestSegment>,
     chains: Vec<TakenChain>,
-    /// A copy of one slot's bytes.
+    /// A copy of the bytes in one slot.
     bytes: Vec<u8>,
 }
 
 impl SendScratch {
-    /// Returns the buffer for a copy of one slot's bytes; sending and receiving both use it.
+    /// Returns the buffer for a copy of one slot. Both sending and receiving use it.
     pub(crate) fn bytes(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
@@ -126,7 +127,7 @@ struct ChainFiller<'v> {
 }
 
 impl ChainFiller<'_> {
-    /// Takes as many chains as a frame of `len` bytes needs. If there are too few, takes no chain.
+    /// Takes as many chains as a frame of `len` bytes needs. If the guest has too few, takes none.
     fn reserve(&mut self, len: usize) -> Result<GuestBuffers, QueueViolation> {
         let (wanted, mut have) = (self.chains.negotiated.header + len, 0);
         self.scratch.segments.clear();
@@ -146,15 +147,15 @@ impl ChainFiller<'_> {
         Ok(GuestBuffers::Enough)
     }
 
-    /// Takes one chain; returns the number of bytes that it holds.
+    /// Takes one chain. Returns how many bytes fit in it.
     fn pop_chain(&mut self) -> Result<Option<usize>, QueueViolation> {
         let Some(mut chain) = self.chains.pop()? else { return Ok(None) };
         let before = self.scratch.segments.len();
         self.scratch.segments.extend(chain.by_ref());
         let parts = &self.scratch.segments[before..];
         let len = parts.iter().map(|part| part.len).sum();
-        // A chain is not a usable buffer if the device may not write to it, it cannot hold the
-        // header, or its end was not found.
+        // A chain is no usable buffer if the device may not write to it, if the header does not fit
+        // in it, or if its end was not found.
         let writable = parts.iter().all(|part| part.is_writable);
         if !(writable && chain.is_whole() && len >= self.chains.negotiated.header) {
             return Err(QueueViolation);
@@ -164,16 +165,16 @@ impl ChainFiller<'_> {
     }
 
     fn unpop_chains(&mut self) {
-        // The number fits in 16 bits, because it is at most the queue's number of descriptors.
+        // This number fits in 16 bits, because it is at most the number of the queue's descriptors.
         self.chains.unpop(self.scratch.chains.len() as u16);
         self.scratch.chains.clear();
     }
 
-    /// Writes a frame into the chains taken for it.
+    /// Writes a frame to the chains that were taken for it.
     fn fill(&mut self, ring: &mut KernRing, frame: &TxFrame) -> Result<(), DropCause> {
         let header = self.chains.negotiated.header;
         let mut head = [0; MAX_HEADER_LEN];
-        // Sets `num_buffers`, in a header that has this field.
+        // Sets `num_buffers`, if the header has this field.
         head[10..].copy_from_slice(&(self.scratch.chains.len() as u16).to_le_bytes());
         let mut cursor = SegmentCursor::default();
         let mut written = self.write(&mut cursor, &head[..header]);
@@ -190,8 +191,8 @@ impl ChainFiller<'_> {
         if written { Ok(()) } else { Err(DropCause::TxRefused) }
     }
 
-    /// Writes `bytes` at the cursor and advances the cursor; returns false if the guest's memory
-    /// there is not mapped.
+    /// Writes `bytes` at the cursor and advances it. Returns false if the guest's memory at this
+    /// place is not mapped.
     fn write(&self, cursor: &mut SegmentCursor, mut bytes: &[u8]) -> bool {
         while !bytes.is_empty() {
             let Some(part) = self.scratch.segments.get(cursor.segment) else { return false };
@@ -210,8 +211,8 @@ impl ChainFiller<'_> {
         true
     }
 
-    /// Returns the chains taken for a frame of `len` bytes (header included) to the guest, each
-    /// with the number of bytes written to it.
+    /// Returns to the guest the chains that were taken for a frame of `len` bytes (including the
+    /// header). Each is returned with the number of bytes that were written to it.
     fn push_used(&mut self, mut len: usize) {
         for chain in self.scratch.chains.drain(..) {
             let filled = len.min(chain.len);

@@ -1,4 +1,5 @@
-//! The thread of a port: accepts or connects to front-ends, one after the other, and serves them.
+//! The thread of a port. It accepts front-ends or connects to them, one after another, and serves
+//! them.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,7 +21,7 @@ use crate::device::VhostDevice;
 use crate::enable;
 use crate::link::VhostLink;
 
-/// Time limit for the rest of a message, and for the front-end to read a reply.
+/// Maximum time to wait for the rest of a message, and for the front-end to read a reply.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Delay between two attempts to connect.
 const RECONNECT_DELAY: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
@@ -30,7 +31,8 @@ const RECONNECT_DELAY: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 pub enum VhostRole {
     /// The port creates the socket and waits for front-ends.
     Server,
-    /// The front-end creates the socket; the port connects, and reconnects when needed.
+    /// The front-end creates the socket. The port connects to it, and connects again after the
+    /// connection was lost.
     Client,
 }
 
@@ -45,13 +47,14 @@ impl VhostRole {
     }
 }
 
-/// The port's thread; it ends on drop.
+/// The thread of a port. It ends on drop.
 #[derive(Debug)]
 pub(crate) struct VhostServer {
     links: Vec<Arc<VhostLink>>,
     stop: Arc<StopSignal>,
     thread: Option<JoinHandle<()>>,
-    /// The socket that was created, to be removed at the end.
+    /// The path of the socket that the port has created, which must be removed at the end. `None`
+    /// if the front-end creates the socket.
     socket: Option<PathBuf>,
 }
 
@@ -80,7 +83,8 @@ impl VhostServer {
         let made = (role == VhostRole::Server).then(|| socket.to_owned());
         let host = VhostThread { name: name.to_owned(), links: links.clone(), stop: stop.clone() };
         let thread = thread::Builder::new().name("vhost".to_owned());
-        // Created first: if the thread cannot start, dropping the server removes the socket.
+        // This is created first. If the thread cannot be started, dropping the server removes the
+        // socket.
         let mut server = Self { links, stop, thread: None, socket: made };
         let work = move || {
             meeting.confine();
@@ -98,7 +102,7 @@ impl VhostServer {
 impl Drop for VhostServer {
     fn drop(&mut self) {
         self.stop.requested.store(true, Ordering::Release);
-        // If the counter is full, the thread is woken already.
+        // If the counter is full, the thread is woken anyway.
         let _ = rustix::io::write(&self.stop.wake_event, &1u64.to_ne_bytes());
         if let Some(thread) = self.thread.take() {
             // A thread that panicked has already reported it.
@@ -111,7 +115,7 @@ impl Drop for VhostServer {
     }
 }
 
-/// Creates the socket, without blocking calls on it.
+/// Creates the socket. Calls on it do not block.
 fn listen(path: &Path) -> Result<UnixListener, OpenCause> {
     let nonblocking = |listener: UnixListener| listener.set_nonblocking(true).map(|()| listener);
     listen_stream(path)
@@ -119,27 +123,27 @@ fn listen(path: &Path) -> Result<UnixListener, OpenCause> {
         .map_err(|source| OpenCause::File { path: path.display().to_string(), source })
 }
 
-/// The port's end of the connection to front-ends: a listener, or the path to connect to.
+/// How the port meets front-ends: with a listener, or with a path to which it connects.
 enum FrontendEndpoint {
     Listen(UnixListener),
     Connect(PathBuf),
 }
 
 impl FrontendEndpoint {
-    /// Drops all privileges of the calling thread that it does not need, because it reads memory
-    /// that guests write. To connect, it keeps DAC_OVERRIDE: a front-end's socket may belong to
-    /// another user.
+    /// Drops all privileges that the calling thread does not need, because it reads memory that
+    /// guests write. If it has to connect, it keeps DAC_OVERRIDE, because the socket of a front-end
+    /// may belong to another user.
     fn confine(&self) {
         let kept = match self {
             Self::Listen(_) => CapabilitySet::empty(),
             Self::Connect(_) => CapabilitySet::DAC_OVERRIDE,
         };
-        // Ignored: a program that confines itself reports what could not be restricted.
+        // What could not be restricted is ignored. A program that restricts itself reports it.
         let _ = slipring_confine::confine(kept, &[FORBIDDEN_CALLS, SETUP_ONLY_CALLS]);
     }
 }
 
-/// The state of the port's thread.
+/// What the thread of a port works with.
 struct VhostThread {
     name: String,
     links: Vec<Arc<VhostLink>>,
@@ -155,7 +159,7 @@ impl VhostThread {
                 continue;
             };
             let why = self.serve_frontend(frontend, meeting);
-            // If the same reason occurs repeatedly, it is reported once.
+            // If the same reason occurs several times in a row, it is reported once.
             if let Some(why) = why.filter(|why| *why != message) {
                 eprintln!("{}: the guest's front-end is disconnected: {why}", self.name);
                 message = why;
@@ -177,14 +181,14 @@ impl VhostThread {
         self.stop.requested.load(Ordering::Acquire)
     }
 
-    /// Returns the next front-end, if there is one. A server waits for it.
+    /// Returns the next front-end; `None` if there is none. A server waits for it.
     fn next_frontend(&self, meeting: &FrontendEndpoint) -> Option<UnixStream> {
         match meeting {
             FrontendEndpoint::Listen(listener) => {
                 let flags = PollFlags::IN;
                 let mut fds =
                     [PollFd::new(&self.stop.wake_event, flags), PollFd::new(listener, flags)];
-                // If poll fails, accept fails too and reports the error.
+                // If poll fails, accept also fails and reports the error.
                 let _ = poll(&mut fds, None);
                 listener.accept().ok().map(|(frontend, _)| frontend)
             }
@@ -192,7 +196,7 @@ impl VhostThread {
         }
     }
 
-    /// Serves a front-end until it disconnects or must be disconnected; in the latter case, returns
+    /// Serves a front-end until it disconnects or must be disconnected. In the second case, returns
     /// the reason.
     fn serve_frontend(&self, frontend: UnixStream, meeting: &FrontendEndpoint) -> Option<String> {
         let socket = prepare(&frontend).ok()?;
@@ -216,7 +220,8 @@ impl VhostThread {
         None
     }
 
-    /// Waits for a message; returns `false` at the end.
+    /// Waits for a message. Returns `false` if the front-end has disconnected or the thread must
+    /// end.
     fn await_message(&self, socket: &UnixStream, meeting: &FrontendEndpoint) -> bool {
         let flags = PollFlags::IN;
         let mut fds = vec![PollFd::new(&self.stop.wake_event, flags), PollFd::new(socket, flags)];
@@ -228,7 +233,7 @@ impl VhostThread {
             if self.is_stopped() || polled.is_err_and(|error| error != Errno::INTR) {
                 return false;
             }
-            // Also readable when the front-end has disconnected, so that the next one can be
+            // This is also readable if the front-end has disconnected. The next one can then be
             // served.
             if is_readable(&&fds[1]) {
                 return true;
@@ -236,13 +241,13 @@ impl VhostThread {
             if let (Some(_), FrontendEndpoint::Listen(listener)) =
                 (fds.get(2).filter(is_readable), meeting)
             {
-                // The first front-end may have disconnected just before the second connected.
+                // The first front-end may have disconnected just before the second one connected.
                 if has_message(socket) {
                     return true;
                 }
                 // A second front-end would wait for replies in vain, so it is disconnected. If it
-                // cannot be accepted for lack of descriptors, the listener is not polled until the
-                // next message.
+                // cannot be accepted because no descriptor is free, the listener is not polled
+                // until the next message.
                 if listener.accept().is_err() {
                     fds.truncate(2);
                 }
@@ -251,7 +256,7 @@ impl VhostThread {
     }
 }
 
-/// Whether a front-end has sent data or has disconnected.
+/// Returns whether a front-end has sent data or has disconnected.
 fn has_message(socket: &UnixStream) -> bool {
     let mut fds = [PollFd::new(socket, PollFlags::IN)];
     poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
@@ -261,8 +266,8 @@ fn is_readable(fd: &&PollFd<'_>) -> bool {
     !fd.revents().is_empty()
 }
 
-/// Sets timeouts, so that a front-end that sends half a message or reads no replies cannot block
-/// the thread for ever.
+/// Sets timeouts. Without them, a front-end that sends half a message or reads no replies could
+/// block the thread for ever.
 fn prepare(frontend: &UnixStream) -> io::Result<UnixStream> {
     frontend.set_nonblocking(false)?;
     frontend.set_read_timeout(Some(MESSAGE_TIMEOUT))?;

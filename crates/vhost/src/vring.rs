@@ -1,11 +1,11 @@
-//! One running virtqueue (split, virtio 1.2 section 2.7): takes chains that the guest offers, and
-//! returns them to the guest.
+//! A running virtqueue (split, virtio 1.2 section 2.7). It takes the chains that the guest offers,
+//! and returns them to the guest.
 //!
-//! Chains are walked in [`crate::chain`]. Used chains are published once per batch: the guest must
-//! never see part of a frame in several chains, and a store per frame would cost the guest's
-//! processor a cache miss each.
+//! [`crate::chain`] walks along chains. Used chains are published once per batch. The reason is
+//! that the guest must never see only some of the chains of a frame. Also, a store per frame would
+//! cause a cache miss on the guest's processor each time.
 //!
-//! The queue's addresses are translated once per batch, not at each access.
+//! The addresses of the queue are translated once per batch, not at each access.
 
 use std::num::Wrapping;
 use std::os::fd::OwnedFd;
@@ -20,10 +20,10 @@ use vm_memory::{
 use crate::chain::DescriptorChain;
 use crate::memory::GuestMapping;
 
-/// Maximum number of descriptors of a queue: its indices have 16 bits.
+/// Maximum number of descriptors of a queue. Its indices have 16 bits.
 const MAX_QUEUE_SIZE: u16 = 32_768;
 
-/// The guest violated the rules of its queue; the queue is stopped.
+/// The guest has violated the rules of its queue. The queue is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct QueueViolation;
 
@@ -39,10 +39,10 @@ impl From<vm_memory::GuestMemoryError> for QueueViolation {
     }
 }
 
-/// Size of a queue and the addresses of its parts, in the guest's address space.
+/// The size of a queue, and the addresses of its parts in the guest's address space.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct VirtqLayout {
-    /// Number of descriptors; a power of two.
+    /// Number of descriptors. It is a power of two.
     pub(crate) size: u16,
     pub(crate) descriptors: GuestAddress,
     pub(crate) avail: GuestAddress,
@@ -56,12 +56,14 @@ impl VirtqLayout {
         size.is_power_of_two() && size <= MAX_QUEUE_SIZE && aligned
     }
 
-    /// Offset in the avail ring of `used_event`, by which the guest requests notifications.
+    /// Returns the offset of `used_event` in the avail ring. With it, the guest requests
+    /// notifications.
     fn used_event(&self) -> usize {
         4 + 2 * usize::from(self.size)
     }
 
-    /// Offset in the used ring of `avail_event`, by which the device requests notifications.
+    /// Returns the offset of `avail_event` in the used ring. With it, the device requests
+    /// notifications.
     fn avail_event(&self) -> usize {
         4 + 8 * usize::from(self.size)
     }
@@ -79,18 +81,18 @@ impl VirtqLayout {
     }
 }
 
-/// The negotiated features.
+/// The features on which the device and the guest have agreed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NegotiatedFeatures {
     /// Notifications are requested by index (VIRTIO_RING_F_EVENT_IDX).
     pub(crate) event_idx: bool,
     /// A frame may span several chains (VIRTIO_NET_F_MRG_RXBUF).
     pub(crate) mergeable: bool,
-    /// Length of the virtio-net header before each frame in bytes: 10 or 12.
+    /// Length of the virtio-net header in front of each frame: 10 or 12 bytes.
     pub(crate) header: usize,
 }
 
-/// A chain to be returned to the guest (`struct virtq_used_elem`).
+/// A chain that must be returned to the guest (`struct virtq_used_elem`).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct UsedElem {
     /// Index of the chain's first descriptor.
@@ -112,7 +114,7 @@ pub(crate) struct Vring {
     used: Vec<UsedElem>,
 }
 
-/// A batch of available chains.
+/// The chains that the guest offers, for one batch.
 pub(crate) struct AvailChains<'v> {
     pub(crate) memory: &'v GuestMemoryMmap,
     pub(crate) negotiated: NegotiatedFeatures,
@@ -122,12 +124,13 @@ pub(crate) struct AvailChains<'v> {
     avail: VolatileSlice<'v>,
     size: u16,
     next: &'v mut Wrapping<u16>,
-    /// The guest's avail index at the start of the batch: one past the last available chain.
+    /// The guest's avail index at the start of the batch. It is one past the last chain that is
+    /// offered.
     end: Wrapping<u16>,
 }
 
 impl<'v> AvailChains<'v> {
-    /// Takes the next chain.
+    /// Takes the next chain; `None` if there is none.
     #[inline]
     pub(crate) fn pop(&mut self) -> Result<Option<DescriptorChain<'v>>, QueueViolation> {
         if *self.next == self.end {
@@ -139,7 +142,7 @@ impl<'v> AvailChains<'v> {
         Ok(Some(DescriptorChain::new(self.memory, self.table, head)))
     }
 
-    /// Puts the last `count` chains back, to be taken again later.
+    /// Puts the last `count` chains back. They will be taken again.
     pub(crate) fn unpop(&mut self, count: u16) {
         *self.next -= count;
     }
@@ -177,12 +180,12 @@ impl Vring {
         Ok(vring)
     }
 
-    /// Avail index of the next chain to be taken.
+    /// Returns the avail index of the chain that will be taken next.
     pub(crate) fn base(&self) -> u16 {
         self.next_avail.0
     }
 
-    /// The guest's avail index at the start of the last batch.
+    /// Returns the guest's avail index at the start of the last batch.
     pub(crate) fn last_avail(&self) -> u16 {
         self.last_avail.0
     }
@@ -190,7 +193,7 @@ impl Vring {
     fn avail_index(&self) -> Result<Wrapping<u16>, QueueViolation> {
         let offered = self.layout.avail(&self.memory)?.load::<u16>(2, Ordering::Acquire)?;
         let offered = Wrapping(u16::from_le(offered));
-        // The guest can offer at most as many chains as the queue has descriptors.
+        // The guest cannot offer more chains than the queue has descriptors.
         let right = (offered - self.next_avail).0 <= self.layout.size;
         if right { Ok(offered) } else { Err(QueueViolation) }
     }
@@ -211,7 +214,7 @@ impl Vring {
         })
     }
 
-    /// Publishes the used chains of the batch, and notifies the guest if it has requested that.
+    /// Publishes the used chains of the batch. If the guest has requested a notification, sends it.
     pub(crate) fn publish_used(&mut self) -> Result<(), QueueViolation> {
         if self.used.is_empty() {
             return Ok(());
@@ -224,7 +227,7 @@ impl Vring {
             used.get_ref::<u64>(at)?.store(element.to_le());
             self.next_used += 1;
         }
-        // Release: the guest sees the data before the new index.
+        // Release: the guest sees the data before it sees the new index.
         used.store(self.next_used.0.to_le(), 2, Ordering::Release)?;
         if self.needs_call(old)? {
             self.signal_used();
@@ -232,11 +235,11 @@ impl Vring {
         Ok(())
     }
 
-    /// Whether the guest wants a notification of the chains returned since the used index was
-    /// `old`.
+    /// Returns whether the guest wants to be notified of the chains that were returned since the
+    /// used index was `old`.
     fn needs_call(&self, old: Wrapping<u16>) -> Result<bool, QueueViolation> {
-        // Pairs with the guest's barrier. The guest writes its request and then reads the used
-        // index; the device has written the used index and now reads the request.
+        // This is paired with the guest's barrier. The guest writes its request, and then reads the
+        // used index. The device has written the used index, and now reads the request.
         fence(Ordering::SeqCst);
         let avail = self.layout.avail(&self.memory)?;
         if !self.negotiated.event_idx {
@@ -250,29 +253,29 @@ impl Vring {
 
     fn signal_used(&self) {
         if let Some(call) = &self.call {
-            // If the counter is full, the guest is notified already.
+            // If the counter is full, the guest is notified anyway.
             let _ = rustix::io::write(call, &1u64.to_ne_bytes());
         }
     }
 
-    /// Requests a notification from the guest when it offers further chains; returns the avail
-    /// index read after the request.
+    /// Requests a notification from the guest for when it offers more chains. Returns the avail
+    /// index, which is read after the request.
     pub(crate) fn enable_notification(&mut self) -> Result<u16, QueueViolation> {
         match self.negotiated.event_idx {
             true => self.set_event(self.avail_index()?.0)?,
             false => self.set_flags(0)?,
         }
-        // Pairs with the guest's barrier. The device writes its request and then reads the avail
-        // index; the guest writes the avail index and then reads the request.
+        // This is paired with the guest's barrier. The device writes its request, and then reads
+        // the avail index. The guest writes the avail index, and then reads the request.
         fence(Ordering::SeqCst);
         Ok(self.avail_index()?.0)
     }
 
-    /// Stops requesting notifications.
+    /// Ends the request for notifications.
     pub(crate) fn disable_notification(&mut self) -> Result<(), QueueViolation> {
         match self.negotiated.event_idx {
-            // Requests a notification for the index just before the next one, which the guest
-            // reaches again only after 65536 more chains.
+            // Requests a notification for the index before the next one. The guest reaches this
+            // index only after 65536 more chains.
             true => self.set_event(self.base().wrapping_sub(1)),
             false => self.set_flags(VRING_USED_F_NO_NOTIFY as u16),
         }

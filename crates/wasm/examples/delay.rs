@@ -1,4 +1,4 @@
-//! A link whose delays come from a module: spikes.wat in this directory.
+//! A link whose delays come from a module, which is spikes.wat in this directory.
 
 use slipring_link::{DelayModel, DelaySpec, LinkSpec, NetworkSpec};
 use slipring_wasm::{ModuleLimits, WasmModule};

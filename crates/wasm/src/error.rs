@@ -1,10 +1,10 @@
-//! Errors of modules that cannot be models.
+//! Why a module cannot be used as a model.
 
 /// Why a module cannot be a model.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModuleError {
-    /// The bytes are not a module.
+    /// The bytes are not a WebAssembly module.
     #[error("it is no WebAssembly module: {0}")]
     NotAModule(String),
     /// The module imports a name that the host does not provide.
@@ -12,29 +12,29 @@ pub enum ModuleError {
     Import {
         /// The module named in the import.
         module: String,
-        /// Name of the import.
+        /// The name of the imported item.
         name: String,
     },
     /// The module imports a function with a wrong type.
     #[error("it imports `slipring.{name}` with a wrong type")]
     ImportType {
-        /// Name of the import.
+        /// The name of the imported function.
         name: String,
     },
-    /// The module lacks an export.
+    /// The module does not export this name.
     #[error("it exports no function `{0}`")]
     Missing(String),
     /// An export has a wrong type.
     #[error("its `{name}` is {found}, and must be {wanted}")]
     Type {
-        /// Name of the export.
+        /// The name of the export.
         name: String,
-        /// The export's type.
+        /// The type that the export has.
         found: String,
-        /// The required type.
+        /// The type that the export must have.
         wanted: &'static str,
     },
-    /// The module is written for another version of the interface.
+    /// The module is for another version of the interface.
     #[error("its slipring_abi says {found}; this program knows version {known}", known = crate::ABI_VERSION)]
     Abi {
         /// The version that the module requires.
@@ -43,15 +43,15 @@ pub enum ModuleError {
     /// The module needs more memory than allowed.
     #[error("it wants {wanted} bytes of memory, and may have {allowed}")]
     Memory {
-        /// Bytes of memory that the module needs at the start.
+        /// How many bytes of memory the module needs when it starts.
         wanted: u64,
-        /// Bytes allowed.
+        /// How many bytes of memory a module may have.
         allowed: u64,
     },
-    /// The module's header window is outside its memory.
+    /// The module's header window is not within its memory.
     #[error("its room for headers, {len} bytes at {at}, lies outside of its memory")]
     Header {
-        /// Address of the window.
+        /// The address at which the window starts.
         at: i32,
         /// Length of the window, in bytes.
         len: i32,

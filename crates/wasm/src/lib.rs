@@ -1,5 +1,6 @@
-//! WebAssembly modules as models of emulated links: a user supplies a delay, a loss or a rate. A
-//! module is not trusted and runs in a sandbox. No compiler is needed on the machine that runs it.
+//! WebAssembly modules as models of emulated links. With a module, a user can define a delay, a
+//! loss or a rate. A module is not trusted, and runs in a sandbox. The machine that runs it needs
+//! no compiler.
 //!
 //! # The interface, version 1
 //!
@@ -25,19 +26,20 @@
 //! | `param` | `(i32) -> f64` | the number with that index in the settings, from 0 |
 //!
 //! `number` counts from 0. For a delay or a loss, it is the number of frames that reached the link
-//! before this frame; for a rate, the number of earlier calls of the model. Times are on the link's
-//! clock. Lengths are without FCS; `wire_bytes` also includes the line's framing.
+//! before this one. For a rate, it is the number of earlier calls of the model. Times are those of
+//! the link's clock. Lengths do not include the FCS. `wire_bytes` also includes what the line adds
+//! to a frame.
 //!
 //! # Invariants
-//! 1. If a call traps, runs out of fuel or returns an invalid value, only the frame of that call is
-//!    affected: it is lost, with the cause
+//! 1. A call may trap, use up its fuel or return an invalid value. This affects only the frame of
+//!    that call, which is lost with the cause
 //!    [`LinkDropCause::Model`](slipring_link::LinkDropCause::Model). The module's memory stays as
-//!    that call left it.
-//! 2. A module has access only to its own memory and to the imports above. It has no clock, no
-//!    files, and no access to other memory of this process. The same seed, settings and frames give
-//!    the same results on every machine, because NaNs have canonical bits.
-//! 3. Each link has its own instance of a module, so the two directions of an emulation share
-//!    nothing. A change of the link's settings keeps the instance and its memory, unless the
+//!    the call has left it.
+//! 2. A module has access only to its own memory and to the imports above. It has no clock and no
+//!    files, and cannot access other memory of this process. The same seed, settings and frames
+//!    have the same results on every machine, because NaNs have canonical bits.
+//! 3. Each link has its own instance of a module. So the two directions of an emulation share
+//!    nothing. If the settings of the link change, the instance and its memory stay, unless the
 //!    module, the function, the parameters or the limits change.
 //!
 //! ```
@@ -57,8 +59,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Not for: models that the link crate implements itself. Such a model costs a few nanoseconds per
-//! frame; a call of a module costs tens of nanoseconds more.
+//! Not for models that the link crate implements itself. Such a model costs a few nanoseconds per
+//! frame. The call of a module costs tens of nanoseconds more.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

@@ -1,4 +1,4 @@
-//! Compiles modules, starts instances of them and calls their functions.
+//! Compiles modules, starts instances of them, and calls their functions.
 //!
 //! There are two WebAssembly engines: `wasmi`, an interpreter, and `wasmtime`, a compiler. A build
 //! uses `wasmtime` if the feature of that name is enabled. The code for each engine is in one small
@@ -24,10 +24,10 @@ use engine::{
 use crate::module::{ModuleLimits, ResultWidth};
 use crate::{ABI_VERSION, ModuleError};
 
-/// Fuel to start a module and to read its version: more than for a call, but used up in a fraction
-/// of a second.
+/// The fuel to start a module and to read its version. It is more than for a call, but is used up
+/// in a fraction of a second.
 const START_FUEL: u64 = 100_000_000;
-/// Bytes of a WebAssembly page.
+/// Size of a WebAssembly page in bytes.
 const PAGE_BYTES: u64 = 1 << 16;
 /// Maximum number of elements in all tables of a module.
 const MAX_TABLE_ELEMENTS: usize = 1 << 16;
@@ -39,7 +39,7 @@ pub(crate) struct ModelCall<'c> {
     pub(crate) at_ns: u64,
     pub(crate) len: u32,
     pub(crate) number: u64,
-    /// The stored bytes of the frame, which a module may rewrite.
+    /// The stored bytes of the frame. A module may change them.
     pub(crate) frame: &'c mut [u8],
 }
 
@@ -61,20 +61,20 @@ pub(crate) struct ModuleInstance {
 /// Why a call returned no value.
 #[derive(Debug)]
 pub(crate) enum ModelCallError {
-    /// A time or length does not fit the type of the function's parameter, or the header window is
+    /// A time or a length does not fit in the parameter of the function, or the header window is
     /// not in the module's memory.
     Argument,
-    /// The call used up its fuel, of which it had this much.
+    /// The call has used up all its fuel, which was this much.
     Fuel(u64),
-    /// The module, or an import that it called, failed.
+    /// The module has failed, or an import that it called.
     Trap(String),
 }
 
-/// The state of the host that the imported functions access.
+/// What the functions that a module imports need from the host.
 struct InstanceState {
     limits: StoreLimits,
     params: Arc<[f64]>,
-    /// The random stream of the current call; `None` between calls.
+    /// The random stream of the current call. Between calls, it is `None`.
     stream: Option<Stream>,
 }
 
@@ -198,7 +198,7 @@ impl ModelFunction {
 }
 
 impl HeaderWindow {
-    /// Returns the header window, if the module exports one.
+    /// Returns the header window; `None` if the module does not export one.
     fn of(
         store: &mut Store<InstanceState>,
         instance: &Instance,
@@ -222,7 +222,7 @@ impl HeaderWindow {
         }
     }
 
-    /// Copies the bytes of the window back to the frame; `None` if the window is not in the memory.
+    /// Copies the bytes in the window back to the frame; `None` if the window is not in the memory.
     fn read_back(&self, bytes: &mut [u8], store: &Store<InstanceState>) -> Option<()> {
         let room = self.memory.data(store).get(self.at..self.at + self.len)?;
         let count = bytes.len().min(self.len);
@@ -230,8 +230,9 @@ impl HeaderWindow {
         Some(())
     }
 
-    /// Copies the first bytes of a frame to the window and fills the rest with zeros. Returns
-    /// `None` if the window is not in the memory, which cannot happen because memory never shrinks.
+    /// Copies the first bytes of a frame to the window, and fills the rest with zeros. Returns
+    /// `None` if the window is not in the memory. This cannot happen, because the memory never
+    /// becomes smaller.
     fn write(&self, bytes: &[u8], store: &mut Store<InstanceState>) -> Option<()> {
         let memory = self.memory.data_mut(store);
         let room = memory.get_mut(self.at..self.at + self.len)?;
@@ -242,7 +243,7 @@ impl HeaderWindow {
     }
 }
 
-/// The export by which a module declares that it changes the bytes of a frame.
+/// The export with which a module says that it changes the bytes of frames.
 const REWRITES_EXPORT: &str = "slipring_rewrites";
 
 /// Returns the result of an exported function without parameters.
@@ -256,7 +257,8 @@ fn exported_number(
     asked.map_err(|error| ModuleError::Start(engine::cause(&error)))
 }
 
-/// Name, parameters and result of each function that a module may import, as [`linker`] defines it.
+/// The functions that a module may import, as [`linker`] defines them: name, parameters and result
+/// of each.
 const IMPORTS: [(&str, &[ValType], ValType); 3] = [
     ("random", &[], ValType::I64),
     ("uniform", &[], ValType::F64),
@@ -296,8 +298,8 @@ fn random_stream<'s>(caller: &'s mut Caller<'_, InstanceState>) -> Result<&'s mu
     stream.ok_or_else(|| engine::refused("random numbers are drawn for frames only"))
 }
 
-/// Rejects a module with an unknown import. Starting it would fail anyway, but this error contains
-/// the import's name.
+/// Returns an error if a module has an unknown import. Starting it would also fail, but this error
+/// contains the name of the import.
 fn check_imports(module: &engine::Module) -> Result<(), ModuleError> {
     for import in module.imports() {
         let (from, name) = (import.module().to_owned(), import.name().to_owned());
@@ -313,8 +315,8 @@ fn check_imports(module: &engine::Module) -> Result<(), ModuleError> {
     Ok(())
 }
 
-/// Rejects a module that needs more memory than allowed. Starting it would fail anyway, but this
-/// error contains the size.
+/// Returns an error if a module needs more memory than it may have. Starting it would also fail,
+/// but this error contains the size.
 fn check_memory(module: &engine::Module, limits: ModuleLimits) -> Result<(), ModuleError> {
     let memories = module.exports().filter_map(|export| match export.ty() {
         ExternType::Memory(memory) => Some(memory.minimum().saturating_mul(PAGE_BYTES)),
@@ -327,7 +329,7 @@ fn check_memory(module: &engine::Module, limits: ModuleLimits) -> Result<(), Mod
     }
 }
 
-/// Returns the exported function `name`, which must have parameters `P` and result `R`; `wanted` is
+/// Returns the exported function `name`. It must have parameters `P` and result `R`. `wanted` is
 /// this type as text, for the error.
 fn typed_export<P: WasmParams, R: WasmResults>(
     store: &mut Store<InstanceState>,

@@ -1,4 +1,4 @@
-//! Implements the model traits of the link crate by calls of WebAssembly modules.
+//! Implements the model traits of the link crate by calling WebAssembly modules.
 
 use std::fmt::Display;
 use std::sync::{Arc, OnceLock};
@@ -11,11 +11,11 @@ use slipring_model::Stream;
 
 use crate::machine::{ModelCall, ModuleInstance};
 
-/// The first error of a model, shared by all models of one factory.
+/// The first error of a model. All models of one factory share it.
 pub(crate) type FirstError = Arc<OnceLock<String>>;
 
-/// An instance of a module, or `None` if the module could not be started, and the store for its
-/// first error.
+/// An instance of a module (`None` if it could not be started), and where its first error is
+/// stored.
 pub(crate) struct ModelInstance {
     instance: Option<ModuleInstance>,
     first_error: FirstError,
@@ -31,7 +31,7 @@ pub(crate) struct WasmLossModel(pub(crate) ModelInstance);
 pub(crate) struct WasmRateModel(pub(crate) ModelInstance);
 
 impl ModelInstance {
-    /// Wraps an instance; if it could not be started, no call returns a value.
+    /// Wraps an instance. If it could not be started, no call returns a value.
     pub(crate) fn new(
         machine: Result<ModuleInstance, impl Display>,
         first_error: FirstError,
@@ -42,8 +42,8 @@ impl ModelInstance {
         Self { instance: machine.ok(), first_error }
     }
 
-    /// Calls the module and returns the result that `fit` converts. If the call fails or `fit`
-    /// rejects the result, stores the error, if it is the first one, and returns `None`.
+    /// Calls the module, and converts its result with `fit`. If the call fails or `fit` rejects the
+    /// result, returns `None`. If this is the first error, stores it.
     fn call<T>(
         &mut self,
         mut call: ModelCall<'_>,
@@ -84,7 +84,7 @@ impl UserLossModel for WasmLossModel {
 }
 
 impl UserRateModel for WasmRateModel {
-    /// Modules use whole nanoseconds, so the start time is rounded up to the next nanosecond.
+    /// Modules count in whole nanoseconds. So the start time is rounded up to the next nanosecond.
     fn finish(
         &mut self,
         start: PreciseTime,

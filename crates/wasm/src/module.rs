@@ -16,14 +16,14 @@ use crate::models::{FirstError, ModelInstance, WasmDelayModel, WasmLossModel, Wa
 /// The limits of a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModuleLimits {
-    /// Fuel of one call; an instruction costs about one unit.
+    /// The fuel of one call. An instruction costs about one unit.
     pub fuel: u64,
-    /// Maximum memory of an instance, in bytes.
+    /// Maximum size of an instance's memory, in bytes.
     pub memory_bytes: u64,
 }
 
 impl Default for ModuleLimits {
-    /// Returns limits of a million units of fuel and 16 MiB of memory.
+    /// Returns limits with a million units of fuel and 16 MiB of memory.
     fn default() -> Self {
         Self { fuel: 1_000_000, memory_bytes: 16 << 20 }
     }
@@ -38,10 +38,10 @@ pub struct WasmModule {
 }
 
 impl WasmModule {
-    /// Reads and compiles a module; refuses a module that is not written for slipring.
+    /// Reads and compiles a module. The module must be written for slipring.
     ///
     /// # Errors
-    /// [`ModuleError`] describes the problem.
+    /// [`ModuleError`] if the module cannot be used.
     pub fn read(bytes: &[u8], limits: ModuleLimits) -> Result<Self, ModuleError> {
         let compiled = Arc::new(CompiledModule::new(bytes, limits)?);
         let mut hasher = SipHasher13::new();
@@ -51,33 +51,36 @@ impl WasmModule {
         Ok(Self { compiled, fingerprint: hasher.finish128().as_u128() })
     }
 
-    /// Creates a factory of delay models that call the exported `function`; the module can read
+    /// Creates a factory of delay models. They call the exported `function`, which can read
     /// `params`.
     ///
     /// # Errors
-    /// If the module cannot be started, or has no function of this name and the required type.
+    /// [`ModuleError`] if the module cannot be started, or does not export a function with this
+    /// name and the required type.
     pub fn delay(&self, function: &str, params: &[f64]) -> Result<DelayFactory, ModuleError> {
         self.maker(function, params, |asked| {
             Box::new(WasmDelayModel(asked)) as Box<dyn UserDelayModel>
         })
     }
 
-    /// Creates a factory of loss models that call the exported `function`; the module can read
+    /// Creates a factory of loss models. They call the exported `function`, which can read
     /// `params`.
     ///
     /// # Errors
-    /// If the module cannot be started, or has no function of this name and the required type.
+    /// [`ModuleError`] if the module cannot be started, or does not export a function with this
+    /// name and the required type.
     pub fn loss(&self, function: &str, params: &[f64]) -> Result<LossFactory, ModuleError> {
         self.maker(function, params, |asked| {
             Box::new(WasmLossModel(asked)) as Box<dyn UserLossModel>
         })
     }
 
-    /// Creates a factory of rate models that call the exported `function`; the module can read
+    /// Creates a factory of rate models. They call the exported `function`, which can read
     /// `params`.
     ///
     /// # Errors
-    /// If the module cannot be started, or has no function of this name and the required type.
+    /// [`ModuleError`] if the module cannot be started, or does not export a function with this
+    /// name and the required type.
     pub fn rate(&self, function: &str, params: &[f64]) -> Result<RateFactory, ModuleError> {
         let model = |asked| Box::new(WasmRateModel(asked)) as Box<dyn UserRateModel>;
         self.maker(function, params, model)
@@ -92,15 +95,15 @@ impl WasmModule {
     ) -> Result<ModelFactory<M>, ModuleError> {
         let params: Arc<[f64]> = params.into();
         self.compiled.start(function, M::RESULT_WIDTH, params.clone())?;
-        // The identity contains the bits of the parameters, because different numbers may print
-        // alike.
+        // The identity contains the bits of the parameters, because different numbers may be
+        // printed in the same way.
         let bits: Vec<_> = params.iter().map(|param| param.to_bits()).collect();
         let identity = format!("wasm {:032x} {function} {bits:x?}", self.fingerprint);
         let (compiled, function) = (self.compiled.clone(), function.to_owned());
         let trouble = FirstError::default();
         let sink = trouble.clone();
-        // A module that started once can start again, unless memory is exhausted. In that case
-        // every call of the model fails, and its frames are counted as lost.
+        // A module that could be started once can be started again, unless there is too little
+        // memory. In that case, every call of the model fails, and its frames are counted as lost.
         let make = move || {
             let machine = compiled.start(&function, M::RESULT_WIDTH, params.clone());
             model(ModelInstance::new(machine, trouble.clone()))
@@ -110,7 +113,7 @@ impl WasmModule {
     }
 }
 
-/// The result type of a model's function: i32 (`Short`) or i64 (`Long`).
+/// The type of the result of a model's function: i32 (`Short`) or i64 (`Long`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResultWidth {
     Short,

@@ -8,7 +8,7 @@ use slipring_wasm::{ModuleError, ModuleLimits, WasmModule};
 
 use network::{Sim, delay, loss, rate};
 
-/// Builds a module of this interface from these parts.
+/// Builds a module for this interface from its parts.
 fn module(parts: &str) -> WasmModule {
     read(parts, ModuleLimits::default()).unwrap()
 }
@@ -18,7 +18,7 @@ fn read(parts: &str, limits: ModuleLimits) -> Result<WasmModule, ModuleError> {
     WasmModule::read(&wat::parse_str(format!("(module {parts} {abi})")).unwrap(), limits)
 }
 
-/// Builds a function with the parameters of models, and this result and body.
+/// Builds a function that has the parameters of models, and this result and body.
 fn function(name: &str, result: &str, body: &str) -> String {
     format!(
         r#"(func (export "{name}") (param $now i64) (param $len i32) (param $number i64)
@@ -28,7 +28,7 @@ fn function(name: &str, result: &str, body: &str) -> String {
 
 const RANDOM: &str = r#"(import "slipring" "random" (func $random (result i64)))"#;
 
-/// A window for 20 bytes of each frame, which are copied back.
+/// The text for a window with 20 bytes of each frame. They are copied back to the frame.
 const REWRITES: &str = r#"(memory (export "memory") 1)
     (func (export "slipring_header") (result i32) (i32.const 100))
     (func (export "slipring_header_len") (result i32) (i32.const 20))
@@ -62,7 +62,7 @@ fn a_call_that_fails_rewrites_nothing() {
     assert_eq!(sim.bytes(), [vec![7; 60]]);
 }
 
-/// A module with a delay that counts its calls in a global: 1 us, 2 us, ...
+/// Returns a module with a delay that counts its calls: 1 us, 2 us, ...
 fn counting() -> WasmModule {
     let body = "(global.set $calls (i64.add (global.get $calls) (i64.const 1000)))
                 (global.get $calls)";
@@ -92,7 +92,7 @@ fn a_loss_keeps_loses_and_marks() {
     let mut sim = Sim::new(loss("up", module.loss("lose", &[]).unwrap()), 1);
     (0..9).for_each(|at| sim.push(at, &[0; 60]));
     assert_eq!(sim.releases().len(), 3);
-    // Frames that cannot carry a mark are lost instead.
+    // A frame that cannot carry a mark is lost instead.
     assert_eq!(sim.lost(LinkDropCause::Loss), 6);
 }
 
@@ -125,8 +125,8 @@ fn the_first_bytes_of_a_frame_are_put_where_the_module_wants_them() {
     let header = r#"(memory (export "memory") 1)
         (func (export "slipring_header") (result i32) (i32.const 100))
         (func (export "slipring_header_len") (result i32) (i32.const 4))"#;
-    // The module adds the fourth byte of the window and the byte after the window, into which
-    // nothing is ever copied.
+    // The module adds two bytes: the fourth byte of the window, and the byte after the window.
+    // Nothing is ever copied to the latter.
     let body = "(i32.add (i32.load8_u (i32.const 103)) (i32.load8_u (i32.const 104)))";
     let module = module(&(header.to_owned() + &function("lose", "i32", body)));
     let mut sim = Sim::new(loss("up", module.loss("lose", &[]).unwrap()), 1);
@@ -153,8 +153,8 @@ fn random_numbers_are_those_of_link_stage_and_frame() {
     assert_eq!(run(7, "up"), run(7, "up"));
     assert_ne!(run(7, "up"), run(8, "up"));
     assert_ne!(run(7, "up"), run(7, "down"));
-    // The same values, drawn directly from the link's random stream, for the first and the last
-    // frame.
+    // These values are drawn directly from the link's random stream, for the first and the last
+    // frame. They must be the same.
     let draws = slipring_model::Draws::new(7, "link/up/delay");
     let drawn = |number| draws.stream(number).next_u64() & 0xf_ffff;
     assert_eq!(run(7, "up")[0], drawn(0));
@@ -216,7 +216,7 @@ fn nonsense_from_losses_and_rates_is_counted_too() {
 
 #[test]
 fn fuel_bounds_a_call() {
-    // The loop of this function runs once for each byte of the frame.
+    // In this function, a loop runs once for each byte of the frame.
     let body = "(local $left i32) (local.set $left (local.get $len))
         (loop $next (local.set $left (i32.sub (local.get $left) (i32.const 1)))
                     (br_if $next (local.get $left)))
@@ -232,7 +232,7 @@ fn fuel_bounds_a_call() {
 
 #[test]
 fn memory_grows_to_its_limit_and_no_further() {
-    // Each call grows the memory by a page, and returns the previous number of pages, or -1.
+    // Each call makes the memory one page larger. It returns the previous number of pages, or -1.
     let body = "(i64.extend_i32_s (memory.grow (i32.const 1)))";
     let parts = "(memory 1)".to_owned() + &function("delay_ns", "i64", body);
     let module =
@@ -263,8 +263,8 @@ fn a_change_keeps_the_instance_unless_the_model_is_another() {
         let mut sim = Sim::new(link(&[1.0], 1_000_000_000_000), 1);
         sim.push(0, &[0; 60]);
         sim.push(0, &[0; 60]);
-        // The module is compiled again for the new settings. Its state is kept, because the
-        // contents of the two modules are equal.
+        // The module is compiled again for the new settings. Its state stays, because the contents
+        // of both modules are equal.
         sim.change(10_000, link(params, 2_000_000_000_000));
         sim.push(10_000, &[0; 60]);
         assert_eq!(*sim.releases().last().unwrap(), 10_000 + last);
@@ -376,7 +376,7 @@ fn why_losses_and_rates_fail_is_told_too() {
     assert!(error.contains("it answered 4 ns, before its start at 5 ns"), "{error}");
 }
 
-/// Compiles `source` to WebAssembly; returns false if no compiler for WebAssembly is installed.
+/// Compiles `source` to WebAssembly. Returns false if no compiler for WebAssembly is installed.
 fn clang(source: &str, module: &std::path::Path) -> bool {
     let flags =
         ["--target=wasm32", "-O2", "-nostdlib", "-Wl,--no-entry", "-Wall", "-Wextra", "-Werror"];
@@ -385,8 +385,8 @@ fn clang(source: &str, module: &std::path::Path) -> bool {
     match built {
         Ok(built) if built.status.success() => true,
         Ok(built) => {
-            // A clang without this target or without wasm-ld reports a missing part; all other
-            // errors are errors of the test.
+            // If clang does not have this target, or wasm-ld is missing, it reports that something
+            // is missing. All other errors are errors of the test.
             let error = String::from_utf8_lossy(&built.stderr).into_owned();
             let lacks = ["wasm-ld", "unable to create target", "No available targets"];
             assert!(lacks.iter().any(|lack| error.contains(lack)), "{error}");
@@ -428,7 +428,7 @@ fn the_example_in_c_takes_hops_and_keeps_the_checksum_right() {
     assert_eq!(sim.bytes()[256], [9; 60], "no IPv4");
 }
 
-/// The Internet checksum, in its simplest form.
+/// Computes the Internet checksum in its simplest form.
 fn checksum(bytes: &[u8]) -> u16 {
     let words = bytes.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1]));
     let mut sum: u32 = words.sum();

@@ -1,4 +1,5 @@
-//! Access control: the users of the control socket, or clients with the token.
+//! Access control. It admits either the same users as the control socket, or clients with the
+//! token.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -7,10 +8,10 @@ use slipring_cli::codes::SR0006;
 
 use crate::AccessToken;
 
-/// The access rule of a gateway.
+/// The rule of a gateway that says who has access.
 #[derive(Debug, Clone)]
 pub(crate) enum WebAccess {
-    /// Programs of this user and of root, on this machine, over this loopback address.
+    /// Programs of this user and of root on this machine, which connect to this loopback address.
     Own(IpAddr),
     /// Clients that have this token.
     Token(AccessToken),
@@ -20,7 +21,7 @@ impl WebAccess {
     /// Returns the rule for a listening address.
     ///
     /// # Errors
-    /// If other machines could reach the gateway and there is no token.
+    /// [`Diagnostic`] if other machines can reach the gateway and there is no token.
     pub(crate) fn of(listen: SocketAddr, token: Option<AccessToken>) -> Result<Self, Diagnostic> {
         match token {
             Some(token) => Ok(Self::Token(token)),
@@ -34,9 +35,10 @@ impl WebAccess {
         }
     }
 
-    /// Whether a host name, without its port, names this gateway. In DNS rebinding, a foreign page
-    /// makes its own name point to this gateway, and its requests then carry that name. With a
-    /// token the name is not checked, because such a page cannot know the token.
+    /// Returns whether a host name, without its port, is a name of this gateway. In DNS rebinding,
+    /// a page from another server makes its own name lead to this gateway. Requests of the page
+    /// then contain that name. With a token, the name is not checked, because such a page cannot
+    /// know the token.
     pub(crate) fn is_named(&self, host: &str) -> bool {
         let Self::Own(ip) = self else { return true };
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);

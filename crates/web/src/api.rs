@@ -1,4 +1,4 @@
-//! The JSON API: forwards requests to the control socket, and returns its answers unchanged.
+//! The JSON API. It passes requests on to the control socket, and returns the answers unchanged.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,26 +24,26 @@ use crate::events::{EventStream, watch_run};
 use crate::response::{HttpRefusal, JsonBody};
 use crate::{guard, page};
 
-/// Maximum number of bytes of a body, the same as for a line on the control socket.
+/// Maximum length of a body in bytes. It is the same as that of a line on the control socket.
 const MAX_BODY_BYTES: usize = 1 << 20;
 /// Maximum time to receive a body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The periods that a client may request.
 const WATCH_PERIODS: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(20)..=Duration::from_secs(10);
-/// The TARGET that selects the only run, if exactly one is running.
+/// The TARGET that stands for the only run. It is valid if exactly one is running.
 const ONLY_TARGET: &str = "-";
 
-/// The state shared by all requests.
+/// What all requests share.
 pub(crate) struct WebState {
     pub(crate) access: WebAccess,
     /// The TCP port on which the gateway listens.
     pub(crate) port: u16,
     pub(crate) run_dir: PathBuf,
-    /// The only run that is shown, if one was named.
+    /// The only run that is shown; `None` if all are.
     pub(crate) target: Option<String>,
     pub(crate) presets: Value,
-    /// Permits for clients that watch.
+    /// How many more clients may watch at the same time, as permits.
     pub(crate) watcher_permits: Arc<Semaphore>,
     pub(crate) stop: watch::Receiver<bool>,
     pub(crate) counters: Arc<HttpCounters>,
@@ -118,7 +118,7 @@ async fn watch_target(
     Ok(([(header::CONTENT_TYPE, "text/event-stream")], Body::new(events)).into_response())
 }
 
-/// Returns the requested run, if the gateway may access it.
+/// Returns the run that a request means, if the gateway may access it.
 fn resolve_target(gate: &WebState, target: String) -> Result<Option<String>, HttpRefusal> {
     match (&gate.target, target.as_str()) {
         (Some(only), ONLY_TARGET) => Ok(Some(only.clone())),
@@ -132,7 +132,7 @@ fn resolve_target(gate: &WebState, target: String) -> Result<Option<String>, Htt
     }
 }
 
-/// Parses the body, which is a JSON object of arguments or empty.
+/// Parses the body. It is a JSON object with arguments, or is empty.
 async fn arguments(headers: &HeaderMap, body: Body) -> Result<Map<String, Value>, HttpRefusal> {
     let body = read_body(body).await?;
     if body.is_empty() {
@@ -148,7 +148,7 @@ async fn arguments(headers: &HeaderMap, body: Body) -> Result<Map<String, Value>
     let unfit = |why: &str| malformed(format!("the body is no JSON object: {why}"));
     let value = serde_json::from_slice(&body).map_err(|error| unfit(&error.to_string()))?;
     let UniqueKeys(Value::Object(args)) = value else { return Err(unfit("it is another value")) };
-    // The path determines these keys, so the body must not contain them.
+    // The path gives these keys, so the body must not contain them.
     match ["id", "do"].iter().find(|key| args.contains_key(**key)) {
         Some(key) => Err(malformed(format!("`{key}` is said by the path"))),
         None => Ok(args),

@@ -1,21 +1,21 @@
-//! Connections of the gateway. Each has a slot, which a new connection may take from it.
+//! The connections of the gateway. If there are too many, one is closed for a new one.
 //!
-//! [`slipring_control::peer_table`] decides which connection has to end.
+//! [`slipring_control::peer_table`] decides which connection is closed.
 //!
-//! Not for: admitting requests, which the guard does.
+//! Not for admitting requests, which the guard does.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use slipring_control::peer_table::{ConnectionPeer, ConnectionState, PeerTable};
 use tokio::sync::Notify;
 
-/// All connections.
+/// All open connections of the gateway.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionTable {
     peers: Mutex<PeerTable<Arc<Notify>>>,
 }
 
-/// The slot of a connection, freed on drop.
+/// A connection's place in the table. It becomes free on drop.
 #[derive(Debug)]
 pub(crate) struct ConnectionSlot {
     table: Arc<ConnectionTable>,
@@ -24,29 +24,29 @@ pub(crate) struct ConnectionSlot {
 }
 
 impl ConnectionTable {
-    /// Takes a slot, closing another connection if necessary; `None` if requests of all connections
-    /// are being answered.
+    /// Takes a place for a connection, and if necessary closes another one. `None` if requests of
+    /// all connections are being answered.
     pub(crate) fn acquire(self: &Arc<Self>, peer: ConnectionPeer) -> Option<ConnectionSlot> {
         let end = Arc::new(Notify::new());
         let (number, evicted) = self.lock().acquire(peer, end.clone())?;
-        // If a connection does not wait yet, the notification is stored until it does.
+        // If a connection does not wait at this moment, the notification is stored until it does.
         evicted.iter().for_each(|evicted| evicted.notify_one());
         Some(ConnectionSlot { table: self.clone(), number, evicted: end })
     }
 
     fn lock(&self) -> MutexGuard<'_, PeerTable<Arc<Notify>>> {
-        // No code panics while it holds this lock, so the data is consistent.
+        // No code panics while it holds this lock. So the data is consistent even after a panic.
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl ConnectionSlot {
-    /// Waits until the connection must close.
+    /// Waits until the connection must be closed.
     pub(crate) async fn wait_evicted(&self) {
         self.evicted.notified().await;
     }
 
-    /// Marks a request as admitted; the request ends when the result is dropped.
+    /// Counts a request as admitted. It ends when the returned value is dropped.
     pub(crate) fn admit(slot: &Arc<Self>) -> ActiveRequest {
         slot.table.lock().change(slot.number, |state| match state {
             ConnectionState::Busy(count) => ConnectionState::Busy(count + 1),

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use axum::http::StatusCode;
 use slipring_cli::metrics::{MetricsText, NO_LABELS};
 
-/// Counts of connections and answers since the start.
+/// Numbers of connections and answers since the start.
 #[derive(Debug, Default)]
 pub struct HttpCounters {
     connections: AtomicU64,
     rejected: AtomicU64,
-    /// Answers by the first digit of their status, 1 to 5.
+    /// Numbers of answers by the first digit of their status, which is 1 to 5.
     responses: [AtomicU64; 5],
 }
 
@@ -18,7 +18,7 @@ impl HttpCounters {
     /// Returns the counters as OpenMetrics text.
     #[must_use]
     pub fn text(&self) -> String {
-        // Relaxed: each counter guards no other data.
+        // Relaxed: no counter guards other data.
         let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let mut text = MetricsText::default();
         let name = "slipring_serve_connections";

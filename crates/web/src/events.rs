@@ -1,5 +1,5 @@
-//! Watched values as a body of server-sent events, which ends with the client, the run
-//! or the gateway.
+//! Values of a run as a stream of server-sent events. It ends when the client, the run or the
+//! gateway ends.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -17,9 +17,10 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use crate::response::HttpRefusal;
 
-/// Maximum number of values queued for a slow client, which misses further values.
+/// Maximum number of values that are queued for a slow client. It does not get the values after
+/// them.
 const MAX_QUEUED_EVENTS: usize = 2;
-/// How long a client may stall before its stream ends.
+/// A stream ends if its client takes no data for this time.
 const CLIENT_STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A value of the run, or the error that ends the stream.
@@ -34,8 +35,8 @@ pub(crate) fn watch_run(
     let (sender, update) = mpsc::channel(MAX_QUEUED_EVENTS);
     let handle = Handle::current();
     tokio::task::spawn_blocking(move || {
-        // Sending blocks this thread while the client is slow. The thread then does not read the
-        // control socket, and the run skips values that are not read in time.
+        // While the client is slow, sending blocks this thread. It then does not read the control
+        // socket, and the run skips values that are not read in time.
         let hand = |value| send_update(&handle, &sender, Ok(value));
         let watched = ControlClient::find(&dir, target.as_deref())
             .and_then(|mut client| client.watch(period, hand));
@@ -61,7 +62,7 @@ pub(crate) struct EventStream {
 }
 
 impl EventStream {
-    /// Creates events that start with a first value and continue until `stop` becomes true.
+    /// Creates a stream that starts with a first value and continues until `stop` becomes true.
     pub(crate) fn new(
         first: Value,
         updates: Receiver<WatchUpdate>,
@@ -69,7 +70,7 @@ impl EventStream {
         permit: OwnedSemaphorePermit,
     ) -> Self {
         let stopped = Box::pin(async move {
-            // An error means that the gateway has ended, so the stream ends, too.
+            // An error means that the gateway has ended. So the stream also ends.
             let _ = stop.wait_for(|stop| *stop).await;
         });
         Self { first: Some(first), updates, is_over: false, stopped, _place: permit }

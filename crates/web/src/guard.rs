@@ -1,4 +1,4 @@
-//! The checks of each request before it is handled, and the headers sent with every answer.
+//! The checks that are made before a request is handled, and the headers that every answer has.
 //!
 //! | attack | defence |
 //! |---|---|
@@ -30,7 +30,7 @@ use crate::response::HttpRefusal;
 #[derive(Debug, Clone)]
 pub(crate) struct WebClient {
     pub(crate) may_ask: bool,
-    /// The client's slot among the connections.
+    /// The place of the client's connection in the table.
     pub(crate) slot: Arc<ConnectionSlot>,
 }
 
@@ -47,7 +47,7 @@ const SECURITY_HEADERS: [(HeaderName, &str); 6] = [
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
 ];
 
-/// Passes a request on, or refuses it.
+/// Passes a request on to its handler, or refuses it.
 pub(crate) async fn guard(
     State(gate): State<Arc<WebState>>,
     request: Request,
@@ -71,7 +71,7 @@ pub(crate) async fn guard(
     response
 }
 
-/// Answers a request; its connection counts as busy until the whole answer is sent.
+/// Answers a request. Its connection counts as busy until the whole answer was sent.
 async fn track_request(request: Request, next: Next) -> Response {
     let client = request.extensions().get::<WebClient>();
     let held = client.map(|client| ConnectionSlot::admit(&client.slot));
@@ -79,7 +79,7 @@ async fn track_request(request: Request, next: Next) -> Response {
     response.map(|body| Body::new(TrackedBody { body, _held: held }))
 }
 
-/// An answer's body. Its request counts as active until the body is dropped.
+/// The body of an answer. Its request is active until the body is dropped.
 struct TrackedBody {
     body: Body,
     _held: Option<ActiveRequest>,
@@ -105,8 +105,8 @@ impl HttpBody for TrackedBody {
     }
 }
 
-/// Headers that identify the client and its request. If such a header is repeated, two programs on
-/// the path could use different values.
+/// Headers that identify the client and its request. If one of them was repeated, two programs on
+/// the way could use different values.
 static UNIQUE_HEADERS: [HeaderName; 5] = [
     header::HOST,
     header::ORIGIN,
@@ -115,8 +115,8 @@ static UNIQUE_HEADERS: [HeaderName; 5] = [
     HeaderName::from_static("sec-fetch-site"),
 ];
 
-/// Refuses a request in which a header of [`UNIQUE_HEADERS`], the cookie or a query parameter is
-/// repeated.
+/// Refuses a request that repeats a header of [`UNIQUE_HEADERS`], the cookie, or a parameter of its
+/// query.
 fn refuse_repeated(request: &Request, port: u16) -> Result<(), HttpRefusal> {
     let headers = request.headers();
     let header = UNIQUE_HEADERS.iter().find(|name| headers.get_all(*name).iter().count() > 1);
@@ -135,7 +135,8 @@ fn refuse_repeated(request: &Request, port: u16) -> Result<(), HttpRefusal> {
     }
 }
 
-/// Returns a parameter name that occurs more than once in the query of an address, if any.
+/// Returns a parameter that occurs more than once in the query of an address; `None` if there is
+/// none.
 fn repeated_name(uri: &Uri) -> Option<&str> {
     let pairs = uri.query()?.split('&').filter(|pair| !pair.is_empty());
     let names: Vec<_> = pairs.map(|pair| pair.split('=').next().unwrap_or_default()).collect();
@@ -143,7 +144,8 @@ fn repeated_name(uri: &Uri) -> Option<&str> {
     Some(names[at])
 }
 
-/// Checks a request; returns the cookie to set, if the client sent the token in its address.
+/// Checks a request. If the client has sent the token in its address, returns the cookie that must
+/// be set.
 fn check(gate: &WebState, request: &Request) -> Result<Option<HeaderValue>, HttpRefusal> {
     let headers = request.headers();
     refuse_repeated(request, gate.port)?;
@@ -174,8 +176,8 @@ fn forbidden(cause: &str, help: &str) -> HttpRefusal {
     HttpRefusal::new(StatusCode::FORBIDDEN, cause, help)
 }
 
-/// Looks for the token in header, cookie and address; only a token in the address sets a new
-/// cookie.
+/// Looks for the token in the header, the cookie and the address. A new cookie is set only if the
+/// token is in the address.
 fn authenticate(
     token: &AccessToken,
     port: u16,
@@ -197,7 +199,7 @@ fn authenticate(
     ))
 }
 
-/// Returns the `Host` header, if there is exactly one.
+/// Returns the header `Host`; `None` if there is not exactly one.
 fn host(headers: &HeaderMap) -> Option<&str> {
     let mut all = headers.get_all(header::HOST).iter();
     let only = all.next().filter(|_| all.next().is_none())?;
@@ -211,8 +213,8 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-/// Whether a browser reports that a page of another origin made the request. Following a link to
-/// the page is allowed from any origin, requests to the API are not.
+/// Returns whether a browser says that a page from another origin has made the request. A link to
+/// the page may be followed from any origin, but the API must not be called from another origin.
 fn is_foreign(headers: &HeaderMap, host: &str, to_api: bool) -> bool {
     let origin = headers.get(header::ORIGIN).map(|origin| {
         let origin = origin.to_str().unwrap_or_default();
@@ -233,7 +235,8 @@ fn query_token(uri: &Uri) -> Option<&str> {
     uri.query()?.split('&').find_map(|pair| pair.strip_prefix("token="))
 }
 
-/// Cookies are shared between ports, so the name contains the port.
+/// Returns the name of the cookie. It contains the port, because all ports of a host share their
+/// cookies.
 fn cookie_name(port: u16) -> String {
     format!("slipring-{port}")
 }

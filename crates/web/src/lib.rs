@@ -15,8 +15,8 @@
 //! | `POST /api/v1/TARGET/WHAT` | the answer to `{"do":WHAT,…}` on the control socket of TARGET |
 //! | `GET /api/v1/TARGET/watch?period=250ms` | the counters periodically, as server-sent events |
 //!
-//! TARGET is a name or a process id, or `-` for the only run. A body is an object of arguments, or
-//! empty. Errors have the usual four parts, and a matching status.
+//! TARGET is a name, a process id, or `-` for the only run. A body is an object with arguments, or
+//! is empty. Errors have the four parts that all errors of slipring have, and a suitable status.
 //!
 //! ```
 //! use std::io::{Read, Write};
@@ -33,14 +33,15 @@
 //! ```
 //!
 //! # Invariants
-//! 1. A client has no more access here than on the control socket, unless it has a token: without
-//!    one, only this user and root on this machine are answered.
+//! 1. A client without a token has no more access than on the control socket: only this user and
+//!    root on this machine get answers.
 //! 2. A page of another origin can neither read nor change anything.
-//! 3. Each request costs at most a bounded amount of memory and one waiting thread; no thread that
+//! 3. The memory that a request needs is limited, and it needs one waiting thread. No thread that
 //!    moves frames ever waits for this crate.
 //!
 //! # Not for
-//! TLS, users and permissions: use a proxy. The meaning of requests, which the emulator decides.
+//! TLS, users and permissions, for which a proxy can be used. The meaning of requests, which the
+//! emulator decides.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]

@@ -1,4 +1,4 @@
-//! The page: the bundle made by the build, or an error page if there is none.
+//! The page. It is the bundle that the build has made, or if there is none, a page with an error.
 
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
@@ -12,7 +12,7 @@ struct File {
     bytes: &'static [u8],
 }
 
-// The build script writes `Ok` with the files, or `Err` with the reason why there are no files.
+// The build script writes `Ok` with the files, or `Err` with the reason why there are none.
 include!(concat!(env!("OUT_DIR"), "/page.rs"));
 
 /// Returns why this build has no page; `None` if it has one.

@@ -1,4 +1,4 @@
-//! Answers: values, and errors with their four parts and a matching status.
+//! Answers. They are values, or errors with four parts and a suitable status.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -7,11 +7,11 @@ use slipring_cli::codes::{SR0014, SR0015, SR0016};
 use slipring_cli::{Diagnose, Diagnostic, Exit};
 use slipring_control::{ControlError, ControlRefusal};
 
-/// The syntax of requests.
+/// The syntax of requests, as a help text.
 const REQUEST_SYNTAX: &str = "POST /api/v1/TARGET/WHAT with an object of arguments, or nothing: \
     {\"changes\":{\"link.up.delay\":\"40ms\"}}";
 
-/// A JSON value as the body.
+/// A JSON value as the body of an answer.
 pub(crate) struct JsonBody(pub(crate) Value);
 
 impl IntoResponse for JsonBody {
@@ -25,12 +25,12 @@ impl IntoResponse for JsonBody {
 #[derive(Debug)]
 pub(crate) struct HttpRefusal {
     status: StatusCode,
-    /// Boxed: errors are rare, and results are passed by value.
+    /// This is boxed, because errors are rare but results are passed by value.
     error: Box<Diagnostic>,
 }
 
 impl HttpRefusal {
-    /// Creates a refusal by the gateway itself.
+    /// Creates a refusal that comes from the gateway itself.
     pub(crate) fn new(status: StatusCode, cause: &str, help: &str) -> Self {
         let error = Diagnostic::new(SR0016, "the request is refused");
         Self { status, error: Box::new(error.with_cause(cause).with_help(help)) }

@@ -1,4 +1,4 @@
-//! Connections: limits, timeouts and shutdown.
+//! The server: it accepts connections with limits and timeouts, and shuts down.
 
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener as StdListener};
@@ -35,13 +35,13 @@ use crate::guard::WebClient;
 
 /// Maximum number of clients that watch at the same time.
 const MAX_WATCHERS: usize = 32;
-/// Maximum bytes of a request's head.
+/// Maximum length of a request's head in bytes.
 const MAX_HEAD_BYTES: usize = 16 << 10;
 /// Maximum time to receive a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum time for pending answers at the end.
+/// Maximum time at the end for answers that are not complete.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
-/// Delay before the next accept when the process is out of descriptors.
+/// How long the server waits before it accepts again after the process ran out of descriptors.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Options of a gateway.
@@ -49,18 +49,19 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 pub struct WebOptions {
     /// Address on which to listen; port 0 takes a free port.
     pub listen: SocketAddr,
-    /// The token that clients must have; required beyond loopback.
+    /// The token that clients must have. It is required if other machines can reach the address.
     pub token: Option<AccessToken>,
-    /// The only run to give access to, by name or process id.
+    /// The only run to which the gateway gives access, by name or process id. `None` means all
+    /// runs.
     pub target: Option<String>,
     /// Directory of the control sockets.
     pub run_dir: PathBuf,
-    /// Settings of known kinds of links, for the page.
+    /// The settings of well-known kinds of links. The page shows them.
     pub presets: Value,
 }
 
 impl WebOptions {
-    /// Creates options that give access to all runs of a directory, without a token and without
+    /// Creates options that give access to all runs in a directory, without a token and without
     /// presets.
     #[must_use]
     pub fn on(listen: SocketAddr, run_dir: &Path) -> Self {
@@ -81,7 +82,8 @@ impl WebGateway {
     /// Starts the gateway.
     ///
     /// # Errors
-    /// If the address requires a token and there is none, or the address cannot be bound.
+    /// [`Diagnostic`] if the address requires a token and there is none, or if the address cannot
+    /// be used.
     pub fn open(options: WebOptions) -> Result<Self, Diagnostic> {
         let access = WebAccess::of(options.listen, options.token)?;
         let refused = |error: std::io::Error| {
@@ -117,13 +119,14 @@ impl WebGateway {
         self.address
     }
 
-    /// Returns the counters, which are valid even after the gateway has stopped.
+    /// Returns the counters. They can be read even after the gateway has stopped.
     #[must_use]
     pub fn counters(&self) -> Arc<HttpCounters> {
         self.counters.clone()
     }
 
-    /// Stops accepting connections, ends watches, and lets other answers finish.
+    /// Stops accepting connections, ends the streams of events, and waits until other answers are
+    /// complete.
     pub fn stop(self) {
         drop(self);
     }
@@ -131,7 +134,7 @@ impl WebGateway {
 
 impl Drop for WebGateway {
     fn drop(&mut self) {
-        // Sending fails only if the thread has already ended.
+        // This fails only if the thread has already ended.
         let _ = self.stop.send(true);
         if let Some(thread) = self.thread.take() {
             // The thread has already reported its panic.
@@ -140,21 +143,21 @@ impl Drop for WebGateway {
     }
 }
 
-/// Creates a runtime: one thread for all connections, and one for each request that waits for a
-/// run.
+/// Creates a runtime. It has one thread for all connections, and one for each request that waits
+/// for a run.
 fn runtime() -> std::io::Result<Runtime> {
     Builder::new_current_thread().enable_all().max_blocking_threads(2 * MAX_CONNECTIONS).build()
 }
 
 fn serve(runtime: Runtime, listener: StdListener, gate: Arc<WebState>) {
     runtime.block_on(async {
-        // The listener is non-blocking and a runtime is running, so there is no other reason to
+        // The listener is non-blocking and the runtime is running. So this has no other reason to
         // fail.
         if let Ok(listener) = TcpListener::from_std(listener) {
             accept_all(listener, &gate).await;
         }
     });
-    // Threads that wait for a run end with the run, or with the process.
+    // Threads that wait for a run end with the run or with the process.
     runtime.shutdown_background();
 }
 
@@ -172,9 +175,9 @@ async fn accept_all(listener: TcpListener, gate: &Arc<WebState>) {
         };
         gate.counters.count_connection();
         let peer = peer(&stream, client, gate).await;
-        // With a token, the guard checks each request instead.
+        // With a token, the guard checks each request. So all connections are accepted.
         let may_ask = peer == ConnectionPeer::Trusted;
-        // If all slots are taken, the connection is refused instead of queued.
+        // If there is no place for the connection, it is refused and not queued.
         let Some(slot) = table.acquire(peer).map(Arc::new) else {
             gate.counters.count_rejected();
             continue;
@@ -193,7 +196,7 @@ async fn accept_all(listener: TcpListener, gate: &Arc<WebState>) {
     let _ = timeout(SHUTDOWN_TIMEOUT, graceful.shutdown()).await;
 }
 
-/// Serves a connection to its end.
+/// Serves a connection until it ends.
 fn connection(
     stream: TcpStream,
     client: WebClient,
@@ -218,13 +221,13 @@ fn connection(
         .serve_connection(TokioIo::new(stream), service);
     let served = graceful.watch(served);
     async move {
-        // A client that closes early is no error.
+        // An error only means that the client has closed the connection early.
         let _ = served.await;
     }
 }
 
-/// Returns the peer of a connection. The user is only determined if the gateway admits users of
-/// this machine only.
+/// Returns the peer of a connection. Its user is determined only if the gateway admits only users
+/// of this machine.
 async fn peer(stream: &TcpStream, client: SocketAddr, gate: &WebState) -> ConnectionPeer {
     match (&gate.access, stream.local_addr()) {
         (WebAccess::Token(_), _) => ConnectionPeer::machine(client.ip()),

@@ -1,4 +1,4 @@
-//! The token that gives other machines access to the gateway.
+//! The token with which other machines get access to the gateway.
 
 use std::fmt;
 use std::fs::{File, Metadata};
@@ -9,9 +9,9 @@ use std::path::Path;
 use slipring_cli::Diagnostic;
 use slipring_cli::codes::{SR0002, SR0201};
 
-/// Minimum number of characters of a token, so that guessing it takes years.
+/// Minimum length of a token in characters. Guessing such a token takes years.
 const MIN_TOKEN_CHARS: usize = 16;
-/// Maximum characters of a token.
+/// Maximum length of a token in characters.
 const MAX_TOKEN_CHARS: usize = 512;
 
 /// A secret that a client must send.
@@ -19,10 +19,11 @@ const MAX_TOKEN_CHARS: usize = 512;
 pub struct AccessToken(String);
 
 impl AccessToken {
-    /// Accepts a token of 16 to 512 characters that need no quoting in an address or a cookie.
+    /// Creates a token. It must have 16 to 512 characters, none of which needs quoting in an
+    /// address or a cookie.
     ///
     /// # Errors
-    /// If the token is shorter or longer than allowed, or has other characters.
+    /// [`Diagnostic`] if the token is shorter or longer than allowed, or has other characters.
     pub fn new(text: &str) -> Result<Self, Diagnostic> {
         let fits = |c: u8| c.is_ascii_alphanumeric() || b"-_.~".contains(&c);
         let cause = match text.len() {
@@ -45,7 +46,8 @@ impl AccessToken {
     /// Reads a token from the first line of a file.
     ///
     /// # Errors
-    /// If the file cannot be read, has no token, or is accessible to others.
+    /// [`Diagnostic`] if the file cannot be read, has no valid token, or can be accessed by other
+    /// users.
     pub fn read(path: &Path) -> Result<Self, Diagnostic> {
         let unreadable = |error: io::Error| {
             let failed = Diagnostic::new(SR0201, format!("cannot open {}", path.display()));
@@ -55,12 +57,13 @@ impl AccessToken {
         let file = File::open(path).map_err(unreadable)?;
         refuse_shared(path, &file.metadata().map_err(unreadable)?)?;
         let mut text = String::new();
-        // Even if the file is a device, no more bytes are read than a token can have.
+        // The file may be a device. Even then, no more bytes are read than a token can have.
         file.take(MAX_TOKEN_CHARS as u64 + 2).read_to_string(&mut text).map_err(unreadable)?;
         Self::new(text.lines().next().unwrap_or_default().trim())
     }
 
-    /// Whether `given` is the token. Takes the same time wherever the first wrong character is.
+    /// Returns whether `given` is the token. This takes the same time wherever the first wrong
+    /// character is.
     pub(crate) fn matches(&self, given: &str) -> bool {
         let (own, given) = (self.0.as_bytes(), given.as_bytes());
         let differing = own.iter().zip(given).fold(0, |differing, (a, b)| differing | (a ^ b));
@@ -73,7 +76,7 @@ impl AccessToken {
     }
 }
 
-/// Refuses a file that others may have read or written.
+/// Returns an error for a file that other users may have read or written.
 fn refuse_shared(path: &Path, file: &Metadata) -> Result<(), Diagnostic> {
     const GROUP_AND_OTHER_BITS: u32 = 0o077;
     let shown = path.display();
@@ -90,7 +93,7 @@ fn refuse_shared(path: &Path, file: &Metadata) -> Result<(), Diagnostic> {
     Err(error.with_help(help))
 }
 
-/// Prints no part of the token, so that no log contains it.
+/// Prints no part of the token. So no log can contain it.
 impl fmt::Debug for AccessToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token")

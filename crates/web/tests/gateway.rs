@@ -1,5 +1,5 @@
-//! Tests of the gateway with runs of the test: which requests pass, which are refused, and how the
-//! gateway ends.
+//! Tests of the gateway with runs of the test: which requests are answered, which are refused, and
+//! how the gateway ends.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,7 +17,7 @@ use slipring_web::{AccessToken, WebGateway, WebOptions};
 
 const TOKEN: &str = "0123456789abcdef";
 
-/// Answers as an emulator would, and counts requests.
+/// Answers as an emulator would, and counts its requests.
 #[derive(Default)]
 struct CountingService(AtomicU64);
 
@@ -79,10 +79,10 @@ impl GatewayRun {
         stream
     }
 
-    /// Sends raw bytes; returns everything until the end of the stream.
+    /// Sends raw bytes. Returns everything that comes until the end of the stream.
     fn raw(&self, request: &[u8]) -> String {
         let mut stream = self.connect();
-        // The gateway may refuse early, while the request is still being sent.
+        // The gateway may refuse the request before all of it was sent.
         let _ = stream.write_all(request);
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
@@ -382,7 +382,7 @@ fn nonsense_harms_nobody_else() {
     }
     let headers = "X: y\r\n".repeat(500);
     assert_ne!(site.request("GET /api/v1/running", &headers, "").status, 200);
-    // Clients that connect and send nothing do not block other clients.
+    // Clients that connect and send nothing must not block others.
     let silent: Vec<_> = (0..40).map(|_| site.connect()).collect();
     assert_eq!(site.post("/api/v1/lab/stats", "").json()["look"], 0);
     drop(silent);
@@ -391,7 +391,8 @@ fn nonsense_harms_nobody_else() {
 #[test]
 fn half_open_connections_lock_nobody_out() {
     let site = GatewayRun::new();
-    // More connections than the limit, in four different half-open states.
+    // These are more connections than the maximum. Their requests are incomplete in four different
+    // ways.
     let heads =
         [&b""[..], b"G", b"POST /api/v1/lab/stats HTTP/1.1\r\n", b"GET / HTTP/1.1\r\nHost: "];
     let held: Vec<_> = heads
@@ -400,7 +401,7 @@ fn half_open_connections_lock_nobody_out() {
         .take(200)
         .map(|head| {
             let mut stream = site.connect();
-            // The connection may be closed already.
+            // The connection may already be closed.
             let _ = stream.write_all(head);
             stream
         })
@@ -479,7 +480,7 @@ fn where_npm_is_the_page_is_built_in_and_asks_nobody_else() {
     for path in ["/", "/main.js", "/main.css"] {
         let body = site.get(path).body;
         for scheme in ["http://", "https://"] {
-            // An XML namespace looks like an address, but nothing is requested from there.
+            // An XML namespace looks like an address, but nothing is requested from it.
             let found = body.replace("http://www.w3.org/", "");
             assert!(!found.contains(scheme), "{path} has {scheme}");
         }

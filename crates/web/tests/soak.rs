@@ -1,7 +1,7 @@
-//! Incomplete HTTP requests for minutes: clients connect, send a part of a request or nothing, and
-//! keep the connection open. The gateway must answer other clients meanwhile.
+//! Incomplete HTTP requests, for minutes. Clients connect, send a part of a request or nothing, and
+//! keep the connection open. During this, the gateway must answer other clients.
 //!
-//! Run by `make soak`; `SLIPRING_SOAK_SECONDS` sets the time.
+//! `make soak` runs this. `SLIPRING_SOAK_SECONDS` sets the time.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,11 +14,12 @@ use std::time::{Duration, Instant};
 
 use slipring_web::{WebGateway, WebOptions};
 
-/// Attacking threads, and connections that each keeps open.
+/// Number of attacking threads. The next constant is the number of connections that each keeps
+/// open.
 const ATTACKERS: usize = 4;
 const KEPT: usize = 100;
-/// What the silent clients send: nothing, a letter, a line, a head without its end, a head without
-/// its body.
+/// What the attacking clients send: nothing, a letter, a line, a head without its end, or a head
+/// without its body.
 const PARTS: [&[u8]; 5] = [
     b"",
     b"G",
@@ -27,7 +28,7 @@ const PARTS: [&[u8]; 5] = [
     b"POST /api/v1/lab/set HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 9\r\n\r\n",
 ];
 
-/// Connects repeatedly until stopped; returns how often.
+/// Connects again and again until it is stopped. Returns how often.
 fn attack(address: SocketAddr, stop: &AtomicBool) -> usize {
     let mut kept = Vec::new();
     for at in 0.. {
@@ -51,8 +52,8 @@ fn ask(address: SocketAddr) -> String {
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let request = "GET /api/v1/running HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     let mut answer = String::new();
-    // Among thousands of new connections, the gateway may close one before it reads the request; a
-    // second attempt then succeeds.
+    // There are thousands of new connections, so the gateway may close one before it reads the
+    // request. A second attempt then succeeds.
     let asked =
         stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_string(&mut answer));
     match asked {

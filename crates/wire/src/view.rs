@@ -64,9 +64,9 @@ pub struct Ip {
 /// The version of an IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IpVersion {
-    /// IPv4.
+    /// IP version 4, with a header of 20 to 60 bytes.
     V4,
-    /// IPv6.
+    /// IP version 6, with a header of 40 bytes and optional extension headers.
     V6,
 }
 

@@ -1,4 +1,4 @@
-//! The modules of a crate as its files declare them, and the items and imports of each module.
+//! The modules of a crate, as its files declare them, with the items and imports of each module.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,17 +7,17 @@ use syn::{Attribute, Item, ItemMod, UseTree, Visibility};
 
 use crate::source::{Source, attributes_of, is_test_only};
 
-/// All modules of one target, by their path from its root module, whose path is `crate`.
+/// All modules of one target. The key is the path from the root module, which is called `crate`.
 #[derive(Default)]
 pub(super) struct Modules(pub(super) BTreeMap<String, Module>);
 
-/// One module.
+/// What a module defines and imports.
 #[derive(Default)]
 pub(super) struct Module {
     /// Names that the module's items define: types, functions, constants, macros.
     pub(super) items: Vec<String>,
     pub(super) imports: Vec<Import>,
-    /// The items themselves, without inner modules and imports.
+    /// The items themselves, without child modules and imports.
     pub(super) code: Vec<Item>,
 }
 
@@ -154,7 +154,7 @@ fn name_of(item: &Item) -> Option<String> {
     })
 }
 
-/// Whether attributes restrict an item to tests: `cfg(test)`, `cfg(all(test, ..))`.
+/// Returns whether attributes restrict an item to tests: `cfg(test)` or `cfg(all(test, ..))`.
 pub(super) fn is_only_for_tests(attributes: &[Attribute]) -> bool {
     let conditional = attributes.iter().filter(|attribute| attribute.path().is_ident("cfg"));
     is_test_only(attributes)

@@ -8,14 +8,15 @@ use super::Graph;
 use super::modules::{Import, Module, Modules, imports, is_only_for_tests};
 use crate::source::attributes_of;
 
-/// Maximum number of re-exports through which a name is followed; this ends cyclic imports.
+/// Maximum number of re-exports through which a name is followed. Without it, cyclic imports would
+/// be followed without end.
 const MAX_HOPS: usize = 16;
 
 /// Returns, for each module, the modules whose items its code names.
 pub(super) fn graph(modules: &Modules) -> Graph {
     let uses = modules.0.iter().map(|(path, module)| {
         let mut names = Names { modules, at: path, found: Vec::new() };
-        // A trait may be used only through its methods, so a private import counts as a use.
+        // A trait may be used only through its methods. So a private import counts as a use.
         let used = module.imports.iter().filter(|import| !import.is_reexport);
         used.for_each(|import| names.note_import(import));
         module.code.iter().for_each(|item| names.visit_item(item));
@@ -29,12 +30,12 @@ pub(super) fn graph(modules: &Modules) -> Graph {
 #[derive(Debug, PartialEq, Eq)]
 enum Target {
     Module(String),
-    /// An item; the path is that of the module that defines it.
+    /// An item. The path is that of the module which defines it.
     Item(String),
 }
 
 impl Modules {
-    /// Resolves a path in the module `at`; `None` if it does not lead into this crate.
+    /// Finds what a path in the module `at` means; `None` if it does not lead into this crate.
     fn resolve(&self, at: &str, path: &[String], hops: usize) -> Option<Target> {
         let (first, rest) = path.split_first()?;
         let mut target = match first.as_str() {
@@ -59,7 +60,7 @@ impl Modules {
         Some(target)
     }
 
-    /// Resolves `name` in a module: one of its items, a child module, or an import.
+    /// Finds what `name` means in a module: one of its items, a child module, or an import.
     fn member(&self, at: &str, name: &str, is_last: bool, hops: usize) -> Option<Target> {
         let module = self.0.get(at)?;
         let child = format!("{at}::{name}");
@@ -84,7 +85,8 @@ impl Modules {
     }
 }
 
-/// Collects the modules that the code of one module names, each with the name of an item.
+/// Collects the modules that the code of one module names. Each has the name of an item as an
+/// example.
 struct Names<'m> {
     modules: &'m Modules,
     at: &'m str,
@@ -109,7 +111,8 @@ impl Names<'_> {
         }
     }
 
-    /// Collects paths among the tokens of a macro: macro arguments are not parsed as syntax.
+    /// Collects paths among the tokens of a macro. The arguments of macros are not parsed as
+    /// syntax.
     fn search(&mut self, tokens: TokenStream) {
         let mut path: Vec<String> = Vec::new();
         let mut colons = 0;
@@ -177,7 +180,7 @@ impl<'ast> Visit<'ast> for Names<'_> {
 mod tests {
     use super::*;
 
-    /// Returns the uses in a crate with this source text, as `from>to`.
+    /// Returns the uses in a crate with this source text. Each is written as `from>to`.
     fn uses(text: &str) -> Vec<String> {
         let graph = graph(&Modules::from_text(text));
         let short = |path: &str| path.trim_start_matches("crate::").to_owned();

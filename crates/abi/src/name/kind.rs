@@ -35,7 +35,7 @@ pub enum NameForm {
     Nothing,
 }
 
-/// Features: none.
+/// The empty set of features.
 pub const NONE: u8 = 0;
 /// Feature: the name can be the name of a pipe.
 pub const PIPES: u8 = 1 << 0;

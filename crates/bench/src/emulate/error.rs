@@ -1,4 +1,4 @@
-//! Lateness of frames: a million per second through pipes, spinning.
+//! How late frames are. A million frames per second pass through pipes, and the emulator spins.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,13 +10,13 @@ use super::setup::{DELAY_NS, emulator, plan, wire};
 use crate::measure::{BenchError, BenchReading, FEEDER_CPU, PROGRAM_CPU, on_cpu, pin};
 use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
-/// A million frames per second.
+/// Time between two frames, in ns: a million frames per second.
 const SEND_INTERVAL_NS: Nanos = 1_000;
 const FRAME_BYTES: usize = 64;
-/// Position of the timestamp: after the Ethernet header.
+/// Position of the timestamp, which follows the Ethernet header.
 const STAMP_BYTES: std::ops::Range<usize> = 14..22;
 
-/// One row per quantile.
+/// Returns one row per quantile.
 pub(super) fn rows() -> Vec<BenchRow> {
     let row = |word: &'static str, quantile: f64, bound: f64| {
         let title = format!("emulate, delay error at 1 Mpps, spinning, {word}");
@@ -56,8 +56,8 @@ fn round(quantile: f64) -> Result<BenchRound, BenchError> {
     }))
 }
 
-/// Combines the lateness that the emulator counts with the lateness observed at the other end,
-/// which includes two pipes and this thread.
+/// Combines the lateness that the emulator counts with the lateness at the other end. The latter
+/// also contains two pipes and this thread.
 fn reading(
     mut ages: Vec<Nanos>,
     quantile: f64,
@@ -75,7 +75,7 @@ fn reading(
     Ok(BenchReading { value: error.quantile(quantile) as f64, per_cpu_second: None, extra })
 }
 
-/// Sends a frame every microsecond on the left and receives on the right; returns the ages of the
+/// Sends a frame every microsecond on the left, and receives on the right. Returns the ages of the
 /// received frames.
 fn feed(left: &mut Port, right: &mut Port, time: Duration) -> Result<Vec<Nanos>, RunError> {
     let (left, right) = (&mut left.queues[0], &mut right.queues[0]);
@@ -107,7 +107,7 @@ fn feed(left: &mut Port, right: &mut Port, time: Duration) -> Result<Vec<Nanos>,
     }
 }
 
-/// The lateness of a thread that, every microsecond, reads the clock until a given time.
+/// Measures how late a thread is that, every microsecond, reads the clock until a given time.
 fn timer(quantile: f64, time: Duration) -> BenchReading {
     let mut late = on_cpu(PROGRAM_CPU, || {
         let start = now();

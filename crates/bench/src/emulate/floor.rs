@@ -1,6 +1,6 @@
-//! The floor of a link emulator: every frame is copied from a slot into a queue that is exactly as
-//! long as the frames in flight, with a header of 32 bytes, and from there into a slot, 64 at a
-//! time. No timing, no clock, no counters.
+//! The floor of a link emulator. Every frame is copied from a slot to a queue, with a header of 32
+//! bytes, and from the queue to a slot. The queue is as long as the number of frames in flight, and
+//! 64 frames are copied at a time. There are no timers, no clock and no counters.
 
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use slipring_port::now;
 use super::ports::NUM_SLOTS;
 use crate::measure::{BenchError, BenchTally, FEEDER_CPU, PROGRAM_CPU, on_cpu, pin, thread_cpu};
 
-/// Records moved at a time.
+/// Number of records that are moved at a time.
 const RECORDS_PER_BATCH: usize = 64;
 const BUF_SIZE: usize = slipring_ring::BUF_SIZE as usize;
 
@@ -30,7 +30,7 @@ impl<const N: usize> Default for FloorRecord<N> {
     }
 }
 
-/// Half of the floor: its slots, and the next slot.
+/// The slots of one side of the floor, and which of them is next.
 struct FloorSlots {
     bytes: Vec<u8>,
     next: usize,
@@ -49,7 +49,7 @@ impl FloorSlots {
     }
 }
 
-/// Copies a batch in; returns 0 when the queue is full.
+/// Copies a batch into the queue. Returns 0 if the queue is full.
 #[inline(always)]
 fn put<const N: usize>(line: &mut Producer<FloorRecord<N>>, slots: &mut FloorSlots) -> usize {
     let Ok(mut room) = line.write_chunk(RECORDS_PER_BATCH) else { return 0 };
@@ -62,7 +62,7 @@ fn put<const N: usize>(line: &mut Producer<FloorRecord<N>>, slots: &mut FloorSlo
     RECORDS_PER_BATCH
 }
 
-/// Copies a batch out, once the queue has more than `lag` records.
+/// Copies a batch out of the queue, once it has more than `lag` records.
 #[inline(always)]
 fn take<const N: usize>(
     line: &mut Consumer<FloorRecord<N>>,
@@ -82,7 +82,7 @@ fn take<const N: usize>(
     RECORDS_PER_BATCH
 }
 
-/// The floor with one thread and `lag` frames in flight.
+/// Returns the floor with one thread and `lag` frames in flight.
 pub(super) fn one_thread<const N: usize>(
     lag: usize,
     time: Duration,
@@ -105,8 +105,8 @@ pub(super) fn one_thread<const N: usize>(
     Ok(tally)
 }
 
-/// The floor with two threads and `lag` frames in flight: one thread copies in, and the measured
-/// thread copies out.
+/// Returns the floor with two threads and `lag` frames in flight. One thread copies in. The
+/// measured thread copies out.
 pub(super) fn two_threads<const N: usize>(
     lag: usize,
     time: Duration,

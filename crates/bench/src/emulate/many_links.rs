@@ -1,9 +1,10 @@
 //! Ten thousand links in one process: the rate of one core, and the memory.
 //!
-//! Time is virtual here, one step per turn, so that every link carries exactly its thousand packets
-//! per second; the row measures how much of a core's real time that takes. Frames of 64 bytes show
-//! the cost of a link. Frames of 1000 bytes show the memory: 200 MB are in flight, so a core could
-//! not reach the rate even if it only copied the frames in and out, and that row has no goal.
+//! Time is virtual here. It advances by one step per turn, so that every link carries exactly its
+//! thousand packets per second. The row shows how much of a core's real time that takes. Frames of
+//! 64 bytes show the cost of a link. Frames of 1000 bytes show the memory: 200 MB are in flight. A
+//! core could not reach the rate even if it only copied these frames in and out, so that row has no
+//! goal.
 
 use slipring_link::{LinkSource, LinkTarget, NetworkLink, NetworkSpec};
 use slipring_port::now;
@@ -16,10 +17,10 @@ use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 const NUM_LINKS: usize = 10_000;
 /// Packets per second that all links carry together.
 const TOTAL_PPS: f64 = 1e7;
-/// Every link has one frame per step.
+/// The length of a step in ns. Every link has one frame per step.
 const STEP_NS: u64 = 1_000_000;
 
-/// The rows.
+/// Returns the rows with ten thousand links.
 pub(super) fn rows() -> Vec<BenchRow> {
     let row = |name, len: u16| {
         let title = format!("emulate, 10,000 links of 1 kpps, {len} B, one core");

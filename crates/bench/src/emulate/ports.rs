@@ -1,4 +1,5 @@
-//! In-memory ports of the emulator rows: one kind always has frames, the other accepts all frames.
+//! Ports in memory for the rows of the emulator. One kind always has frames, and the other accepts
+//! all frames.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use slipring_ring::{
 
 use crate::measure::BenchError;
 
-/// Slots per ring: a small ring stays in the cache next to the core.
+/// Number of slots per ring. A small ring stays in the cache next to the core.
 pub(super) const NUM_SLOTS: u32 = 512;
 
 /// Creates a port that always has frames of `len` bytes, and another that accepts all frames.
@@ -28,7 +29,8 @@ pub(super) fn pair(len: u16) -> Result<Vec<Port>, BenchError> {
     Ok(vec![port("source", len, u32::MAX, rings()?), port("sink", 0, 0, rings()?)])
 }
 
-/// `count` ports that each have one frame of `len` bytes per sync; only the first port can send.
+/// Returns `count` ports that each have one frame of `len` bytes per sync. Only the first port can
+/// send.
 pub(super) fn trickles(count: usize, len: u16) -> Result<Vec<Port>, BenchError> {
     const SLOTS_PER_RING: u32 = 4;
     let most = 2 * count as u32;
@@ -75,7 +77,7 @@ struct MemoryQueue {
     rx: RxRing,
     tx_kern: KernRing,
     rx_kern: KernRing,
-    /// Length of received frames; 0 for none.
+    /// Length of received frames. 0 if the port receives none.
     len: u16,
     /// Maximum number of frames received per sync.
     per_sync: u32,
@@ -108,8 +110,8 @@ impl Queue for MemoryQueue {
         if self.len == 0 {
             return Ok(());
         }
-        // The slots keep their initial length: the descriptors that a device would write are not
-        // part of the measurement.
+        // The slots keep the length that they had at first. A real device would write descriptors,
+        // which are not measured here.
         let new = ring.free_slots().min(self.per_sync);
         ring.set_tail(ring.add(ring.hwtail(), new));
         self.counters.received(TrafficCounts { packets: new.into(), bytes: 0 });

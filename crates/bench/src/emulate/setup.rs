@@ -1,4 +1,4 @@
-//! The emulator of all rows: its links, and a run for some time.
+//! The emulator of all rows: its links, and how it is run for some time.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use slipring_port::{Port, now};
 use crate::measure::{BenchError, BenchTally, thread_cpu};
 use slipring_emulation::{BurstLimit, Emulator, RealtimeOptions};
 
-/// The delay of all rows.
+/// The delay of the links in all rows.
 pub(super) const DELAY_NS: u64 = 20_000_000;
-/// Frames in flight, if not measured before.
+/// Number of frames in flight that the floor uses if it was not measured before.
 pub(super) const DEFAULT_LAG_FRAMES: usize = 200_000;
 
-/// A link that only delays.
+/// Returns a link that only delays.
 pub(super) fn wire(name: &str) -> LinkSpec {
     LinkSpec { delay: DelaySpec::constant(DELAY_NS), ..LinkSpec::wire(name) }
 }
@@ -23,12 +23,12 @@ pub(super) fn plan(link: fn(&str) -> LinkSpec) -> NetworkSpec {
     NetworkSpec::between("source", "sink", link("up"), link("down"))
 }
 
-/// Average number of frames in flight.
+/// Returns the average number of frames in flight.
 pub(super) fn in_flight(tally: &BenchTally) -> u64 {
     tally.packets * DELAY_NS / tally.wall.max(1)
 }
 
-/// An emulator in one thread.
+/// Returns an emulator that runs in one thread.
 pub(super) fn emulator(plan: &NetworkSpec, ports: Vec<Port>) -> Result<Emulator<()>, BenchError> {
     let options = RealtimeOptions {
         burst: BurstLimit { frames: 64, ..BurstLimit::default() },

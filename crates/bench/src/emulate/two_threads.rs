@@ -1,5 +1,5 @@
-//! The two threads of `--pipeline` at full load in one direction, compared with the floor of
-//! copying every frame in by one thread and out by another.
+//! The two threads of `--pipeline` at full load in one direction. The floor is that one thread
+//! copies every frame in and another thread copies it out.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -18,7 +18,7 @@ use slipring_emulation::{BurstLimit, Emulator, RealtimeOptions};
 
 const FLOOR_NAME: &str = "copy in, copy out by two";
 
-/// Frames of `N` bytes: at most `bound` times the floor.
+/// Returns the row for frames of `N` bytes. The goal is at most `bound` times the floor.
 pub(super) fn row<const N: usize>(bound: f64) -> BenchRow {
     let lag = Rc::new(Cell::new(DEFAULT_LAG_FRAMES));
     let floor_lag = lag.clone();

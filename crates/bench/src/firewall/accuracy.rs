@@ -1,5 +1,5 @@
-//! How precisely pipes shape traffic between veth links, and how a reload affects it, measured by
-//! frames that contain their send time.
+//! How exactly pipes shape traffic between veth links, and what a reload of rules does to it. It is
+//! measured with frames that contain their send time.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::measure::{BenchError, BenchReading, FEEDER_CPU, pin};
 use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 use crate::veth;
 
-/// The veth pair after the firewall; only this program receives at its far end.
+/// The veth pair after the firewall. Only this program receives at its far end.
 const NEAR_IFNAME: &str = "srbench3a";
 const FAR_IFNAME: &str = "srbench3b";
 
@@ -22,15 +22,17 @@ const RATE_BPS: f64 = 100e6;
 const DELAY_NS: Nanos = 10_000_000;
 /// Weights of the classes that share a link.
 const CLASS_WEIGHTS: [u32; 3] = [10, 20, 70];
-/// Number of rules in a reload, which replaces as many others.
+/// Number of rules in a reload. They replace as many others.
 const NUM_RULES: u32 = 10_000;
-/// A mark after the headers, which identifies our frames; the timestamp follows it.
+/// The mark by which this benchmark recognises its frames. It follows the headers, and a timestamp
+/// follows it.
 const FRAME_MARK: &[u8] = b"slipring";
 const MARK_BYTES: std::ops::Range<usize> = 42..50;
 const STAMP_BYTES: std::ops::Range<usize> = 50..58;
 /// Offset of the last byte of the source address.
 const FLOW_OFFSET: usize = 29;
-/// How long to wait for late frames: longer than any queue of these rows takes to drain.
+/// How long to wait for late frames. It is longer than any queue of these rows needs to become
+/// empty.
 const DRAIN_TIMEOUT_NS: Nanos = 200_000_000;
 
 pub(super) fn rows() -> Vec<BenchRow> {
@@ -74,8 +76,8 @@ fn bandwidth() -> Result<BenchRound, BenchError> {
     }))
 }
 
-/// The difference between the delay that the pipe adds and the configured delay, including the
-/// wake-ups of the firewall and of the receiver.
+/// Measures how much the delay that a pipe adds differs from the configured delay. This includes
+/// waking the firewall and the receiver.
 fn delay() -> Result<BenchRound, BenchError> {
     let mut probe = FirewallProbe::new(
         "pipe 1 config delay 10ms\nadd set 1 allow ip from any to any\n\
@@ -120,7 +122,8 @@ fn shares_of_weights() -> Result<BenchRound, BenchError> {
     }))
 }
 
-/// The slowest of some reloads while 20,000 frames pass per second; no frame may be lost.
+/// Measures the slowest of several reloads while 20,000 frames pass per second. No frame may be
+/// lost.
 fn reload() -> Result<BenchRound, BenchError> {
     let mut probe = FirewallProbe::new("add allow ip from any to any")?;
     let rules = |offset: u32| {
@@ -158,7 +161,7 @@ fn reload() -> Result<BenchRound, BenchError> {
     }))
 }
 
-/// The offered load: frames of some flows in turn.
+/// What is sent: frames of several flows in turn.
 #[derive(Clone, Copy)]
 struct OfferedLoad {
     flows: u8,
@@ -202,7 +205,7 @@ impl FirewallProbe {
     }
 }
 
-/// Sends for a time, and receives.
+/// Sends for a time, and receives what arrives.
 fn exchange(
     ports: &mut [Port],
     offer: OfferedLoad,

@@ -1,8 +1,8 @@
-//! The firewall between veth links, compared with nftables in a kernel that routes between the same
-//! links.
+//! The firewall between veth links. It is compared with nftables, in a kernel that routes between
+//! the same links.
 //!
-//! Firewall and kernel each have one CPU to forward on. All of that CPU's busy time counts,
-//! whatever the reason.
+//! Firewall and kernel each have one CPU for forwarding. All time in which this CPU is busy counts,
+//! whatever the reason is.
 
 use std::fmt::Write;
 use std::rc::Rc;
@@ -17,7 +17,8 @@ use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
 const NFTABLES: &str = "nftables";
 
-/// For each list length: the total cost of a packet, and the cost that rules add.
+/// Returns the rows, for each length of the list: what a packet costs in total, and what the rules
+/// add.
 pub(super) fn rows() -> Vec<BenchRow> {
     let rows = [(100, 1.1, 0.1), (1000, 6.0, 0.02)].map(|(count, faster, share)| {
         let row = |id: &str,
@@ -54,7 +55,7 @@ fn round(
 /// A path from the source to the sink.
 struct FirewallPath {
     lab: Rc<BenchLab>,
-    /// The interface on which frames leave.
+    /// The interface on which frames leave the firewall or the kernel.
     output: &'static str,
     switch: Box<dyn FnMut(bool) -> Result<(), BenchError>>,
 }
@@ -108,7 +109,7 @@ impl FirewallPath {
     }
 }
 
-/// Rules that are all for other sources.
+/// Returns rules that do not match, because all are for other sources.
 fn list(count: u32, rule: impl Fn(std::net::Ipv4Addr) -> String) -> Result<String, BenchError> {
     let mut text = String::new();
     for n in 1..count {
@@ -117,7 +118,7 @@ fn list(count: u32, rule: impl Fn(std::net::Ipv4Addr) -> String) -> Result<Strin
     Ok(text)
 }
 
-/// Runs nft with `rules`, in the calling thread's namespace.
+/// Runs nft with `rules`, in the network namespace of the calling thread.
 fn nft(rules: &str) -> Result<(), BenchError> {
     run_to_end("nft", &["-f", "-"], rules)
 }

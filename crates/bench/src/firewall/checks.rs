@@ -1,4 +1,4 @@
-//! Helpers for rows in which firewalls check packets.
+//! Functions for rows in which firewalls check packets.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use slipring_ipfw::run::{CheckOutputs, CheckedBatch, Firewall};
 use crate::measure::{BenchError, BenchReading, BenchTally, PROGRAM_CPU, on_cpu, tally};
 use crate::row::BenchRound;
 
-/// Our own interpreter, which evaluates rule by rule as ipfw does.
+/// The name of our own firewall when it evaluates rule by rule, as ipfw does.
 pub(super) const INTERPRETER_NAME: &str = "rule by rule";
 
-/// Repeats `work`; returns its packets per CPU time.
+/// Repeats `work`, which returns a number of packets. The result is packets per CPU time.
 pub(super) fn cpu_round(mut work: impl FnMut() -> u64 + Send + 'static) -> BenchRound {
     Box::new(move |time: Duration| {
         let done = on_cpu(PROGRAM_CPU, || tally(time, || Ok::<_, BenchError>(work())))?;
@@ -18,7 +18,7 @@ pub(super) fn cpu_round(mut work: impl FnMut() -> u64 + Send + 'static) -> Bench
     })
 }
 
-/// The rate by CPU time alone.
+/// Returns the rate, computed from the CPU time alone.
 pub(super) fn by_cpu(tally: BenchTally) -> BenchReading {
     BenchReading::from(BenchTally { wall: tally.cpu, ..tally })
 }
@@ -27,19 +27,19 @@ pub(super) fn failed(error: impl std::fmt::Display) -> BenchError {
     BenchError::Failed(error.to_string())
 }
 
-/// Creates a firewall with these commands. It evaluates rule by rule if `is_plain`.
+/// Creates a firewall with these commands. If `is_plain` is true, it evaluates rule by rule.
 pub(super) fn firewall(text: &str, is_plain: bool) -> Result<Firewall, BenchError> {
     let mut firewall = Firewall::open(1, [1, 2]);
     firewall.set_plain(true);
     let commands = slipring_ipfw::text::parse_file(text).map_err(failed)?;
-    // Prefixes may be drawn twice: `quiet` ignores duplicates, as when a file is loaded.
+    // Some prefixes may be drawn twice. `quiet` ignores duplicates, as when a file is loaded.
     let flags = slipring_ipfw::run::CommandFlags { quiet: true, ..Default::default() };
     firewall.batch(&commands, 0, flags).map_err(|error| failed(format!("{error:?}")))?;
     firewall.set_plain(is_plain);
     Ok(firewall)
 }
 
-/// Checks frames in bursts, as ports deliver them.
+/// Checks frames in bursts, as ports would deliver them.
 #[derive(Default)]
 pub(super) struct BurstChecker {
     outputs: CheckOutputs,

@@ -1,4 +1,4 @@
-//! Reproducible random numbers.
+//! Random numbers that are the same in every run.
 
 /// Marsaglia's xorshift generator.
 pub(super) struct SeededRng(pub(super) u64);

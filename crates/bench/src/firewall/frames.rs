@@ -8,7 +8,7 @@ use slipring_wire::frame::{IpSpec, Ipv4Spec, L4Spec, PortPair, TcpSpec};
 
 use super::draw::SeededRng;
 
-/// Protocol, prefixes and ports; one rule in ten is a `count` rule.
+/// A rule with protocol, prefixes and ports. One rule in ten is a `count` rule.
 pub(super) struct FiveFieldRule {
     counts: bool,
     is_tcp: bool,
@@ -32,7 +32,7 @@ impl FiveFieldRule {
             (draw.below(100) >= open).then_some((first, last))
         };
         let (src_ports, dst_ports) = (ports(90, 1000), ports(30, 3));
-        // A rule without conditions would end the list.
+        // A rule without any condition would match all packets and so end the list.
         let dst = dst.or((src.is_none() && dst_ports.is_none()).then_some((0x0102_0304, 32)));
         let (counts, is_tcp) = (draw.below(10) == 0, draw.below(2) == 0);
         Self { counts, is_tcp, src, dst, src_ports, dst_ports }
@@ -53,7 +53,7 @@ impl FiveFieldRule {
     }
 }
 
-/// The rules as the text of a file.
+/// Returns the rules as the text of a file.
 pub(super) fn text(rules: &[FiveFieldRule]) -> String {
     let mut text = String::new();
     for rule in rules {

@@ -11,9 +11,9 @@ use crate::measure::{BenchError, BenchReading};
 use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
 const NUM_FLOWS: u32 = 10_000;
-/// Transmission time of 64 bytes at 10 Gbit/s.
+/// Time in ns that 64 bytes take at 10 Gbit/s.
 const SLOT_NS: u64 = 51;
-/// Packets between two readings of the clock.
+/// Number of packets between two readings of the clock.
 const BURST_PACKETS: u64 = 256;
 
 pub(super) fn rows() -> Vec<BenchRow> {
@@ -72,8 +72,8 @@ fn packet(handle: u32) -> ShaperPacket<u32> {
     ShaperPacket { handle, rule: 1, len: 64, ecn: Default::default() }
 }
 
-/// Packets of `flows` flows in turn, a little slower than the link; each flow has two packets
-/// waiting.
+/// Measures packets of `flows` flows in turn, a little slower than the link can send. Each flow
+/// always has two waiting packets.
 fn through(config: &str, object: ShaperTarget, flows: u32) -> Result<BenchRound, BenchError> {
     let mut shaper = shaper(config)?;
     let flow = |n: u32| ShaperFlowKey {
@@ -100,7 +100,8 @@ fn through(config: &str, object: ShaperTarget, flows: u32) -> Result<BenchRound,
     }))
 }
 
-/// Offers packets ten times too fast; returns the maximum number that leave in one nanosecond.
+/// Offers packets ten times faster than the link can send. Returns the largest number that leave in
+/// one nanosecond.
 fn largest_burst() -> Result<f64, BenchError> {
     let mut shaper = shaper("pipe 1 config bw 1Gbit/s delay 1ms")?;
     let mut times = Vec::new();

@@ -1,4 +1,4 @@
-//! A firewall program that runs between the links of a lab.
+//! A firewall program that runs between the links of a test network.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
@@ -9,16 +9,16 @@ use crate::lab::{BenchLab, INPUT_IFNAME};
 use crate::measure::BenchError;
 use crate::scratch::ScratchDir;
 
-/// A firewall program, which ends when this value is dropped.
+/// A firewall program. It ends on drop.
 pub(super) struct BenchFirewall {
     _running: BenchChild,
-    /// The program's standard error, kept open for later messages.
+    /// The program's standard error. It is kept open, so that the program can write later messages.
     _stderr: BufReader<ChildStderr>,
     files: ScratchDir,
 }
 
 impl BenchFirewall {
-    /// Starts a firewall from the input to `output`, on the program's CPU; returns once the
+    /// Starts a firewall from the input to `output`, on the program's CPU. Returns when the
     /// firewall accepts commands.
     pub(super) fn start(lab: &BenchLab, output: &str, rules: &str) -> Result<Self, BenchError> {
         let files = ScratchDir::new()?;
@@ -49,7 +49,7 @@ impl BenchFirewall {
         self.run_ipfw_with_input(words, "")
     }
 
-    /// Like [`Self::run_ipfw`], with standard input.
+    /// Like [`Self::run_ipfw`], but `input` is passed on standard input.
     pub(super) fn run_ipfw_with_input(
         &self,
         words: &[&str],
@@ -64,7 +64,8 @@ impl BenchFirewall {
     }
 }
 
-/// Runs a command in the calling thread's namespace; an unsuccessful exit is an error.
+/// Runs a command in the network namespace of the calling thread. If the command does not succeed,
+/// returns an error.
 pub(super) fn run_to_end(
     program: impl AsRef<OsStr>,
     words: &[&str],

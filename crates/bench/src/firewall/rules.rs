@@ -9,7 +9,7 @@ use super::frames::{self, FiveFieldRule};
 use crate::measure::BenchError;
 use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
-/// Number of flows, in the rows with several flows.
+/// Number of flows in the rows that have several flows.
 const NUM_FLOWS: usize = 4096;
 
 pub(super) fn rows() -> Vec<BenchRow> {
@@ -20,14 +20,14 @@ pub(super) fn rows() -> Vec<BenchRow> {
     sources.into_iter().chain(mixed).chain(patterned).collect()
 }
 
-/// Lengths of lists with nearly the same cost.
+/// Lengths of lists that should all cost nearly the same.
 const LIST_LENGTHS: [usize; 4] = [1, 10, 100, 1000];
 
-/// A list of similar rules for other sources, followed by a rule that allows everything.
+/// A list of similar rules for other sources. A rule that allows everything follows.
 struct RuleListPattern {
     id: &'static str,
     title: &'static str,
-    /// A rule for sources with these last bytes.
+    /// Returns a rule for the source whose last two bytes are given.
     rule: fn(usize, usize) -> String,
     last: &'static str,
 }
@@ -77,7 +77,8 @@ fn flow(number: u16) -> Vec<u8> {
     frames::built(&FrameSpec { l4, ..FrameSpec::default() })
 }
 
-/// Some rules for other sources, followed by a rule that allows everything; one flow.
+/// Returns the row for `count` rules for other sources, followed by a rule that allows everything.
+/// All packets are of one flow.
 fn sources(count: usize, goal: f64) -> BenchRow {
     let start = move |is_plain| {
         move || {
@@ -96,7 +97,8 @@ fn sources(count: usize, goal: f64) -> BenchRow {
         .goal(GoalMetric::Value, goal)
 }
 
-/// Rules with five fields, one in ten a `count` rule, and packets for any of them.
+/// Returns the row for rules with five fields, of which one in ten is a `count` rule. The packets
+/// match any of them.
 fn mixed(count: usize, goal: f64) -> BenchRow {
     let start = move |is_plain| {
         move || {
@@ -116,7 +118,7 @@ fn mixed(count: usize, goal: f64) -> BenchRow {
 fn checks(text: &str, mut frames: Vec<Vec<u8>>, is_plain: bool) -> Result<BenchRound, BenchError> {
     let (mut firewall, mut checks) = (firewall(text, is_plain)?, BurstChecker::default());
     let mut at = 0;
-    // One burst at a time, since the slowest list takes milliseconds per burst.
+    // Only one burst is checked at a time, because the slowest list takes milliseconds per burst.
     Ok(cpu_round(move || {
         at = (at + 256) % NUM_FLOWS;
         checks.all(&mut firewall, &mut frames[at..at + 256])

@@ -1,4 +1,4 @@
-//! Rows for a million flows.
+//! Rows with a million flows.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -28,8 +28,8 @@ pub(super) fn rows() -> Vec<BenchRow> {
     ]
 }
 
-/// A packet of each flow, in bursts that are built in the same few buffers: cache misses should
-/// come from the flows, not from the frames.
+/// One packet of each flow. The packets are built in bursts, always in the same few buffers, so
+/// that cache misses come from the flows and not from the frames.
 struct FlowFrames {
     to: Vec<u32>,
     frames: Vec<Vec<u8>>,
@@ -71,7 +71,7 @@ fn hits() -> Result<BenchRound, BenchError> {
     Ok(cpu_round(move || checks.all(&mut firewall, flows.burst())))
 }
 
-/// Creates all states once, whatever the duration of a turn.
+/// Measures the creation of all states. This is done once, no matter how long a turn is.
 fn new_flows() -> Result<BenchRound, BenchError> {
     Ok(Box::new(|_: Duration| {
         let (mut firewall, mut flows) = (firewall(RULES, false)?, FlowFrames::new());

@@ -1,4 +1,4 @@
-//! Rows for tables of a million prefixes.
+//! Rows with tables of a million prefixes.
 
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -13,7 +13,7 @@ use crate::measure::{BenchError, BenchReading, PROGRAM_CPU, on_cpu, thread_cpu};
 use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
 const NUM_PREFIXES: usize = 1_000_000;
-/// Number of destinations that are looked up in turn, more than fit into caches.
+/// Number of destinations that are looked up in turn. They do not fit in caches.
 const NUM_FRAMES: usize = 1 << 17;
 /// Number of rules that look up the table.
 const NUM_RULES: u64 = 2;
@@ -26,7 +26,7 @@ fn family(is_v6: bool) -> &'static str {
     if is_v6 { "v6" } else { "v4" }
 }
 
-/// Two rules look up the table for each packet.
+/// Returns the row in which two rules look up the table for each packet.
 fn lookups(is_v6: bool) -> BenchRow {
     let family = family(is_v6);
     let title = format!("firewall, table of 1 M prefixes, IP{family}, lookups");
@@ -65,7 +65,7 @@ fn load(is_v6: bool) -> BenchRow {
         .goal(GoalMetric::Value, 2e9)
 }
 
-/// Prefixes, each with an address in it.
+/// Returns random prefixes. Each is given as an address in it and a length.
 fn prefixes(is_v6: bool) -> Vec<(IpAddr, u8)> {
     let mut draw = SeededRng(3);
     let prefix = |_| match is_v6 {

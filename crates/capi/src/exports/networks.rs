@@ -11,14 +11,14 @@ use crate::structs::{
 };
 use crate::{entry, network as links};
 
-/// The subject of the error message for a null network.
+/// What is null, in the error message for a null network.
 const NETWORK: &str = "the network";
 
 /// A function that makes a network from a text.
 type Maker = fn(&str, &SlipringNetworkOptions) -> Result<NetworkHandle, CallError>;
 
 /// # Safety
-/// Same as [`slipring_network_load`].
+/// The rules of [`slipring_network_load`] apply.
 unsafe fn make(
     maker: Maker,
     text: *const c_char,
@@ -27,11 +27,11 @@ unsafe fn make(
 ) -> Result<c_int, CallError> {
     let network = network.ok_or_else(|| CallError::null("the place of the network"))?;
     network.write(null_mut());
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller promises this.
     let text = unsafe { pointers::text(text, "the links")? };
     let mut asked = SlipringNetworkOptions::default();
     if !options.is_null() {
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises this.
         asked = unsafe { pointers::read_sized(options, "the options")? };
     }
     network.write(Box::into_raw(Box::new(maker(text, &asked)?)));
@@ -135,7 +135,7 @@ pub extern "C" fn slipring_network_run(network: Option<&NetworkHandle>, now_ns: 
     entry::status(|| links::run(non_null(network, NETWORK)?, now_ns))
 }
 
-/// Returns the time at which the network must be run next.
+/// Returns the time at which [`slipring_network_run`] must be called next.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_network_next(network: Option<&NetworkHandle>) -> u64 {
     entry::value(SLIPRING_NEVER, || links::next(non_null(network, NETWORK)?))
@@ -159,7 +159,7 @@ pub unsafe extern "C" fn slipring_network_take(
     })
 }
 
-/// Takes the next lost frame.
+/// Takes the next frame that was lost in the network.
 ///
 /// # Safety
 /// The caller must follow the rules for pointers in `include/slipring.h`.
@@ -204,7 +204,7 @@ pub extern "C" fn slipring_link_dropped(
     entry::value(0, || links::link_dropped(non_null(network, NETWORK)?, link, cause))
 }
 
-/// Returns the name of a cause; null after the last one.
+/// Returns the name of a cause of losses; null after the last one.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_cause_name(cause: u32) -> *const c_char {
     entry::value(null(), || static_text(links::cause_name(cause)?))

@@ -16,7 +16,7 @@ use crate::structs::{
 use crate::wait::Waiting;
 use crate::{counters, entry, rings, wait};
 
-/// The subject of the error message for a null port.
+/// What is null, in the error message for a null port.
 const PORT: &str = "the port";
 
 /// Opens a port.
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn slipring_open_all(
 }
 
 /// # Safety
-/// Same as [`slipring_open`].
+/// The rules of [`slipring_open`] apply.
 unsafe fn open_all(
     names: &[*const c_char],
     options: *const SlipringOptions,
@@ -91,7 +91,7 @@ unsafe fn open_all(
     PortHandle::open_all(&names, &open_options(&asked, run_dir)?)
 }
 
-/// Closes a port.
+/// Closes a port and frees its memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_close(port: Option<Box<PortHandle>>) {
     entry::value((), || {
@@ -100,7 +100,7 @@ pub extern "C" fn slipring_close(port: Option<Box<PortHandle>>) {
     });
 }
 
-/// Returns the name that the port was opened by.
+/// Returns the name with which the port was opened.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_port_name(port: Option<&PortHandle>) -> *const c_char {
     entry::value(null(), || Ok(non_null(port, PORT)?.name.as_ptr()))
@@ -112,7 +112,7 @@ pub extern "C" fn slipring_port_kind(port: Option<&PortHandle>) -> *const c_char
     entry::value(null(), || Ok(non_null(port, PORT)?.kind.as_ptr()))
 }
 
-/// Returns the mode in use.
+/// Returns the mode in which the port is used.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_port_mode(port: Option<&PortHandle>) -> *const c_char {
     entry::value(null(), || Ok(non_null(port, PORT)?.mode.as_ptr()))
@@ -152,7 +152,7 @@ pub extern "C" fn slipring_rx_ring(port: Option<&PortHandle>, queue: u32) -> *mu
     entry::value(null_mut(), || rings::rx_ring(non_null(port, PORT)?, queue))
 }
 
-/// Whether buffers may be exchanged between the rings of two ports.
+/// Returns whether buffers may be exchanged between the rings of two ports.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_share_buffers(
     one: Option<&PortHandle>,
@@ -167,19 +167,20 @@ pub extern "C" fn slipring_tx_sync(port: Option<&PortHandle>, queue: u32) -> c_i
     entry::status(|| rings::tx_sync(non_null(port, PORT)?, queue))
 }
 
-/// Returns the slots that the program has read, and makes arrived frames visible in the ring.
+/// Returns the slots that the program has read to the port, and makes received frames visible in
+/// the ring.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_rx_sync(port: Option<&PortHandle>, queue: u32) -> c_int {
     entry::status(|| rings::rx_sync(non_null(port, PORT)?, queue))
 }
 
-/// Whether no frame will ever arrive again.
+/// Returns whether no frame will ever be received again.
 #[unsafe(no_mangle)]
 pub extern "C" fn slipring_has_ended(port: Option<&PortHandle>) -> c_int {
     entry::status(|| rings::has_ended(non_null(port, PORT)?))
 }
 
-/// Queues a copy of a frame.
+/// Queues a copy of a frame for sending.
 ///
 /// # Safety
 /// The caller must follow the rules for pointers in `include/slipring.h`.
@@ -197,7 +198,7 @@ pub unsafe extern "C" fn slipring_send(
     })
 }
 
-/// Takes a frame off the ring.
+/// Takes a received frame from the ring and copies it to the caller's buffer.
 ///
 /// # Safety
 /// The caller must follow the rules for pointers in `include/slipring.h`.
@@ -228,7 +229,7 @@ pub extern "C" fn slipring_forward(
     entry::status(|| rings::forward_all(non_null(from, PORT)?, non_null(to, PORT)?, max))
 }
 
-/// Converts a timeout in ns; `None` (no limit) if it is negative.
+/// Converts a timeout in ns; `None`, which means no limit, if it is negative.
 fn timeout(ns: i64) -> Option<Duration> {
     u64::try_from(ns).ok().map(Duration::from_nanos)
 }
@@ -288,7 +289,7 @@ pub unsafe extern "C" fn slipring_wait(
         let result = wait::wait(&mut waiting, timeout(timeout_ns));
         for (i, one) in waiting.iter().enumerate() {
             let ready = waits.wrapping_add(i);
-            // SAFETY: within the `count` structures, which are no longer borrowed.
+            // SAFETY: this is within the `count` structures, which are no longer borrowed.
             unsafe { (*ready).ready = one.ready };
         }
         result

@@ -23,10 +23,10 @@ use slipring_ring::{
 use super::device::{borrowed, control, keeping_errno, kick, proc_path, time_of_day};
 use super::{SyncOutcome, SyncedDirection};
 
-/// Maximum time that the native socket may keep the program waiting.
+/// Maximum time that the program waits for the native socket.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The program's request for the syncs of its port: flags, and an environment variable.
+/// What the program has requested about syncs of its port, with flags and an environment variable.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SyncPolicy {
     flags: u64,
@@ -37,7 +37,7 @@ impl SyncPolicy {
         Self { flags }
     }
 
-    /// Whether this process may sync at all.
+    /// Returns whether this process may sync the rings at all.
     pub(super) fn allow_sync(self) -> bool {
         let wish = std::env::var_os("NETMAP_INPROCESS");
         let is_off = wish.is_some_and(|wish| wish.as_encoded_bytes().first() == Some(&b'0'));
@@ -55,7 +55,7 @@ enum SyncedRing {
 }
 
 impl SyncedRing {
-    /// Syncs the ring; returns false if the device must do this sync.
+    /// Syncs the ring. Returns false if the device must do this sync.
     #[inline(always)]
     fn sync(&mut self, fd: c_int) -> bool {
         match self {
@@ -85,8 +85,8 @@ impl SyncedRing {
     }
 }
 
-/// Wakes the other end of the pipe if the sync requires it. Returns false if the device must do
-/// this sync.
+/// Wakes the other end of the pipe if this is necessary after the sync. Returns false if the device
+/// must do this sync.
 #[inline(always)]
 fn after_pipe_sync(fd: c_int, synced: Result<SyncReport, HostedSyncError>) -> bool {
     match synced {
@@ -96,7 +96,7 @@ fn after_pipe_sync(fd: c_int, synced: Result<SyncReport, HostedSyncError>) -> bo
             }
             true
         }
-        // Another party is syncing and will move all pending slots.
+        // Another process or thread syncs at this moment, and will move all pending slots.
         Err(HostedSyncError::Busy) => true,
         Err(_) => false,
     }
@@ -108,14 +108,15 @@ pub(super) struct SyncedRings {
     rings: Vec<(SyncedRing, RingView)>,
     direction: SyncedDirection,
     syncs_in_poll: bool,
-    /// Whether every rx sync writes its time, even if the ring does not request it.
+    /// Whether every rx sync writes its time to the ring, even if the ring does not request it.
     writes_times: bool,
-    /// Set during a sync. If a sync has panicked, the device does all later syncs.
+    /// This is set during a sync. If it is set before a sync, an earlier one has panicked, and the
+    /// device must do all syncs.
     is_syncing: bool,
 }
 
 impl SyncedRings {
-    /// Whether a poll that waits for the other direction syncs these rings, too.
+    /// Returns whether these rings are also synced in a poll that waits for the other direction.
     #[inline]
     pub(super) fn syncs_in_poll(&self) -> bool {
         self.syncs_in_poll
@@ -152,7 +153,7 @@ pub(super) type PortSockets = Vec<Arc<OwnedFd>>;
 /// A port whose rings the device has lent.
 #[derive(Debug)]
 pub(super) struct SyncedPort {
-    /// The kernel's name of the port's file.
+    /// The path of the port's file, according to the kernel.
     pub(super) file: PathBuf,
     pub(super) sockets: PortSockets,
     pub(super) tx: SyncedRings,
@@ -173,8 +174,8 @@ impl SyncedPort {
     /// them.
     pub(super) fn borrow(fd: c_int, memory_bytes: u64, wishes: SyncPolicy) -> Option<Self> {
         let file = fs::read_link(proc_path(fd)).ok()?;
-        // A loan that the library cannot use ends with the descriptor; until then, the device does
-        // the syncs.
+        // If the library cannot use the borrowed rings, they stay lent until the descriptor is
+        // closed. The device syncs them until then.
         let loan = borrow_pipe(fd, memory_bytes);
         let loan = loan.or_else(|| borrow_queues(fd, memory_bytes, &file))?;
         let rings = |rings: Vec<SyncedRing>, direction| SyncedRings {
@@ -194,14 +195,14 @@ fn with_view(ring: SyncedRing) -> (SyncedRing, RingView) {
     (ring, view)
 }
 
-/// Maps the memory of `fd` as a region with at most `max_bufs` buffers, whose layout is read from
-/// the ring at `ring`.
+/// Maps the memory of `fd` as a region with at most `max_bufs` buffers. The layout of the region is
+/// read from the ring at `ring`.
 fn region(fd: c_int, memory_bytes: u64, ring: u64, max_bufs: u32) -> io::Result<Arc<Region>> {
     let invalid = || io::Error::from(io::ErrorKind::InvalidData);
     let refused = |_: RegionError| invalid();
     let device = borrowed(fd).ok_or_else(invalid)?;
-    // The port ends when the program closes its descriptor, so the library must not keep a
-    // duplicate.
+    // The port ends when the program closes its descriptor. So the library must not have a
+    // duplicate of it.
     let mapping = DeviceMapping::borrowing(device, memory_bytes).map_err(refused)?;
     let mut header = [0; size_of::<NetmapRing>()];
     let header = mapping.read(ring, &mut header).then(|| NetmapRing::read_from(&header)).flatten();
@@ -237,7 +238,7 @@ fn borrow_queues(fd: c_int, memory_bytes: u64, file: &Path) -> Option<Loan> {
     answer[..4].copy_from_slice(&DELEGATION_VERSION.to_ne_bytes());
     control(fd, NIOCLENDQ, &mut answer).ok()?;
     let (client_id, writes_times, token, layouts) = decode_delegated_queues(&answer)?;
-    // The native socket is next to the directory of the device.
+    // The native socket is in the same directory as the directory of the device.
     let path = file.parent()?.parent()?.join(SOCKET_NAME);
     let client = NativeClient::connect_within(&path, SOCKET_TIMEOUT).ok()?;
     let sockets = client.take_sockets(token).ok()?;

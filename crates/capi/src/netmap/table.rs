@@ -1,13 +1,13 @@
-//! The ports of this process, by descriptor.
+//! The ports of this process that it syncs itself, by descriptor.
 //!
 //! ```text
 //!   PAGE --> page, zeroed by the kernel in a forked child --> table --> slots, never freed
 //! ```
 //!
-//! A child shares rings and sockets with its parent, but must not sync them, because the words of
-//! the queues name the parent as the process that syncs. So the child starts without a table,
-//! creates one with its first port, and never touches the locks in the parent's table, which
-//! another thread may have held during the fork.
+//! A child has the same rings and sockets as its parent, but must not sync them. The reason is that
+//! the words of the queues name the parent as the process that syncs. So the child starts without a
+//! table, and creates one with its first port. It never touches the locks in the parent's table,
+//! which another thread may have held during the fork.
 
 use std::ffi::c_int;
 use std::fs;
@@ -23,9 +23,9 @@ use super::SyncedDirection;
 use super::device::{proc_path, seconds};
 use super::rings::{PortSockets, SyncedPort, SyncedRings};
 
-/// The library can sync ports whose descriptors are below this number.
+/// The library can sync only ports whose descriptors are below this number.
 const MAX_DESCRIPTORS: usize = 1024;
-/// Bytes that are mapped for one pointer: a page, or part of one.
+/// How many bytes are mapped for one pointer. This is a page, or part of one.
 const PAGE_BYTES: usize = 4096;
 
 type Table = [OnceLock<Box<PortSlot>>];
@@ -42,15 +42,15 @@ pub(super) fn slot(fd: c_int) -> Option<&'static PortSlot> {
     slot.get().map(Box::as_ref)
 }
 
-/// Returns the slot of a descriptor, which it creates if necessary; `None` if the descriptor is
-/// [`MAX_DESCRIPTORS`] or higher, or the kernel cannot zero pages in children.
+/// Returns the slot of a descriptor, and creates it if necessary. Returns `None` if the descriptor
+/// is [`MAX_DESCRIPTORS`] or higher, or if the kernel cannot zero pages in children.
 pub(super) fn make_slot(fd: c_int) -> Option<&'static PortSlot> {
     let table = table().or_else(make_table)?;
     let slot = table.get(usize::try_from(fd).ok()?)?;
     Some(slot.get_or_init(Box::default))
 }
 
-/// All slots.
+/// Returns all slots, each with its descriptor.
 pub(super) fn slots() -> impl Iterator<Item = (c_int, &'static PortSlot)> {
     let slots = table().unwrap_or(&[]).iter().enumerate();
     slots.filter_map(|(fd, slot)| Some((fd as c_int, slot.get()?.as_ref())))
@@ -58,7 +58,7 @@ pub(super) fn slots() -> impl Iterator<Item = (c_int, &'static PortSlot)> {
 
 #[inline]
 fn table() -> Option<&'static Table> {
-    // Acquire: pairs with the exchange in `make_table`.
+    // Acquire: this is paired with the exchange in `make_table`.
     let table = page()?.load(Ordering::Acquire);
     // SAFETY: `table` is null, or points to a table that `make_table` has leaked.
     unsafe { table.as_ref() }.map(Box::as_ref)
@@ -66,16 +66,17 @@ fn table() -> Option<&'static Table> {
 
 #[inline]
 fn page() -> Option<&'static TablePointer> {
-    // Acquire: pairs with the exchange in `make_page`.
+    // Acquire: this is paired with the exchange in `make_page`.
     let page = PAGE.load(Ordering::Acquire);
     // SAFETY:
-    // - `page` is null, or the start of a page that `make_page` has mapped, which is never
+    // - `page` is null, or the start of a page that `make_page` has mapped. This page is never
     //   unmapped.
     // - Any bits are valid as an atomic pointer. The kernel zeroes the page before a child runs.
     unsafe { page.as_ref() }
 }
 
-/// Creates the table of this process, unless another thread does so at the same time.
+/// Creates the table of this process. If another thread does so at the same time, returns that
+/// table.
 fn make_table() -> Option<&'static Table> {
     let page = page().or_else(make_page)?;
     let slots = std::iter::repeat_with(OnceLock::new).take(MAX_DESCRIPTORS);
@@ -88,7 +89,7 @@ fn make_table() -> Option<&'static Table> {
     table()
 }
 
-/// Maps the page, unless another thread does so at the same time.
+/// Maps the page. If another thread does so at the same time, returns that page.
 fn make_page() -> Option<&'static TablePointer> {
     let access = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: the kernel chooses a free address, so the new mapping replaces no other.
@@ -107,14 +108,14 @@ fn make_page() -> Option<&'static TablePointer> {
     self::page()
 }
 
-/// The rings of one direction, in separate cache lines, because two threads may use the two
-/// directions.
+/// The rings of one direction. The two directions are in separate cache lines, because two threads
+/// may use them.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct RingsLock(spin::Mutex<Option<SyncedRings>>);
 
-/// The port of a descriptor, if it has one. Slots are never freed, so a sync that races with a
-/// close finds an empty slot.
+/// The port of a descriptor, if it has one. Slots are never freed. So a sync that runs at the same
+/// time as a close finds an empty slot.
 #[derive(Debug, Default)]
 pub(super) struct PortSlot {
     tx: RingsLock,
@@ -122,15 +123,15 @@ pub(super) struct PortSlot {
     open: Mutex<Option<OpenPort>>,
     /// The time, in whole seconds, at which the device last did a sync.
     second: AtomicU32,
-    /// Whether the device returned an error; it then does every sync.
+    /// Whether the device has returned an error. If so, it does every sync.
     failed: AtomicBool,
 }
 
-/// Data that are only used when a port is opened or closed.
+/// What is only used when a port is opened or closed.
 #[derive(Debug)]
 struct OpenPort {
-    /// The kernel's name of the port's file. If the descriptor has another name now, its number
-    /// belongs to another file.
+    /// The path of the port's file, according to the kernel. If the descriptor has another path
+    /// now, its number belongs to another file.
     file: PathBuf,
     sockets: PortSockets,
 }
@@ -158,14 +159,14 @@ impl PortSlot {
         *open = Some(OpenPort { file, sockets });
     }
 
-    /// Removes the port; the next opener may then borrow its rings.
+    /// Removes the port. The next program that opens it may then borrow its rings.
     pub(super) fn take(&self) {
         let mut open = self.lock_open();
         self.replace([None, None]);
         *open = None;
     }
 
-    /// Locks the rings of one direction, after a sync in progress has ended.
+    /// Locks the rings of one direction. If a sync is in progress, waits until it has ended.
     fn lock(&self, direction: SyncedDirection) -> spin::MutexGuard<'_, Option<SyncedRings>> {
         loop {
             match self.rings(direction).try_lock() {
@@ -177,14 +178,15 @@ impl PortSlot {
 
     fn replace(&self, rings: [Option<SyncedRings>; 2]) {
         for (direction, new) in [SyncedDirection::Tx, SyncedDirection::Rx].into_iter().zip(rings) {
-            // In two statements, so that the old rings are unmapped after the lock is released.
+            // There are two statements, so that the lock is released before the old rings are
+            // unmapped.
             let old = std::mem::replace(&mut *self.lock(direction), new);
             drop(old);
         }
     }
 
-    /// Whether `fd` is still the file that was opened, and all its rings are still lent to this
-    /// program; also true for an empty slot.
+    /// Returns whether `fd` is still the file that was opened, and all its rings are still lent to
+    /// this program. Also returns true for an empty slot.
     pub(super) fn is_current(&self, fd: c_int) -> bool {
         let open = self.lock_open();
         let Some(port) = &*open else { return true };
@@ -194,9 +196,9 @@ impl PortSlot {
             && lent(SyncedDirection::Rx)
     }
 
-    /// Whether the device must do this sync: one sync per second, and every sync after the device
-    /// has returned an error, until it returns success. Only the device knows whether the interface
-    /// or the daemon has ended.
+    /// Returns whether the device must do this sync. It does one sync per second. After it has
+    /// returned an error, it does every sync until one succeeds. Only the device knows whether the
+    /// interface or the daemon has ended.
     #[inline]
     pub(super) fn asks_device(&self) -> bool {
         let now = seconds();
@@ -214,7 +216,7 @@ impl PortSlot {
         self.failed.store(failed, Ordering::Relaxed);
     }
 
-    /// Same as [`super::is_active`].
+    /// Returns the result of [`super::is_active`].
     pub(super) fn active_queues(&self) -> c_int {
         self.lock_open().as_ref().map_or(0, |port| match port.sockets.len() {
             0 => -1,
@@ -247,7 +249,7 @@ mod tests {
         let slot = PortSlot::default();
         slot.second.store(seconds().wrapping_sub(1), Ordering::Relaxed);
         assert!(slot.asks_device());
-        // The clock's second may change between two of these calls, but not between all of them.
+        // The second may change between two of these calls, but not between all of them.
         assert!((0..3).any(|_| !slot.asks_device()));
         slot.record_device(true);
         assert!(slot.asks_device() && slot.asks_device());

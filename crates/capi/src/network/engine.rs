@@ -1,4 +1,4 @@
-//! Implementation of the functions on networks.
+//! Implements the functions on networks.
 
 use std::ffi::{CString, c_int};
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::structs::{
 /// Default maximum number of stored bytes.
 const DEFAULT_MAX_BYTES: u64 = 1 << 30;
 
-/// A network of emulated links: `struct slipring_network`.
+/// A network of emulated links. In C, it is `struct slipring_network`.
 pub struct NetworkHandle {
     names: [Vec<CString>; 3],
     run: Mutex<NetworkRun>,
@@ -28,10 +28,10 @@ pub struct NetworkHandle {
 struct NetworkRun {
     network: Network,
     store: LinkFrameStore,
-    /// The latest time given to this network; a frame must not arrive before it.
+    /// The latest time that was passed to this network. No frame may arrive before it.
     now_ns: u64,
-    /// The frame that the last delivery points to, kept until the next one because the caller may
-    /// still read it.
+    /// The frame to which the last delivery points. It is kept until the next delivery, because the
+    /// caller may still read it.
     shown: Option<FrameHandle>,
 }
 
@@ -125,14 +125,14 @@ pub(crate) fn count(network: &NetworkHandle, what: u32) -> Result<c_int, CallErr
     Ok(network.list(what)?.len() as c_int)
 }
 
-/// The name of an entry, exit or link.
+/// Returns the name of an entry, exit or link.
 pub(crate) fn name(network: &NetworkHandle, what: u32, index: u32) -> Result<&CString, CallError> {
     let list = network.list(what)?;
     list.get(index as usize)
         .ok_or_else(|| CallError::argument(format!("there is no number {index}")))
 }
 
-/// The number of the entry, exit or link with that name.
+/// Returns the number of the entry, exit or link with this name.
 pub(crate) fn find(network: &NetworkHandle, what: u32, wanted: &str) -> Result<c_int, CallError> {
     let list = network.list(what)?;
     let index = list.iter().position(|name| name.to_bytes() == wanted.as_bytes());
@@ -145,7 +145,7 @@ pub(crate) fn find(network: &NetworkHandle, what: u32, wanted: &str) -> Result<c
     Ok(index as c_int)
 }
 
-/// Pushes a frame into the network; returns 1, or 0 if the frame store is full.
+/// Pushes a frame into the network. Returns 1, or 0 if the frame store is full.
 pub(crate) fn push(
     network: &NetworkHandle,
     entry: u32,
@@ -177,12 +177,12 @@ pub(crate) fn run(network: &NetworkHandle, now_ns: u64) -> Result<c_int, CallErr
     Ok(0)
 }
 
-/// Returns when to call [`run`] next, in ns on the caller's clock.
+/// Returns the time at which [`run`] must be called next, in ns of the caller's clock.
 pub(crate) fn next(network: &NetworkHandle) -> Result<u64, CallError> {
     Ok(network.run()?.network.next_ns().unwrap_or(SLIPRING_NEVER))
 }
 
-/// Takes the next frame that leaves; the frame's bytes stay valid until the next call of this
+/// Takes the next frame that leaves the network. Its bytes stay valid until the next call of this
 /// function.
 pub(crate) fn take(network: &NetworkHandle) -> Result<Option<SlipringDelivery>, CallError> {
     let mut run = network.run()?;
@@ -218,7 +218,7 @@ pub(crate) fn take_loss(network: &NetworkHandle) -> Result<Option<SlipringLoss>,
     }))
 }
 
-/// The counters of a link.
+/// Returns the counters of a link.
 pub(crate) fn link_stats(
     network: &NetworkHandle,
     link: u32,
@@ -248,7 +248,7 @@ fn cause(number: u32) -> Result<LinkDropCause, CallError> {
     cause.ok_or_else(|| CallError::argument(format!("there is no cause {number}")))
 }
 
-/// Frames that a link lost for one cause.
+/// Returns how many frames a link has lost for one cause.
 pub(crate) fn link_dropped(
     network: &NetworkHandle,
     link: u32,
@@ -258,7 +258,7 @@ pub(crate) fn link_dropped(
     Ok(network.run()?.network.counters(network.link(link)?).drops[cause].packets)
 }
 
-/// The name of a cause.
+/// Returns the name of a cause of losses.
 pub(crate) fn cause_name(number: u32) -> Result<&'static str, CallError> {
     cause(number).map(LinkDropCause::as_str)
 }

@@ -1,4 +1,4 @@
-//! The functions of `engine.rs` for a library built without links.
+//! Stands for `engine.rs` in a library that is built without links. All its functions fail.
 
 use std::ffi::{CString, c_int};
 
@@ -8,7 +8,7 @@ use crate::structs::{
     SlipringNetworkOptions,
 };
 
-/// A type without values, since no network can be created.
+/// A type without values, because no network can be created.
 pub enum NetworkHandle {}
 
 fn left_out<T>() -> Result<T, CallError> {

@@ -7,7 +7,7 @@ use std::process::Command;
 use slipring_test_support::tree::{built, root, stdout};
 use tempfile::TempDir;
 
-/// A language, which selects the compiler.
+/// A language for test programs. It selects the compiler.
 #[derive(Clone, Copy)]
 pub(crate) enum Language {
     C11,
@@ -29,16 +29,16 @@ impl Language {
 /// The libraries that Rust's standard library needs in a static program.
 const SYSTEM_LIBRARIES: [&str; 5] = ["-lgcc_s", "-lpthread", "-lm", "-ldl", "-lc"];
 
-/// Which library a program is linked with.
+/// With which library a program is linked.
 #[derive(Clone, Copy)]
 pub(crate) enum Linked {
     Static,
     Shared,
 }
 
-/// Compiles `source`, without any warning, into a program below `dir`.
+/// Compiles `source` to a program below `dir`. A warning is an error.
 pub(crate) fn program(dir: &TempDir, source: &Path, language: Language, linked: Linked) -> PathBuf {
-    // Compiled on its own, so that warnings for this header are shown; netmap's headers count as
+    // The header is compiled alone, so that warnings about it are shown. netmap's headers count as
     // system headers.
     let include = dir.path().join("include");
     fs::create_dir_all(&include).unwrap();
@@ -56,7 +56,7 @@ pub(crate) fn program(dir: &TempDir, source: &Path, language: Language, linked: 
     program
 }
 
-/// Runs a program of [`program`], which must succeed.
+/// Runs a program that [`program`] has built. It must succeed.
 pub(crate) fn run(program: &Path, args: &[&str]) -> String {
     let mut command = Command::new(program);
     let libraries = built("libslipring.so");

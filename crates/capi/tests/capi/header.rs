@@ -1,4 +1,4 @@
-//! Compares `include/slipring.h` with the sources: functions, structures and numbers.
+//! Compares `include/slipring.h` with the Rust sources: functions, structures and numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use slipring_test_support::tree::root;
 
-/// The C type of a Rust type.
+/// The C type for each Rust type.
 const TYPES: &[(&str, &str)] = &[
     ("Option<&PortHandle>", "struct slipring_port *"),
     ("Option<Box<PortHandle>>", "struct slipring_port *"),
@@ -45,13 +45,13 @@ fn c_type(rust: &str) -> &'static str {
     found.unwrap_or_else(|| panic!("`{rust}` has no type in C")).1
 }
 
-/// `type name` as the header writes it.
+/// Returns `type name` as the header writes it.
 fn declared(rust: &str, name: &str) -> String {
     let c = c_type(rust);
     if c.ends_with('*') { format!("{c}{name}") } else { format!("{c} {name}") }
 }
 
-/// All sources of the crate.
+/// Returns the text of all sources of the crate.
 fn sources() -> Vec<String> {
     let mut found = Vec::new();
     let mut dirs = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
@@ -68,7 +68,8 @@ fn sources() -> Vec<String> {
     found
 }
 
-/// The header without comments and preprocessor lines, with single spaces.
+/// Returns the header without comments and preprocessor lines. Words are separated by single
+/// spaces.
 fn header() -> String {
     let text = fs::read_to_string(root().join("include/slipring.h")).unwrap();
     let mut plain = String::new();
@@ -82,7 +83,7 @@ fn header() -> String {
     lines.collect::<Vec<_>>().join(" ").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Splits at commas that are in no brackets.
+/// Splits a text at the commas that are not in brackets.
 fn split_arguments(text: &str) -> Vec<String> {
     let (mut parts, mut depth) = (vec![String::new()], 0);
     for c in text.chars() {
@@ -101,7 +102,7 @@ fn split_arguments(text: &str) -> Vec<String> {
     trimmed.filter(|part| !part.is_empty()).collect()
 }
 
-/// Each exported function: its declaration in C, and its body.
+/// Returns the exported functions. Each has its declaration in C and its body.
 fn functions() -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for source in sources() {
@@ -131,7 +132,7 @@ fn functions() -> BTreeMap<String, String> {
 fn the_header_declares_what_the_library_exports_and_nothing_else() {
     let header = header();
     let declarations = header.split(';').map(str::trim).filter(|part| part.ends_with(')'));
-    // The text before the name in the same section is the end of a structure.
+    // In its section, the text before the name is the end of a structure.
     let declared: BTreeSet<String> = declarations.map(str::to_owned).collect();
     let exported: BTreeSet<String> = functions().into_keys().collect();
     assert!(exported.len() > 40, "{exported:#?}");
@@ -155,7 +156,7 @@ fn every_exported_function_runs_where_a_panic_ends() {
     }
 }
 
-/// The structures that header and Rust code both have: name and fields.
+/// Returns the structures that are in the header and in the Rust code: their names and fields.
 fn structures() -> BTreeMap<String, Vec<String>> {
     let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/src/structs.rs")).unwrap();
     let mut found = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Tests that the library's dependencies may be linked with programs under the GPL, version 2.
+//! Tests that programs under the GPL, version 2, may be linked with the library's dependencies.
 
 use std::path::Path;
 use std::process::Command;
@@ -20,7 +20,8 @@ const COMPATIBLE: &[&str] = &[
     "MIT-0",
 ];
 
-/// Whether only licences of [`COMPATIBLE`] can be chosen: an AND of parts, each with alternatives.
+/// Returns whether the licences of [`COMPATIBLE`] are enough. The expression is an AND of parts,
+/// and each part may have alternatives.
 fn is_compatible(expression: &str) -> bool {
     let plain = expression.replace(['(', ')'], " ").replace('/', " OR ");
     let all_of = |part: &str| part.split(" AND ").all(|one| COMPATIBLE.contains(&one.trim()));
@@ -34,7 +35,7 @@ fn is_compatible(expression: &str) -> bool {
     }
 }
 
-/// The crates with incompatible licences among the crates that the library is linked from.
+/// Returns those crates in the library whose licence is not compatible.
 fn foreign(features: &[&str]) -> Vec<String> {
     let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
     let mut tree = Command::new(cargo);

@@ -1,4 +1,4 @@
-//! Tests `include/slipring.h` and its implementation by programs in C and C++, and by comparing
+//! Tests `include/slipring.h` and its implementation with programs in C and C++, and by comparing
 //! texts.
 #![allow(clippy::unwrap_used)]
 

@@ -11,7 +11,7 @@ fn source() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/c/library.c"))
 }
 
-/// A classic capture of frames of these lengths.
+/// Returns a classic pcap file with frames of these lengths.
 fn capture(lengths: &[u32]) -> Vec<u8> {
     let words = [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 1];
     let mut bytes: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
@@ -22,7 +22,7 @@ fn capture(lengths: &[u32]) -> Vec<u8> {
     bytes
 }
 
-/// The frames of a classic capture.
+/// Returns the frames in a classic pcap file.
 fn frames(mut capture: &[u8]) -> Vec<Vec<u8>> {
     capture = &capture[24..];
     let mut frames = Vec::new();

@@ -1,5 +1,5 @@
-//! Tests of every request, every error, and every rule of syncs and polls, by static programs that
-//! use only system calls; one test per scenario.
+//! Tests of every request, every error, and every rule of syncs and polls. Static programs make
+//! only system calls. There is one test per scenario.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,9 +9,9 @@ use super::builds::c_program;
 use super::pcap::CABLE;
 use super::stage::Stage;
 
-/// Shell commands that create a veth pair, and give the host at its left end an address and a
-/// neighbour. The kernel drops frames that the host sends before it has noticed that the right end
-/// is up, so the commands wait for that.
+/// Shell commands that create a veth pair, and give the host an address and a neighbour at the left
+/// end. The kernel drops frames that the host sends before the kernel has noticed that the right
+/// end is up. So the commands wait for this.
 const ADDRESSED: &str = "
     sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1
     ip link add left type veth peer name right
@@ -22,7 +22,7 @@ const ADDRESSED: &str = "
     ip neigh add 10.9.9.2 lladdr 02:00:00:00:00:02 dev left";
 
 /// Defines one test per scenario of `tests/c/PROGRAM.c`. Each test first runs the shell commands
-/// `$shell` on its stage.
+/// `$shell` in its namespaces.
 macro_rules! scenarios {
     ($program:ident after $shell:expr; $($name:ident)*) => {
         mod $program {
@@ -245,7 +245,7 @@ scenarios! {
     many_loops_run_beside_each_other
 }
 
-/// Lets the kernel create a few huge pages on demand, until dropped.
+/// Allows the kernel to create a few huge pages on demand. This ends on drop.
 struct HugePages {
     before: String,
 }

@@ -7,10 +7,10 @@ use std::sync::OnceLock;
 
 use slipring_test_support::tree::{self, root, stdout};
 
-/// Exit status of `build.sh` if sources cannot be fetched.
+/// The exit status of `build.sh` if the sources cannot be downloaded.
 const NO_SOURCES: i32 = 77;
 
-/// Returns the directory of our headers.
+/// Returns the directory of slipring's C headers.
 pub(crate) fn include() -> PathBuf {
     root().join("include").canonicalize().unwrap()
 }
@@ -25,7 +25,7 @@ pub(crate) fn built() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// Our C library.
+/// Returns the path of slipring's C library, and builds it if needed.
 pub(crate) fn libnetmap() -> &'static Path {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
     DIR.get_or_init(|| {
@@ -59,9 +59,10 @@ pub(crate) fn c_source(name: &str, more: &[&str]) -> PathBuf {
     c_source_as(name, name, more)
 }
 
-/// Like [`c_source`], with another name for the program.
+/// Like [`c_source`], but the program is called `program`.
 pub(crate) fn c_source_as(program: &str, name: &str, more: &[&str]) -> PathBuf {
-    // Under a temporary name first: another run may be using the old program.
+    // The program is written with a temporary name first, because another run may be using the old
+    // program.
     let fresh = built().join(format!("{program}-{}", std::process::id()));
     let include = format!("-I{}", include().display());
     let mut cc = Command::new("cc");
@@ -73,10 +74,10 @@ pub(crate) fn c_source_as(program: &str, name: &str, more: &[&str]) -> PathBuf {
     program
 }
 
-/// Builds third-party sources with `third-party/build.sh`; returns the directory.
+/// Builds third-party sources with `third-party/build.sh`. Returns the directory of the results.
 ///
 /// # Errors
-/// Why the sources cannot be fetched.
+/// The reason why the sources cannot be downloaded.
 pub(crate) fn third_party(name: &str) -> Result<PathBuf, String> {
     let dir = built().join("third-party").join(name);
     let mut build = Command::new(of_tests("third-party/build.sh"));

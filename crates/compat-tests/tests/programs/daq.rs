@@ -1,5 +1,5 @@
-//! Tests of the netmap module of Snort's DAQ: two interfaces in one mapping, frames copied from one
-//! to the other.
+//! Tests of the netmap module of Snort's DAQ. It has two interfaces in one mapping, and copies
+//! frames from one to the other.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
@@ -8,8 +8,8 @@ use super::builds::{c_source, third_party};
 use super::pcap::{CABLE, Dump, inject, numbers};
 use super::stage::Stage;
 
-/// Shell commands for a second veth pair: its end `near` is a port of the program, next to `left`
-/// of the first pair.
+/// Shell commands that create a second veth pair. The program uses its end `near`, and the end
+/// `left` of the first pair.
 const SECOND: &str = "
     ip link add near type veth peer name far
     ip link set near up

@@ -17,7 +17,7 @@ fn answering() -> &'static Path {
     PROGRAM.get_or_init(|| c_program("answer", &[]))
 }
 
-/// Returns the Go program, or why there is none.
+/// Returns the path of the Go program, or the reason why there is none.
 fn exchange() -> Result<&'static Path, String> {
     static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let program = PROGRAM.get_or_init(|| {

@@ -1,7 +1,8 @@
-//! Tests that the C headers agree with `slipring-abi` in every size, every offset and every number.
+//! Tests that the C headers agree with `slipring-abi` about every size, every offset and every
+//! number.
 //!
-//! The Rust source is read as text, so that a field added there cannot be forgotten here. The
-//! layout of the Rust structures is asserted when they are compiled.
+//! The Rust source is read as text, so that a field which is added there cannot be forgotten here.
+//! The layout of the Rust structures is asserted when they are compiled.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -31,7 +32,7 @@ const RUST_ONLY: [&str; 7] = [
     "Timeval",
 ];
 
-/// Returns the C name of `NmreqHeader` and the like.
+/// Returns the C name of a structure such as `NmreqHeader`.
 fn c_name(name: &str) -> String {
     let mut c = String::new();
     for letter in name.chars() {
@@ -43,7 +44,7 @@ fn c_name(name: &str) -> String {
     c
 }
 
-/// Converts a line of Rust within a structure to a C assertion.
+/// Converts a line of Rust in a structure to a C assertion; `None` if the line declares no field.
 fn assertion(line: &str, structure: &mut String) -> Option<String> {
     let line = line.trim();
     if let Some((name, size)) = line.strip_prefix("struct ").and_then(|rest| rest.split_once(": "))

@@ -1,4 +1,5 @@
-//! Tests of the C library and of the header-only client, by programs that use them.
+//! Tests of the C library and of the client that consists only of headers, with programs that use
+//! them.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -62,7 +63,7 @@ scenarios! {
 fn synced(program: &str, build: &[&str], library_path: Option<&Path>) -> String {
     let (stage, program) = (Stage::new(), c_source_as(program, "where", build));
     let mut run = stage.command(program);
-    // The loader prefers this path to the installed libraries.
+    // The loader searches this path before the installed libraries.
     run.env("LD_LIBRARY_PATH", library_path.unwrap_or(Path::new("/nonexistent")));
     stdout(run.output().unwrap())
 }

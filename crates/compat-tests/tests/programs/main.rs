@@ -1,4 +1,5 @@
-//! Tests of programs written for netmap, on our device. They need root, /dev/fuse and a C compiler.
+//! Tests of programs that were written for netmap, on slipring's device. They need root, /dev/fuse
+//! and a C compiler.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod abi;

@@ -1,4 +1,4 @@
-//! Tests that libnetmap and slipring parse names alike: many names, parsed by both.
+//! Tests that libnetmap and slipring parse names in the same way. Both parse many names.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -14,8 +14,8 @@ use slipring_test_support::tree::stdout;
 
 use super::builds::{SYSTEM_LIBRARIES, c_program, libnetmap};
 
-/// Returns the expected output of `tests/c/names.c` for a name; `None` where libnetmap and our
-/// parser are known to differ.
+/// Returns what `tests/c/names.c` must print for a name; `None` if libnetmap and our parser are
+/// known to differ.
 fn expected(name: &str) -> Option<String> {
     let refused = Some("refused".to_owned());
     // libnetmap queries the device while it parses these options, and refuses an option that is
@@ -24,7 +24,7 @@ fn expected(name: &str) -> Option<String> {
         return None;
     }
     let Ok(port) = PortName::parse(name) else { return refused };
-    // libnetmap has only two kinds, and no short form for pipes.
+    // libnetmap has only two kinds of ports, and no short form for pipes.
     let known = match port.kind {
         PortNameKind::Netmap => name.starts_with("netmap:"),
         PortNameKind::Vale { .. } => true,
@@ -65,7 +65,7 @@ fn expected(name: &str) -> Option<String> {
     ))
 }
 
-/// Names whose parts are all likely to be valid; `file` exists.
+/// Generates names whose parts are all likely to be valid. `file` must exist.
 fn names(file: &str) -> impl Strategy<Value = String> {
     let kind = prop_oneof![
         8 => Just("netmap:"),
@@ -113,7 +113,7 @@ fn option(file: &str) -> impl Strategy<Value = String> + use<> {
     ]
 }
 
-/// The same names with one character added, removed or changed.
+/// Returns the name with one character added, removed or changed.
 fn damaged(name: String, at: usize, how: u8, with: char) -> String {
     let mut chars: Vec<char> = name.chars().collect();
     let at = at % (chars.len() + 1);

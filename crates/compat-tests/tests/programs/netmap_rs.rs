@@ -1,7 +1,7 @@
-//! Tests of the crate netmap-rs and its programs, over our headers and library.
+//! Tests of the crate netmap-rs and its programs, with slipring's headers and library.
 //!
-//! The rings of netmap_rs 0.3.1 do not wrap, so each program sees fewer frames than a ring has
-//! slots.
+//! In netmap_rs 0.3.1, rings do not continue at slot 0 after the last slot. So each program gets
+//! fewer frames than a ring has slots.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use super::builds::third_party;
 use super::stage::{Stage, end};
 
-/// Returns the directory of the netmap_rs programs, or why there is none.
+/// Returns the directory of the netmap_rs programs, or the reason why there is none.
 fn programs() -> Result<&'static Path, String> {
     static PROGRAMS: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let programs = PROGRAMS.get_or_init(|| Ok(third_party("netmap-rs")?.join("bin")));
@@ -62,7 +62,7 @@ impl Drop for Running {
     }
 }
 
-/// The generator of netmap_rs sends on one port; its sink counts on the other port.
+/// The generator of netmap_rs sends on one port, and its sink counts on the other.
 fn generate(stage: &Stage, programs: &Path, from: &str, to: &str) {
     let sink = ["-i", to, "-f", "rx"];
     let mut sink = Running::start(stage, programs.join("pkt-gen"), &sink, "draining");

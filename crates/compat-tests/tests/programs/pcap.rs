@@ -1,4 +1,5 @@
-//! Tests of unmodified tcpdump, and of injection, with Debian's libpcap rebuilt with our headers.
+//! Tests of unmodified tcpdump, and of sending, with Debian's libpcap built with slipring's
+//! headers.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -10,18 +11,19 @@ use slipring_test_support::tree::stdout;
 use super::builds::{c_source, third_party};
 use super::stage::Stage;
 
-/// Returns the directory of the rebuilt library, or why there is none.
+/// Returns the directory of the rebuilt libpcap, or the reason why there is none.
 fn libpcap() -> Result<PathBuf, String> {
     third_party("libpcap")
 }
 
-/// A program that sends through the libpcap that the loader finds.
+/// Returns a program that sends frames with the libpcap that the loader finds.
 fn injector() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| c_source("inject", &[]))
 }
 
-/// One cable with the ends `left` and `right`, on which the hosts send nothing by themselves.
+/// Shell commands for a cable with the ends `left` and `right`. The hosts send nothing on it by
+/// themselves.
 pub(crate) const CABLE: &str = "
     sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1
     ip link add left type veth peer name right
@@ -35,8 +37,8 @@ pub(crate) struct Dump {
 }
 
 impl Dump {
-    /// Starts the program on `port`, for `count` frames that match `filter`, with the libpcap in
-    /// `lib` if given.
+    /// Starts the program on `port`. It ends after `count` frames that match `filter`. If `lib` is
+    /// given, the libpcap in it is used.
     pub(crate) fn start(
         stage: &Stage,
         lib: Option<&Path>,
@@ -68,7 +70,7 @@ impl Dump {
     }
 }
 
-/// Returns the numbers that `inject` wrote into frames, from tcpdump's output.
+/// Returns the numbers that `inject` has written to frames, from tcpdump's output.
 pub(crate) fn numbers(dump: &str) -> Vec<u8> {
     let first = dump.lines().filter(|line| line.contains("0x0000:"));
     first
@@ -84,7 +86,7 @@ pub(crate) fn inject(stage: &Stage, lib: Option<&Path>, port: &str, count: usize
     assert_eq!(stdout(command.args([port, &count.to_string()]).output().unwrap()), "sent\n");
 }
 
-/// Returns the rebuilt library, or prints why the test cannot run.
+/// Returns the rebuilt libpcap. If there is none, prints why, and the test returns.
 macro_rules! libpcap_or_skip {
     () => {
         match libpcap() {
@@ -105,7 +107,7 @@ fn stock_tcpdump_sees_what_arrives_at_an_interface() {
         ip neigh add 10.9.9.2 lladdr 02:00:00:00:00:02 dev right",
     );
     let dump = Dump::start(&stage, Some(&lib), "netmap:left", 3, "icmp and dst host 10.9.9.2");
-    // The ping is not answered: tcpdump has taken the interface.
+    // The ping is not answered, because tcpdump has taken the interface.
     stage.shell("ping -q -c 3 -i 0.01 -W 0.01 10.9.9.2 || true");
     let output = dump.finish();
     assert_eq!(output.matches("IP 10.9.9.1 > 10.9.9.2: ICMP echo request").count(), 3, "{output}");

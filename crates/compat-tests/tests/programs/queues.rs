@@ -11,7 +11,8 @@ fn program() -> &'static Path {
     PROGRAM.get_or_init(|| c_program_with_library("queues"))
 }
 
-/// A cable with one queue in each direction, on which the host sends nothing.
+/// Shell commands for a cable with one queue in each direction. The host sends nothing on it by
+/// itself.
 const CABLE: &str = "
     ip link add near numtxqueues 1 numrxqueues 1 type veth peer name far numtxqueues 1 numrxqueues 1
     ip link set near addrgenmode none
@@ -19,7 +20,8 @@ const CABLE: &str = "
     ip link set near up
     ip link set far up";
 
-/// One test for each scenario of `tests/c/queues.c`, with and without syncs in the program.
+/// Defines two tests for each scenario of `tests/c/queues.c`: with and without syncs in the
+/// program.
 macro_rules! scenarios {
     ($($name:ident)*) => {$(
         #[test]

@@ -1,5 +1,5 @@
-//! Tests with processes of other users that listen on the sockets to which a program that syncs its
-//! own queues connects.
+//! A program that syncs its own queues connects to a socket. In these tests, processes of other
+//! users listen on such sockets.
 
 use std::fs::{self, File, Permissions};
 use std::os::fd::OwnedFd;
@@ -31,14 +31,14 @@ fn program() -> &'static Path {
     PROGRAM.get_or_init(|| c_program_with_library("squatters"))
 }
 
-/// A device's directory, inside the directory of its sockets.
+/// A device's directory. It is in the directory with the device's sockets.
 struct DeviceDir {
     dir: TempDir,
     around: PathBuf,
 }
 
 impl DeviceDir {
-    /// Creates both directories; `None` if we are not root.
+    /// Creates both directories; `None` if the test does not run as root.
     fn new() -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let around = dir.path().join("run");
@@ -81,7 +81,7 @@ fn listener(user: u32, path: &Path) -> OwnedFd {
     let (user, socket) = (Uid::from_raw(user), new_socket());
     bind(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
     fs::set_permissions(path, Permissions::from_mode(0o666)).unwrap();
-    // The listener's credentials are those of the thread that calls listen, so that thread changes
+    // A listener's credentials are those of the thread that calls listen. So this thread changes
     // its user.
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -93,7 +93,7 @@ fn listener(user: u32, path: &Path) -> OwnedFd {
     socket
 }
 
-/// Returns how many bytes each accepted client has sent; all of them have disconnected.
+/// Returns how many bytes each accepted client has sent. All of them must have disconnected.
 fn heard(listener: &OwnedFd) -> Vec<usize> {
     let come = std::iter::from_fn(|| accept(listener).ok());
     come.map(|one| recv(&one, &mut [0; 64][..], RecvFlags::empty()).unwrap().1).collect()
@@ -124,7 +124,7 @@ fn who_is_trusted_is_asked() {
 fn hostile_directories_are_not_looked_into() {
     for (owner, mode) in [(STRANGER, 0o755), (ROOT, 0o777), (ROOT, 0o775), (ROOT, 0o1777)] {
         let Some(site) = DeviceDir::new() else { return };
-        // An untrusted user may have put the listener there.
+        // Even with this socket, the listener may belong to a user who is not trusted.
         let listener = listener(ROOT, &site.socket());
         chown(&site.around, Some(owner), None).unwrap();
         fs::set_permissions(&site.around, Permissions::from_mode(mode)).unwrap();
@@ -164,6 +164,6 @@ fn hostile_listeners_who_accept_nobody_hold_nobody_up() {
         connect(&other, &address).map(|()| other)
     });
     let _others: Vec<_> = others.map_while(Result::ok).collect();
-    // A further connection would wait until one is accepted.
+    // Another connection would wait until one is accepted.
     assert_eq!(site.ask(ROOT), "0 sockets\n");
 }

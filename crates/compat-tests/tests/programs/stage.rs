@@ -1,4 +1,4 @@
-//! The test's own device, and namespaces in which it is `/dev/netmap`.
+//! The device of a test, and namespaces in which it is `/dev/netmap`.
 
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
@@ -12,7 +12,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use slipring_test_support::tree::stdout;
 use tempfile::TempDir;
 
-/// Makes a `/dev` that contains the device, and waits: the namespaces live as long as this process.
+/// A script that makes a `/dev` with the device, and waits. The namespaces exist as long as this
+/// process.
 const SPACE: &str = r#"
 dev=$1 netmap=$2
 mount -t tmpfs dev "$dev"
@@ -27,7 +28,7 @@ echo ready
 exec cat
 "#;
 
-/// The environment of a test's programs, which ends with the test.
+/// The environment of a test's programs. It is removed at the end of the test.
 pub(crate) struct Stage {
     dir: TempDir,
     device: Child,
@@ -54,7 +55,7 @@ impl Stage {
         self.device.id()
     }
 
-    /// Returns a command to run on the stage, for a minute at most.
+    /// Returns a command that runs in the environment, for at most a minute.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("nsenter");
         let space = self.space.id().to_string();
@@ -62,12 +63,12 @@ impl Stage {
         command
     }
 
-    /// Runs a program, which must succeed, and returns its output.
+    /// Runs a program, which must succeed. Returns its output.
     pub(crate) fn run(&self, program: impl AsRef<OsStr>, args: &[&str]) -> String {
         stdout(self.command(program).args(args).output().unwrap())
     }
 
-    /// Runs a line of shell, which must succeed.
+    /// Runs a line of shell, which must succeed. Returns its output.
     pub(crate) fn shell(&self, line: &str) -> String {
         self.run("sh", &["-ec", line])
     }
@@ -87,7 +88,7 @@ impl Drop for Stage {
     }
 }
 
-/// Ends a program of [`Stage::command`] by TERM, which `timeout` forwards to the program.
+/// Ends a program of [`Stage::command`] with TERM. `timeout` passes the signal on to the program.
 pub(crate) fn end(child: &mut Child) {
     let _ = kill_process(Pid::from_child(child), Signal::TERM);
     let _ = child.wait();

@@ -1,4 +1,4 @@
-//! Positions in a file, and errors that report them.
+//! Errors with a position in a file.
 
 use slipring_cli::Diagnostic;
 use slipring_cli::codes::SR0010;
@@ -12,7 +12,7 @@ pub(super) struct ConfigText<'t> {
 }
 
 impl ConfigText<'_> {
-    /// Formats line and column of a byte offset, both counted from 1.
+    /// Returns the line and column of a byte offset as text. Both are counted from 1.
     pub(super) fn location(&self, offset: usize) -> String {
         let before = self.text.get(..offset).unwrap_or(self.text);
         let line = before.matches('\n').count() + 1;
@@ -20,14 +20,14 @@ impl ConfigText<'_> {
         format!("line {line}, column {}", before[start..].chars().count() + 1)
     }
 
-    /// Builds an error at a byte offset.
+    /// Returns the error for a mistake at a byte offset.
     pub(super) fn refusal(&self, offset: usize, message: String, allowed: String) -> Diagnostic {
         Diagnostic::new(SR0010, format!("{}: {message}", self.name))
             .with_cause(format!("{} of it", self.location(offset)))
             .with_help(format!("allowed: {allowed}"))
     }
 
-    /// Parses a value; an error reports its position.
+    /// Parses a value. An error contains the position of the value.
     pub(super) fn read<V: std::fmt::Debug, T>(
         &self,
         value: &Spanned<V>,

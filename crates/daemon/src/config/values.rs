@@ -1,18 +1,18 @@
-//! Parsers for values; their errors list the allowed values.
+//! Parsers of values. Their errors list the allowed values.
 
 use slipring_fuse::UringMode;
 use slipring_netmap::PortKind;
 
 use crate::rules::KIND_NAMES;
 
-/// Parses a file mode of at most three octal digits: owner, group and others.
+/// Parses the mode of a file, which is at most three octal digits: owner, group and others.
 #[allow(clippy::ptr_arg)] // Called with what the file holds.
 pub(crate) fn permissions(text: &String) -> Result<u32, String> {
     let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
     mode.ok_or_else(|| "a mode is an octal number up to 777".to_owned())
 }
 
-/// Parses a number of workers: at least two, so that one can run while the other waits.
+/// Parses the number of workers. There are at least two, so that one can run while the other waits.
 pub(super) fn workers(count: &i64) -> Result<usize, String> {
     let fits = usize::try_from(*count).ok().filter(|count| (2..=64).contains(count));
     fits.ok_or_else(|| "2 to 64".to_owned())
@@ -29,7 +29,7 @@ pub(crate) fn uring(text: &String) -> Result<UringMode, String> {
     }
 }
 
-/// Parses a size of memory, a whole number of MiB, GiB or TiB, and returns bytes.
+/// Parses a size of memory, which is a whole number of MiB, GiB or TiB. Returns it in bytes.
 #[allow(clippy::ptr_arg)] // Called with what the file holds.
 pub(super) fn memory(text: &String) -> Result<u64, String> {
     const MIB: u64 = 1 << 20;

@@ -1,5 +1,5 @@
-//! Tests with large numbers of programs: killed during traffic, hostile, or very many.
-//! `SLIPRING_SOAK_SECONDS` makes the hostile programs run longer (`make soak`).
+//! Tests with large numbers of programs. They are killed during traffic, are hostile, or are very
+//! many. With `SLIPRING_SOAK_SECONDS`, the hostile programs run longer (`make soak`).
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -17,10 +17,10 @@ use slipring_test_support::{FinishedProgram, Program, Sandbox};
 use crate::SLIPRING;
 use crate::settings::vale;
 
-/// A user ID that no other test uses.
+/// The id of a user that no other test uses.
 const NOBODY_ELSE: u32 = NOBODY - 1;
 
-/// Compiles the C program once.
+/// Returns the path of the C program, which is compiled only once.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -49,13 +49,14 @@ fn start_as(site: &Sandbox, uid: u32, words: &str) -> Program {
     Program::launch(&site.inside, command)
 }
 
-/// The longest time, in milliseconds, in which a well-behaved pair received nothing.
+/// Returns the longest time, in milliseconds, in which a well-behaved pair of programs received
+/// nothing.
 fn worst_ms(ended: &FinishedProgram) -> u64 {
     let words = ended.stdout.split_whitespace();
     words.skip_while(|word| *word != "worst").nth(1).unwrap().parse().unwrap()
 }
 
-/// Returns a value of the daemon's `/proc/PID/status` in KiB.
+/// Returns a value of `/proc/PID/status` of the daemon, in KiB.
 fn kib(daemon: &Program, key: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", daemon.pid())).unwrap();
     let line = status.lines().find(|line| line.starts_with(key)).unwrap();
@@ -84,7 +85,8 @@ fn programs_and_persistent_ports_take_no_descriptors_of_the_daemon() {
 
 const PIPES: usize = 3;
 
-/// Starts programs on both ends of some pipes and kills each program during traffic, repeatedly.
+/// Starts programs on both ends of some pipes, and kills each of them during traffic. Does this
+/// several times.
 fn kill_many(site: &Sandbox, extra: u32) {
     let mut random = 7u64;
     for round in 0..25 {
@@ -102,7 +104,7 @@ fn kill_many(site: &Sandbox, extra: u32) {
     }
 }
 
-/// Returns the buffers that can be allocated, and the names that cannot be bound.
+/// Returns how many buffers can be allocated, and which names cannot be bound.
 fn whole(site: &Sandbox) -> String {
     start(site, &format!("whole {PIPES}")).finish().well().stdout
 }
@@ -111,7 +113,7 @@ fn whole(site: &Sandbox) -> String {
 fn programs_killed_in_mid_traffic_leave_no_buffer_ring_or_name() {
     let Some(site) = Sandbox::new(SLIPRING) else { return };
     let daemon = site.daemon("");
-    // Keeps the memory alive; otherwise each program would get new memory.
+    // This program keeps the user's memory in use. Otherwise each program would get new memory.
     let keeper = site.client("hold keep{1");
     keeper.wait_for_text("bound");
     let before = whole(&site);
@@ -151,8 +153,8 @@ fn hostile_programs_neither_stop_the_daemon_nor_see_what_is_not_theirs() {
     assert!(worst_ms(&good) < 5000, "{good:?}");
     for one in hostile {
         let ended = one.finish_after(time);
-        // A hostile program may die by a signal of its own, since it damages memory that it uses
-        // itself; the daemon must not leak.
+        // A hostile program may be killed by a signal, because it damages memory that it uses
+        // itself. But the daemon must not leak memory.
         assert!(!ended.stdout.contains("leak"), "{ended:?}");
     }
     control.join();
@@ -195,7 +197,7 @@ impl Flooder {
     }
 }
 
-/// Builds an invalid request, or an almost valid one.
+/// Returns a request that is invalid, or valid except for a few bytes.
 fn nonsense(random: u64) -> Vec<u8> {
     let words = ["params", "set-param", "reload", "switches", "flush", "set", "hello", "\u{1}"];
     let what = words[(random >> 8) as usize % words.len()];

@@ -1,4 +1,4 @@
-//! Tests of interfaces that are down, where the driver provides no AF_XDP queue until they are up.
+//! Tests of interfaces that are down. Until they are up, their driver provides no AF_XDP queue.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +10,8 @@ use slipring_test_support::{Program, Sandbox};
 
 use crate::SLIPRING;
 
-/// Compiles, once, the C program that denies AF_XDP queues to the programs that it starts.
+/// Returns the path of a C program that starts other programs and denies AF_XDP queues to them. It
+/// is compiled only once.
 fn refuse() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {

@@ -25,7 +25,7 @@ pub(crate) fn vale(site: &Sandbox, words: &str) -> serde_json::Value {
     serde_json::from_str(&outcome.1).expect(&outcome.2)
 }
 
-/// Returns the directory of kernel and initrd, or why there are none.
+/// Returns the directory with kernel and initrd, or the reason why there is none.
 pub(crate) fn kit() -> Result<PathBuf, String> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guest/kit.sh");
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guest");
@@ -44,7 +44,7 @@ fn is_there(program: &str) -> bool {
         .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(program).exists()))
 }
 
-/// Boots a machine that pings its peers, connected through a socket.
+/// Boots a virtual machine that pings the others. It is connected through a socket.
 pub(crate) fn boot(site: &Sandbox, kit: &Path, socket: &Path, host: u8, peers: &str) -> Program {
     let mut qemu = Command::new("qemu-system-x86_64");
     qemu.args(
@@ -54,7 +54,8 @@ pub(crate) fn boot(site: &Sandbox, kit: &Path, socket: &Path, host: u8, peers: &
     qemu.args(["-object", "memory-backend-memfd,id=memory,size=128M,share=on"]);
     qemu.arg("-chardev").arg(format!("socket,id=port,path={},reconnect=1", socket.display()));
     qemu.args(["-netdev", "vhost-user,id=net,chardev=port"]);
-    // Without vectors: with vectors, QEMU 7.2 crashes if it has neither KVM nor its own virtqueues.
+    // There must be no vectors. With vectors, QEMU 7.2 crashes if it has neither KVM nor its own
+    // virtqueues.
     let device = format!("virtio-net-pci,netdev=net,mac=52:54:00:00:00:{host:02x}");
     qemu.arg("-device").arg(format!("{device},romfile=,vectors=0"));
     qemu.arg("-kernel").arg(kit.join("kernel")).arg("-initrd").arg(kit.join("initrd"));
@@ -64,7 +65,7 @@ pub(crate) fn boot(site: &Sandbox, kit: &Path, socket: &Path, host: u8, peers: &
     Program::launch(&site.inside, qemu)
 }
 
-/// Whether a machine answers.
+/// Returns whether a virtual machine answers a ping.
 pub(crate) fn answers(from: &Namespace, host: u8) -> bool {
     from.attempt("ping", &format!("-q -c 1 -W 1 10.9.8.{host}")).0
 }
@@ -99,8 +100,8 @@ fn virtual_machines_and_a_namespace_reach_each_other_through_a_switch() {
     let pinged = outside.command("ping", "-q -c 20 -i 0.01 -w 60 -s 1472 10.9.8.2");
     assert!(pinged.contains(" 20 received"), "{pinged}");
 
-    // Killing a virtual machine affects no other port, and another virtual machine can connect in
-    // its place.
+    // If a virtual machine is killed, no other port is affected, and another virtual machine can
+    // connect in its place.
     drop(second);
     eventually("its silence", || (!answers(&outside, 2)).then_some(()));
     assert!(answers(&outside, 1));

@@ -1,4 +1,5 @@
-//! Tests of `kernel:` ports, which are clients of the device like any program written for netmap.
+//! Tests of `kernel:` ports. They are clients of the device, like any program that was written for
+//! netmap.
 
 use clap::ArgMatches;
 use slipring_cli::{Failure, Job, Verb};
@@ -10,7 +11,7 @@ use slipring_test_support::{Sandbox, eventually};
 use crate::SLIPRING;
 use crate::numbered;
 
-/// Frames for a pipe: several times its rings.
+/// Number of frames for a pipe. It is several times the number of slots in its rings.
 const MANY: u64 = 5000;
 
 /// Returns `kernel:NAME` for the device of the test's own daemon.
@@ -48,7 +49,7 @@ fn both_ends_of_a_pipe_count_every_frame_and_get_every_slot_back() {
     pass(&mut a, &mut b, MANY);
     pass(&mut b, &mut a, MANY);
     for port in [&mut a, &mut b] {
-        // One more sync returns the slots that were just read.
+        // One more sync returns the slots of the frames that were just read.
         port.rx_sync().unwrap();
     }
     for port in [&mut a, &mut b] {
@@ -115,7 +116,7 @@ fn ports_of_a_switch_and_interfaces_go_by_their_names_there() {
         let (mut to, mut from) = (open(&site, to), open(&site, from));
         pass(&mut from, &mut to, 100);
     }
-    // The interface would silently reject longer frames.
+    // The interface would reject longer frames without an error.
     assert_eq!(open(&site, "e0").info.caps.max_packet, 1500 + 22);
 }
 
@@ -216,7 +217,7 @@ fn dump_captures_from_the_device() {
         assert!(sender.queues[0].rings().tx.push(&vec![0xff; length]));
     }
     sender.tx_sync().unwrap();
-    // In these words, a single `@` would mean a file of the test.
+    // In these words, a single `@` would stand for a file of the test.
     let port = named(&site, "x}1").replace('@', "@@");
     let args = format!("-i {port} -c 3 --json");
     let outcome = site.inside.run(move || {
@@ -247,7 +248,7 @@ fn dump_of_a_monitor_tells_both_ways_and_ends_with_its_port() {
     let port = named(&site, "x{1/rt").replace('@', "@@");
     let watching = format!("-i {port} -w {}", capture.display());
     let watching = site.inside.run(move || std::thread::spawn(move || dumped(&watching)));
-    // The file's header is written once the port is open.
+    // The header of the file is written once the port is open.
     eventually("the capture", || capture.metadata().ok().filter(|file| file.len() > 0));
     pass(&mut a, &mut b, 3);
     pass(&mut b, &mut a, 2);

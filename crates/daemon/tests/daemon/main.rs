@@ -1,5 +1,5 @@
-//! Tests of the process around the device: settings, service manager, shutdown. The device as
-//! programs see it is tested with the whole binary.
+//! Tests of the process around the device: settings, service manager, shutdown. How programs see
+//! the device is tested with the whole binary.
 #![allow(clippy::unwrap_used)]
 
 mod crowds;
@@ -18,5 +18,5 @@ mod restarts;
 mod settings;
 mod sleepers;
 
-/// The binary under test, which contains only the daemon.
+/// The program under test. It contains only the daemon.
 const SLIPRING: &str = env!("CARGO_BIN_EXE_slipring-alone");

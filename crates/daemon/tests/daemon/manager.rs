@@ -1,4 +1,4 @@
-//! Tests of the daemon under a service manager, whose role the tests play.
+//! Tests of the daemon under a service manager. The tests play the role of this manager.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -29,7 +29,7 @@ impl Manager {
         Program::launch(&site.inside, command)
     }
 
-    /// Waits for the next message that contains `text`, skipping others.
+    /// Waits for the next message that contains `text`. Skips all others.
     fn hears(&self, text: &str) {
         let mut message = [0; 4096];
         loop {
@@ -95,7 +95,7 @@ fn a_control_socket_that_a_manager_holds_is_answered() {
     let mut daemon = site.inside.spawn(command);
     let asked = ask(&path, "{\"id\":7,\"do\":\"hello\"}\n");
     assert!(asked.contains("\"id\":7") && asked.contains("slipringd"), "{asked}");
-    // The native API's socket is not a control socket.
+    // The socket of the native API is not a control socket.
     let names = fs::read_dir(site.run_dir()).unwrap().flatten().map(|entry| entry.path());
     let mut sockets = names.filter(|path| path.extension().is_some_and(|end| end == "sock"));
     assert!(sockets.all(|path| path.ends_with("native.sock")), "it makes no other");
@@ -105,7 +105,7 @@ fn a_control_socket_that_a_manager_holds_is_answered() {
 
 fn ask(path: &Path, line: &str) -> String {
     use std::io::{BufRead, BufReader, Write};
-    // The client connects before the daemon listens: its request waits for the daemon.
+    // The client connects before the daemon listens. So its request waits for the daemon.
     let mut stream = std::os::unix::net::UnixStream::connect(path).unwrap();
     stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream.write_all(line.as_bytes()).unwrap();
@@ -139,7 +139,8 @@ fn the_units_are_what_systemd_takes() {
 
 #[test]
 fn the_service_is_exposed_no_more_than_a_daemon_that_mounts_has_to_be() {
-    // Exposure level 5.5 of `systemd-analyze security`, whose flag takes ten times the level.
+    // The maximum exposure level of `systemd-analyze security` is 5.5. The flag takes ten times the
+    // level.
     const MOST: &str = "--threshold=55";
     let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd");
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Tests of how much memory users have, and when it is freed.
+//! Tests of how much memory users have, and of when it is freed.
 
 use std::fs;
 use std::process::Command;
@@ -10,10 +10,10 @@ use slipring_test_support::{Program, Sandbox, eventually};
 use crate::SLIPRING;
 use crate::settings::vale;
 
-/// MiB that a hostile program touches.
+/// How many MiB a hostile program uses.
 const MIB: u64 = 64;
 
-/// Returns the line of a user who has memory.
+/// Returns the line about a user's memory; `None` if the user has no memory.
 fn shown(site: &Sandbox, uid: u32) -> Option<String> {
     let mut command = Command::new(SLIPRING);
     command.args(["daemon", "ctl", "memory", "--run-dir"]).arg(site.run_dir());
@@ -28,7 +28,7 @@ fn figure(line: &str, word: &str) -> u64 {
     words[at - 2].parse().unwrap()
 }
 
-/// Counts users' memory files that the daemon has open.
+/// Returns how many memory files of users the daemon has open.
 fn files(daemon: &Program) -> usize {
     let fds = fs::read_dir(format!("/proc/{}/fd", daemon.pid())).unwrap();
     let names = fds.filter_map(|fd| fs::read_link(fd.unwrap().path()).ok());

@@ -1,5 +1,5 @@
-//! Tests of the daemon's pipes through its native socket API: synced in the programs, whatever
-//! program is at the other end.
+//! Tests of the daemon's pipes through its native socket API. The programs sync the pipes
+//! themselves, whatever program is at the other end.
 
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use slipring_test_support::{Sandbox, TIMEOUT, eventually};
 use crate::SLIPRING;
 use crate::numbered;
 
-/// Frames for a pipe: several times its rings.
+/// Number of frames for a pipe. It is several times the number of slots in its rings.
 const MANY: u64 = 5000;
 
 fn door(site: &Sandbox) -> PathBuf {
@@ -35,7 +35,7 @@ pub(crate) fn open(site: &Sandbox, name: &str) -> Port {
     try_open(site, name).unwrap()
 }
 
-/// Builds a frame as the C program sends and expects it.
+/// Builds a frame as the C program sends it and expects it.
 fn frame(number: u64) -> [u8; 60] {
     let mut frame = [0; 60];
     frame[..6].fill(0xff);
@@ -56,7 +56,8 @@ fn pass(from: &mut Port, to: &mut Port, count: u64) {
     numbered::pass(frame, from, to, count);
 }
 
-/// Sends to or receives from a program, in another thread that sleeps in between.
+/// Sends frames to a program or receives frames from it. This is done in another thread, which
+/// sleeps whenever it has to wait.
 fn asleep(mut port: Port, sends: bool) -> thread::JoinHandle<Port> {
     thread::spawn(move || {
         let mut waiter = Waiter::new(
@@ -75,7 +76,7 @@ fn asleep(mut port: Port, sends: bool) -> thread::JoinHandle<Port> {
                 waiter.wait_ports(&mut [&mut port], wish, Some(TIMEOUT)).unwrap();
             }
         }
-        // One more sync returns the slots that were just read.
+        // One more sync returns the slots of the frames that were just read.
         port.rx_sync().unwrap();
         port
     })
@@ -120,7 +121,7 @@ fn an_unmodified_program_at_the_other_end_sleeps_and_is_woken() {
     receiver.wait_for_text("received");
     drop(sender.join().unwrap());
     receiver.finish().well();
-    // The same in the other direction.
+    // The same is tested in the other direction.
     let receiver = asleep(open(&site, "x{1"), false);
     site.client(&format!("send x}}1 {MANY}")).finish().well();
     assert_eq!(receiver.join().unwrap().stats().rx.packets, MANY);
@@ -218,7 +219,7 @@ fn who_may_not_open_the_device_is_not_let_in_and_users_do_not_meet() {
 
 const ASK: &str = "SLIPRING_NATIVE_TEST_DOOR";
 
-/// Not a test: the code that this program runs as another user.
+/// This is not a test. It is what this program does when a test runs it as another user.
 #[test]
 fn ask_as_somebody() {
     let Some(socket) = std::env::var_os(ASK) else { return };
@@ -245,7 +246,7 @@ fn a_program_that_says_and_writes_nonsense_hurts_nobody_else() {
             let len = random.next() as usize % 4000;
             let mut bytes: Vec<u8> = (0..len).map(|_| random.next() as u8).collect();
             if round % 2 == 0 && len > 16 {
-                // The bytes begin like a correct call.
+                // The first bytes are those of a correct call.
                 let op = 1 + random.next() as u16 % 4;
                 bytes[..2].copy_from_slice(&op.to_ne_bytes());
                 bytes[2..4].fill(0);
@@ -260,8 +261,7 @@ fn a_program_that_says_and_writes_nonsense_hurts_nobody_else() {
     pass(&mut a, &mut b, 100);
 }
 
-/// Takes one end of a pipe and writes nonsense to all shared words, while a program is at the
-/// other.
+/// Takes one end of a pipe, and writes nonsense to all shared words. A program is at the other end.
 fn spoil(site: &Sandbox, random: &mut Xorshift) {
     let victim = site.client("hold bad}1");
     victim.wait_for_text("bound");

@@ -1,12 +1,13 @@
-//! Sends numbered frames from port to port. Each group of tests defines the frame's contents.
+//! Sends numbered frames from one port to another. Each group of tests defines the contents of the
+//! frames.
 
 use slipring_port::Port;
 use slipring_test_support::eventually;
 
-/// Builds the frame of a number.
+/// Builds the frame with a number.
 pub(crate) type Frame<const N: usize> = fn(u64) -> [u8; N];
 
-/// Sends the frames numbered from `sent` up to `count`, as many as there are free slots.
+/// Sends the frames with the numbers from `sent` to `count`, as many as there are free slots for.
 pub(crate) fn fill<const N: usize>(frame: Frame<N>, from: &mut Port, sent: &mut u64, count: u64) {
     while *sent < count && from.queues[0].rings().tx.push(&frame(*sent)) {
         *sent += 1;
@@ -39,8 +40,7 @@ pub(crate) fn pass<const N: usize>(frame: Frame<N>, from: &mut Port, to: &mut Po
     });
 }
 
-/// Sends one frame by each queue of `a`; it must arrive at the same queue of `b`, and at no other
-/// queue.
+/// Sends one frame on each queue of `a`. It must arrive at the same queue of `b`, and at no other.
 pub(crate) fn queues_keep_apart<const N: usize>(frame: Frame<N>, a: &mut Port, b: &mut Port) {
     for (number, queue) in (0..).zip(&mut a.queues) {
         assert!(queue.rings().tx.push(&frame(number)));

@@ -1,4 +1,4 @@
-//! Tests that kill a worker while programs run: the programs must continue.
+//! Tests that kill a worker while programs run. The programs must continue.
 
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
@@ -17,10 +17,10 @@ use crate::crowds::start;
 use crate::guests::{answers, boot, kit, vale};
 use crate::kernel::open;
 
-/// Number of frames that take seconds to send.
+/// A number of frames that takes seconds to send.
 const LONG: u64 = 30_000_000;
 
-/// The flag `NR_EXCLUSIVE`.
+/// The flag `NR_EXCLUSIVE`, as the C program takes it.
 const EXCLUSIVE: &str = "0x800";
 
 /// A supervisor and its workers.
@@ -48,7 +48,7 @@ impl Supervised {
         self.workers += 1;
     }
 
-    /// Waits for the successor of the killed worker.
+    /// Waits until a worker runs that replaces the killed one.
     fn goes_on(&self) {
         let workers = self.workers;
         self.supervisor.wait_for("the next worker", |output| {
@@ -87,7 +87,7 @@ fn a_worker_that_does_not_answer_is_replaced_and_programs_go_on() {
     site.is_clean();
 }
 
-/// Number of times that a process's first thread has gone to sleep.
+/// Returns how often the first thread of a process has gone to sleep.
 fn wakes(pid: Pid) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
@@ -102,13 +102,13 @@ fn a_supervisor_that_was_stopped_itself_blames_no_worker() {
     let supervisor = Pid::from_raw(daemon.supervisor.pid() as i32).unwrap();
     for _ in 0..3 {
         daemon.supervisor.signal(Signal::STOP);
-        // The worker wakes for each heartbeat, and the stopped supervisor does not read it.
+        // The worker wakes for each of its signals. The stopped supervisor does not read them.
         let before = wakes(worker);
         eventually("the worker to be long alive", || (wakes(worker) >= before + 8).then_some(()));
         site.exchange("x{1", "x}1", 500);
         daemon.supervisor.signal(Signal::CONT);
-        // Messages of the worker wait in a queue of ten, and the worker blocks if it is full; a
-        // sleeping supervisor has read them all.
+        // Messages of the worker wait in a queue of ten. If it is full, the worker blocks. But a
+        // supervisor that sleeps has read all of them.
         let before = wakes(supervisor);
         eventually("the supervisor to sleep", || (wakes(supervisor) > before).then_some(()));
     }
@@ -119,7 +119,7 @@ fn a_supervisor_that_was_stopped_itself_blames_no_worker() {
     site.is_clean();
 }
 
-/// Waits for a pseudo-random time, so that kills hit any moment of the traffic.
+/// Waits for a pseudo-random time. So the worker is killed at different moments of the traffic.
 fn some_time(random: &mut u64) {
     *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
     std::thread::sleep(Duration::from_micros((*random >> 33) % 30_000));
@@ -159,7 +159,7 @@ impl SequenceChecker {
         Self { program, asked: 0 }
     }
 
-    /// Waits until many bursts in a row arrive complete.
+    /// Waits until many bursts in a row have arrived completely.
     fn is_whole_again(&mut self) {
         self.asked += 1;
         self.program.signal(Signal::USR1);
@@ -168,14 +168,15 @@ impl SequenceChecker {
         });
     }
 
-    /// Ends the program; returns how many frames never arrived.
+    /// Ends the program. Returns how many frames have never arrived.
     fn missing(self) -> u64 {
         let output = output(self.program.stop(Signal::TERM));
         output.rsplit(' ').next().unwrap().parse().unwrap()
     }
 }
 
-/// Frames that a port of a switch counts as lost in the restart that started this worker.
+/// Returns how many frames a port of a switch counts as lost because of the restart that started
+/// this worker.
 fn lost_by_restart(site: &Sandbox, port: &str) -> u64 {
     let shown = vale(site, "--show");
     let ports = shown["switches"][0]["ports"].as_array().unwrap();
@@ -268,7 +269,7 @@ fn host_rings_that_differ_in_number_each_way_go_on() {
         let mut daemon = Supervised::start(&site, "");
         let client = site.client(&format!("echo e0 {rings}"));
         client.wait_for_text("bound");
-        // The host asks for the MAC address of an unused IP address.
+        // The host asks for the MAC address of an IP address that no one uses.
         let asks = |received: usize| {
             eventually("frames of the host", || {
                 site.inside.attempt("ping", "-q -c 1 -W 1 10.9.8.9");
@@ -324,7 +325,7 @@ fn an_interface_that_was_polled_for_a_switch_is_polled_again() {
         shuttle.is_whole_again();
     }
     shuttle.missing();
-    // Stopping fails unless the interface is being polled.
+    // This fails unless the interface is being polled.
     vale(&site, "-P vale0:e0");
     vale(&site, "-d vale0:e0");
     assert_eq!(site.bind("e0"), "bound", "it can be had again");
@@ -418,7 +419,8 @@ fn what_happens_while_there_is_no_worker_is_caught_up_on() {
     doomed.wait_for_text("bound");
     daemon.supervisor.signal(Signal::STOP);
     daemon.kill();
-    // Depending on the moment, the process ends at once, or when its call in progress is answered.
+    // Depending on the moment, the process ends at once, or when the call that it is making is
+    // answered.
     doomed.signal(Signal::KILL);
     let early = site.client("receive y}1 10");
     daemon.supervisor.signal(Signal::CONT);
@@ -430,7 +432,7 @@ fn what_happens_while_there_is_no_worker_is_caught_up_on() {
     eventually("the name", || (site.bind(&format!("x{{1 1 {EXCLUSIVE}")) == "bound").then_some(()));
 }
 
-/// Returns the supervisor's descriptor whose file's name contains `name`.
+/// Returns that descriptor of the supervisor whose file has `name` in its name.
 fn kept(daemon: &Supervised, name: &str) -> PathBuf {
     let fds = fs::read_dir(format!("/proc/{}/fd", daemon.supervisor.pid())).unwrap();
     let mut fds = fds.map(|fd| fd.unwrap().path());

@@ -1,4 +1,4 @@
-//! Tests of `daemon.toml`, the control socket and the parameters, on a running daemon.
+//! Tests of `daemon.toml`, the control socket and the parameters, with a running daemon.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -23,7 +23,7 @@ fn ctl(site: &Sandbox, words: &str) -> FinishedProgram {
 
 static VERBS: [Verb; 1] = [slipring_vale::VERB];
 
-/// Runs `slipring vale` with these words; returns its error output, empty on success.
+/// Runs `slipring vale` with these words. Returns its error output, which is empty if it succeeds.
 pub(crate) fn vale(site: &Sandbox, words: &str) -> String {
     let words = format!("{words} --device {}", site.run_dir().join("netmap").display());
     site.inside.run(move || run_captured(&VERBS, "vale", &words, Path::new("")).stderr)
@@ -35,7 +35,7 @@ fn with_file(site: &Sandbox, text: &str) -> String {
     format!("--config {}", path.display())
 }
 
-/// Runs a script with the daemon's view of files.
+/// Runs a script that sees the same files as the daemon.
 fn shell(site: &Sandbox, daemon: &Program, script: &str, uid: u32) -> String {
     let mut command = Command::new("nsenter");
     command.arg(format!("--mount=/proc/{}/ns/mnt", daemon.pid()));
@@ -194,7 +194,7 @@ fn an_interface_that_is_deleted_leaves_its_switch_which_is_logged() {
 fn what_an_interface_lost_is_told_of_its_port() {
     let Some(site) = Sandbox::with_cable(SLIPRING) else { return };
     let _daemon = site.daemon("");
-    // These programs take nothing out of their rings.
+    // These programs do not take anything out of their rings.
     let holders = [site.client("outlive e0"), site.client("hold x{1")];
     holders.iter().for_each(|holder| holder.wait_for_text("bound"));
     site.client("send e1 5000").finish().well();
@@ -214,8 +214,9 @@ fn what_an_interface_lost_is_told_of_its_port() {
     words.iter().for_each(|word| assert!(outcome.contains(word), "{outcome}"));
 }
 
-/// Returns this file of `/proc` for each thread of the daemon, and of the process that a supervisor
-/// has started. A thread may end in the meantime.
+/// Returns the contents of the `/proc` file `file` for each thread of the daemon and, if there is a
+/// supervisor, of the worker that it has started. A thread that ends before its file is read is
+/// left out.
 fn of_threads(daemon: &Program, file: &str) -> Vec<String> {
     let tasks = |pid: &str| fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let pid = daemon.pid().to_string();
@@ -247,7 +248,7 @@ fn all_threads_have_the_scheduling_that_is_asked_for() {
             return skip!("real-time scheduling is not allowed here");
         }
         for stat in of_threads(&daemon, "stat") {
-            // Fields 40 and 41, counted after the name, which is field 2.
+            // These are the fields 40 and 41. They are counted after the name, which is field 2.
             let fields: Vec<_> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
             assert_eq!(fields[37..39], ["5", "1"], "{stat}");
         }

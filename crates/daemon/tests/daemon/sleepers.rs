@@ -1,6 +1,5 @@
-//! Tests of programs that sleep on the device, and of programs that open the other end later and
-//! sync pipes themselves. `SLIPRING_SOAK_SECONDS` makes the hostile sequences run longer (`make
-//! soak`).
+//! Tests of programs that sleep on the device, while programs that sync pipes themselves open the
+//! other end. With `SLIPRING_SOAK_SECONDS`, the hostile sequences run longer (`make soak`).
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -12,9 +11,9 @@ use slipring_test_support::{Program, Sandbox, TIMEOUT, eventually};
 use crate::SLIPRING;
 use crate::native::{check, fill, open};
 
-/// More frames than the ring of one end holds.
+/// A number of frames that the ring of one end cannot hold.
 const MANY: u64 = 5000;
-/// Few enough frames to be sent at once.
+/// A number of frames that can be sent at once.
 const FEW: u64 = 500;
 
 /// Waits until a program is blocked in `poll`.
@@ -41,7 +40,7 @@ const fn libc_poll() -> u32 {
     if cfg!(target_arch = "x86_64") { 7 } else { 73 }
 }
 
-/// Sends all frames from number `sent` on, with the program's own syncs.
+/// Sends all frames from number `sent` on. The program syncs the ring itself.
 fn send(port: &mut Port, sent: &mut u64, count: u64) {
     until(port, Interest::TX, |port| {
         fill(port, sent, count);
@@ -49,18 +48,18 @@ fn send(port: &mut Port, sent: &mut u64, count: u64) {
     });
 }
 
-/// Receives all frames with the program's own syncs.
+/// Receives all frames. The program syncs the ring itself.
 fn read(port: &mut Port, count: u64) {
     let (mut seen, mut scratch) = (0, Vec::new());
     until(port, Interest::RX, |port| {
         check(port, &mut seen, &mut scratch);
         seen == count
     });
-    // One more sync returns the slots that were just read.
+    // One more sync returns the slots of the frames that were just read.
     port.rx_sync().unwrap();
 }
 
-/// Sleeps until `is_done`.
+/// Sleeps until `is_done` returns true.
 fn until(port: &mut Port, wish: Interest, mut is_done: impl FnMut(&mut Port) -> bool) {
     let queues = port.queues.iter().map(|queue| &**queue as &dyn Queue);
     let mut waiter = Waiter::new(queues, WaitStrategy::Sleep).unwrap();
@@ -109,8 +108,8 @@ fn hostile_orders_of_sleeping_and_sharing_leave_nobody_asleep() {
     assert_eq!(daemon.so_far().stderr, "");
 }
 
-/// A program of the device on one end of a new pipe, and programs that sync themselves on the
-/// other. They start at any moment, and the first program may end abruptly.
+/// A program that uses the device is on one end of a new pipe. On the other end, there are programs
+/// that sync themselves. They start at any moment, and the first program may end abruptly.
 fn round(site: &Sandbox, number: u32, random: u64) {
     let (name, sends, comes_twice) =
         (format!("s{number}"), random.is_multiple_of(2), random.is_multiple_of(3));
@@ -118,7 +117,7 @@ fn round(site: &Sandbox, number: u32, random: u64) {
     let other = format!("{name}{other}1");
     let sleeper = site.client(&format!("{verb} {name}{own}1 {MANY}"));
     // The other program comes before the sleeper exists, while the sleeper falls asleep, or long
-    // after.
+    // after that.
     let pause = Instant::now() + Duration::from_micros((random >> 8) % 4000);
     while Instant::now() < pause {
         std::hint::spin_loop();
@@ -127,7 +126,7 @@ fn round(site: &Sandbox, number: u32, random: u64) {
     if comes_twice {
         let mut first = open(site, &other);
         if !sends {
-            // Frames in a pipe with no other opener disappear with it.
+            // If no other program has the pipe open, frames in it are lost together with the pipe.
             sleeper.wait_for_text("bound");
             fill(&mut first, &mut sent, MANY);
         }

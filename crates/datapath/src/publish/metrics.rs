@@ -8,10 +8,11 @@ use slipring_top::schema::{MetricObject, MetricSchema};
 use super::ports;
 use crate::meter::PortMeter;
 
-/// Serves the counters of ports, if `--metrics` was given, until the endpoint is dropped.
+/// Serves the counters of ports until the endpoint is dropped. Does nothing if `--metrics` was not
+/// given.
 ///
 /// # Errors
-/// If the address is in use, or is not an address of this machine.
+/// [`Failure`] if the address is in use, or is not an address of this machine.
 pub fn serve_metrics(
     meter: &PortMeter,
     session: &Session<'_>,

@@ -1,9 +1,10 @@
-//! The published words of a port.
+//! The words that are published for a port.
 
 use slipring_port::{DropCause, QueueSnapshot};
 use slipring_top::schema::MetricCounter;
 
-/// Describes the words; `between` are the causes of losses between a port and the links.
+/// Describes the words. `between` are the causes for which packets are lost between a port and the
+/// links.
 pub(super) fn counters(between: &[&'static str]) -> Vec<MetricCounter> {
     let traffic = [
         ("rx.packets", "packets"),
@@ -17,7 +18,7 @@ pub(super) fn counters(between: &[&'static str]) -> Vec<MetricCounter> {
     traffic.chain(lost.map(|name| MetricCounter::growing(name, "packets"))).collect()
 }
 
-/// Appends the values in the order of the names, without the losses between port and links.
+/// Appends the values in the order of their names, but not the losses between port and links.
 pub(super) fn values(counts: &QueueSnapshot, words: &mut Vec<u64>) {
     let (rx, tx) = (counts.rx, counts.tx);
     words.extend([rx.packets, rx.bytes, tx.packets, tx.bytes]);

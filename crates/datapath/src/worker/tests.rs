@@ -5,14 +5,14 @@ use crate::virtual_time::{SharedTraffic, VirtualPort, VirtualTime, VirtualTraffi
 
 const MS: Nanos = 1_000_000;
 
-/// Forwards the frames of all other queues to the first, each held for a while.
+/// Forwards the frames of all other queues to the first one. Each is held for some time.
 #[derive(Default)]
 struct HoldingProcessor {
     hold: Nanos,
     burst: u32,
     held: std::collections::VecDeque<(Nanos, Vec<u8>)>,
     is_closed: bool,
-    /// Times of turns that took frames.
+    /// The turns that took frames: the queue, and the time.
     bursts: Vec<(usize, Nanos)>,
     published: u32,
 }
@@ -83,7 +83,7 @@ impl FrameProcessor for HoldingProcessor {
     }
 }
 
-/// A worker from two ports to one, in virtual time.
+/// A worker in virtual time, with two ports from which frames come and one to which they go.
 struct Run {
     time: VirtualTime,
     worker: Worker<HoldingProcessor>,
@@ -127,8 +127,8 @@ fn a_frame_is_forwarded_when_it_arrives_and_the_run_ends_with_its_inputs() {
     run.arrive(1, 3000 * MS, 2);
     run.end();
     assert_eq!(run.run(), [(5 * MS, 1), (3000 * MS, 2)]);
-    // The longest sleep is half a second: six sleeps until the second frame, and one for each
-    // frame.
+    // The longest sleep is half a second. There are six sleeps until the second frame comes, and
+    // one for each frame.
     assert!(run.time.waits() <= 8, "{} waits", run.time.waits());
 }
 
@@ -201,7 +201,7 @@ fn an_output_that_never_takes_frames_delays_the_end_for_a_bounded_time() {
     assert!((10 * MS + DRAIN_TIMEOUT_NS..=11 * MS + DRAIN_TIMEOUT_NS).contains(&ended), "{ended}");
 }
 
-/// The example of docs/design/commands.md.
+/// The processor that docs/design/commands.md has as an example.
 struct DropShort {
     least: usize,
     dropped: u64,

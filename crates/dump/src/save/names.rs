@@ -30,7 +30,7 @@ impl FileRotation {
         self.period.is_some_and(|period| u128::from(open_ns) >= period.as_nanos())
     }
 
-    /// Whether the capture ends after this many files.
+    /// Returns whether the capture ends after this many files.
     pub(super) fn ends_after(&self, files: u64) -> bool {
         self.size.is_none() && self.files.is_some_and(|most| files >= most)
     }

@@ -52,7 +52,7 @@ impl GilbertElliott {
         lost
     }
 
-    /// Whether the chain is in its bad state.
+    /// Returns whether the chain is in its bad state.
     #[must_use]
     pub const fn is_bad(&self) -> bool {
         self.bad

@@ -67,7 +67,7 @@ impl TimedGilbertElliott {
         self.lose[usize::from(self.bad)].covers(draw)
     }
 
-    /// Whether the chain was in its bad state at the last packet.
+    /// Returns whether the chain was in its bad state at the last packet.
     #[must_use]
     pub const fn is_bad(&self) -> bool {
         self.bad

@@ -28,14 +28,14 @@ impl NetmapMemory {
         self.id
     }
 
-    /// Whether only some ports may use the memory.
+    /// Returns whether only some ports may use the memory.
     #[must_use]
     pub fn is_private(&self) -> bool {
         self.id != GLOBAL_MEM_ID
     }
 
-    /// Whether a program provided the memory (option EXTMEM). `mmap` of the device does not show
-    /// such a memory.
+    /// Returns whether a program provided the memory (option EXTMEM). `mmap` of the device does not
+    /// show such a memory.
     #[must_use]
     pub fn is_external(&self) -> bool {
         self.external.is_some()

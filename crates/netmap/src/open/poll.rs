@@ -25,7 +25,7 @@ impl PollEvents {
     /// invalid.
     pub const ERR: Self = Self(0x008);
 
-    /// Whether any event is in both sets.
+    /// Returns whether any event is in both sets.
     #[must_use]
     pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0

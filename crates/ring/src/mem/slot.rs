@@ -19,7 +19,7 @@ impl SlotFlags {
     /// `NS_MOREFRAG`: the packet continues in the next slot.
     pub const MOREFRAG: Self = Self(slipring_abi::NS_MOREFRAG);
 
-    /// Whether any flag of `other` is set.
+    /// Returns whether any flag of `other` is set.
     #[must_use]
     #[inline(always)]
     pub const fn has(self, other: Self) -> bool {

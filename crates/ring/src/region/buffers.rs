@@ -61,7 +61,7 @@ impl Region {
         bufs.into_iter().filter(|&buf| self.is_usable(buf)).for_each(|buf| free.release(buf.0));
     }
 
-    /// Whether a buffer with this index exists and may carry a frame.
+    /// Returns whether a buffer with this index exists and may carry a frame.
     #[must_use]
     #[inline(always)]
     pub fn is_usable(&self, BufIdx(idx): BufIdx) -> bool {

@@ -56,7 +56,7 @@ pub(crate) fn bufs_of(ring: &KernRing) -> Vec<BufIdx> {
     (0..ring.num_slots()).map(|i| ring.slot(i).buf).collect()
 }
 
-/// Whether each buffer occurs once.
+/// Returns whether each buffer occurs once.
 pub(crate) fn all_different(bufs: &[BufIdx]) -> bool {
     bufs.iter().collect::<BTreeSet<_>>().len() == bufs.len()
 }

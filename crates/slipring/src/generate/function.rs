@@ -39,12 +39,12 @@ impl GenFunction {
         }
     }
 
-    /// Whether the function generates frames.
+    /// Returns whether the function generates frames.
     pub(super) fn sends(self) -> bool {
         matches!(self, Self::Tx | Self::TxSeq | Self::Ping)
     }
 
-    /// Whether the function only receives.
+    /// Returns whether the function only receives.
     pub(super) fn only_receives(self) -> bool {
         matches!(self, Self::Rx | Self::RxSeq)
     }

@@ -30,7 +30,7 @@ impl XdpFeatures {
     const ZERO_COPY: u64 = 8;
     const FRAGMENTS: u64 = 32;
 
-    /// Whether multi-buffer frames can be received.
+    /// Returns whether multi-buffer frames can be received.
     pub(crate) fn multi_buffer(self) -> bool {
         self.0 & Self::FRAGMENTS != 0
     }

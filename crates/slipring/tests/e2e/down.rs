@@ -100,7 +100,7 @@ fn dump_goes_on_when_its_interface_comes_up_again() {
     }
 }
 
-/// Whether a frame comes from the generator.
+/// Returns whether a frame comes from the generator.
 fn is_generated(frame: &[u8]) -> bool {
     frame.get(12..14) == Some(&[8, 0]) && frame.get(36..38) == Some(&1234u16.to_be_bytes())
 }

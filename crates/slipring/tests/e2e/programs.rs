@@ -67,7 +67,7 @@ fn programs_work(port: LabPort) {
     bridge.stop().balanced();
 }
 
-/// Whether a frame is an IPv4 echo request or reply.
+/// Returns whether a frame is an IPv4 echo request or reply.
 fn is_echo(frame: &[u8]) -> bool {
     frame.get(12..14) == Some(&[8, 0]) && frame[23] == 1 && matches!(frame[34], 0 | 8)
 }

@@ -396,8 +396,8 @@ fn place_of(pointer: &str) -> String {
     keys.collect::<Vec<_>>().join("/")
 }
 
-/// Whether a place holds settings of links with the keys of a configuration file, which that file's
-/// documentation defines instead of the schemas.
+/// Returns whether a place holds settings of links with the keys of a configuration file, which
+/// that file's documentation defines instead of the schemas.
 fn takes_any_key(schema: &str, place: &str) -> bool {
     let answer = match schema {
         "emulate-1.json" if place.starts_with("settings/") => return true,
@@ -502,7 +502,7 @@ fn what_a_daemon_answers_matches_the_schema() {
     site.judge();
 }
 
-/// Whether a case begins with these words, ignoring flags.
+/// Returns whether a case begins with these words, ignoring flags.
 fn has_case(words: &str) -> bool {
     let all = ALONE.iter().chain(&EMULATOR).chain(&FIREWALL).chain(&DAEMON);
     let mut all = all.copied().chain(ELSEWHERE.iter().map(|(words, _)| *words));

@@ -25,7 +25,7 @@ fn frames_pass_both_ways_and_are_counted() {
     assert_eq!(stats.tx, TrafficCounts { packets: 8, bytes: 480 });
     assert_eq!(stats.rx, TrafficCounts { packets: 8, bytes: 480 + 28 });
     assert_eq!((stats.drops().count(), stats.in_flight), (0, 0));
-    // All eight buffers are returned.
+    // All eight buffers were returned.
     assert_eq!(std::iter::from_fn(|| guest.tx().take()).count(), 8);
 }
 
@@ -76,8 +76,8 @@ fn frames_wait_for_buffers_and_the_guest_is_asked_to_tell_of_them() {
     assert_eq!(rig.stats().in_flight, 1);
     let mut guest = std::thread::scope(|scope| {
         let buffers = scope.spawn(move || {
-            // The program sleeps now, and receives frame 3 only if the kick for that frame wakes
-            // it.
+            // The program sleeps at this point. It receives frame 3 only if the kick for this frame
+            // wakes it.
             guest.offer(1, 1, 2048);
             std::thread::sleep(std::time::Duration::from_millis(20));
             guest.send(&frame(3, 60));
@@ -102,7 +102,7 @@ fn who_sleeps_is_woken_by_a_frame_and_asks_only_then() {
     let (notify, was_told) = std::sync::mpsc::channel();
     let sender = std::thread::spawn(move || {
         for () in may_send {
-            // The port requests a kick before it sleeps. If this frame comes before that request,
+            // The port requests a kick before it sleeps. If this frame comes before the request,
             // the next frame finds the port asleep.
             std::thread::sleep(std::time::Duration::from_millis(20));
             notify.send(guest.send(&frame(2, 60))).unwrap();
@@ -126,7 +126,7 @@ fn the_guest_is_called_when_it_asks_for_that() {
     guest.offer(0, 4, 2048);
     rig.send(&frame(1, 60));
     assert_eq!(guest.rx().call.read().unwrap(), 1);
-    // The guest has not read the used ring yet, so it needs no second notification.
+    // The guest has not read the used ring yet. So it needs no second notification.
     rig.send(&frame(2, 60));
     assert!(guest.rx().call.read().is_err());
     assert_eq!(guest.received().len(), 2);
@@ -164,7 +164,7 @@ fn a_full_rx_ring_leaves_frames_with_the_guest() {
 #[derive(Debug, Clone)]
 struct Layout {
     len: usize,
-    /// Offsets at which the frame, including its header, is split.
+    /// The offsets at which the frame, including its header, is split.
     cuts: Vec<usize>,
     indirect: bool,
 }
@@ -178,7 +178,7 @@ fn layout() -> impl Strategy<Value = Layout> {
     })
 }
 
-/// Writes a chain of descriptors from `first` on; returns how many.
+/// Writes a chain of descriptors, starting at `first`. Returns how many there are.
 fn lay_out(ring: &mut Ring, first: u16, number: u8, layout: &Layout) -> u16 {
     let mut bytes = vec![0; 12];
     bytes.extend(frame(number, layout.len));

@@ -1,5 +1,5 @@
-//! A simulated guest: the messages of its front-end to a port, and its driver's use of the
-//! virtqueues.
+//! A simulated guest. It sends the messages of its front-end to a port, and uses the virtqueues as
+//! a driver would.
 
 use std::fs::File;
 use std::os::unix::net::UnixStream;
@@ -33,7 +33,7 @@ pub(crate) const WRITE: u16 = 2;
 pub(crate) const NEXT: u16 = 1;
 pub(crate) const INDIRECT: u16 = 4;
 
-/// The driver's side of one virtqueue.
+/// The driver's side of a virtqueue.
 pub(crate) struct Ring {
     memory: Arc<GuestMemoryMmap>,
     index: usize,
@@ -99,7 +99,7 @@ impl Ring {
         self.memory.store(index, at, Ordering::Release).unwrap();
     }
 
-    /// Kicks the port if the port wants a notification of the last chain; returns whether it did.
+    /// If the port wants to be notified of the last chain, kicks it. Returns whether it did.
     pub(crate) fn tell(&self) -> bool {
         fence(Ordering::SeqCst);
         let at = GuestAddress(self.used().0 + 4 + 8 * u64::from(SIZE));
@@ -111,7 +111,7 @@ impl Ring {
         wanted
     }
 
-    /// Takes a returned chain: its head and the bytes written to it.
+    /// Takes a chain that was returned. Returns its head, and how many bytes were written to it.
     pub(crate) fn take(&mut self) -> Option<(u16, u32)> {
         let at = GuestAddress(self.used().0 + 2);
         let index: u16 = self.memory.load(at, Ordering::Acquire).unwrap();
@@ -121,7 +121,7 @@ impl Ring {
         let at = self.used().0 + 4 + 8 * u64::from(self.taken % SIZE);
         let [head, len]: [u32; 2] = self.memory.read_obj(GuestAddress(at)).unwrap();
         self.taken = self.taken.wrapping_add(1);
-        // Request a notification of every further chain.
+        // This requests a notification of every chain.
         let wish = GuestAddress(self.avail().0 + 4 + 2 * u64::from(SIZE));
         self.memory.store(self.taken, wish, Ordering::Relaxed).unwrap();
         Some((head as u16, len))
@@ -248,7 +248,7 @@ impl Guest {
         ring.tell();
     }
 
-    /// Sends a frame in one segment; returns whether that kicked the port.
+    /// Sends a frame in one segment. Returns whether this kicked the port.
     pub(crate) fn send(&mut self, frame: &[u8]) -> bool {
         self.send_with(0, frame)
     }

@@ -1,5 +1,5 @@
-//! Tests of guests and front-ends that violate the protocol: each loses its own port and nothing
-//! else.
+//! Tests of guests and front-ends that violate the protocol. Each loses its own port, and nothing
+//! else is affected.
 
 use std::io::{IoSlice, Write};
 use std::os::fd::AsFd;
@@ -18,7 +18,7 @@ use super::{Rig, frame};
 fn works(rig: &mut Rig) {
     rig.receive();
     let mut guest = rig.plug();
-    // Frames queued for the previous guest may come first.
+    // Frames that were queued for the previous guest may come first.
     guest.offer(0, 200, 2048);
     guest.send(&frame(1, 60));
     // Frames of the previous guest may still be in the rings.
@@ -147,7 +147,7 @@ fn noise_at_the_socket_is_not_answered_for_long() {
         let mut frontend = UnixStream::connect(&rig.socket).unwrap();
         frontend.write_all(noise).unwrap();
         frontend.shutdown(std::net::Shutdown::Write).unwrap();
-        // The test accepts a reply, a reset or nothing, but the connection must end.
+        // A reply, a reset or nothing is accepted. But the connection must end.
         let _ = std::io::read_to_string(&mut frontend);
     }
     works(&mut rig);

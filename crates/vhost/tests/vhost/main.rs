@@ -22,7 +22,7 @@ use guest::{Guest, Setup};
 
 const SLOTS: u32 = 64;
 
-/// A port on its own socket.
+/// A port with its own socket.
 struct Rig {
     port: Port,
     socket: PathBuf,
@@ -54,7 +54,7 @@ impl Rig {
         Guest::plug(&self.socket, Setup::default()).unwrap()
     }
 
-    /// Queues a frame on a pair, over as many slots as needed.
+    /// Queues a frame on a pair, in as many slots as it needs.
     fn queue(&mut self, pair: usize, frame: &[u8]) {
         let tx = self.port.queues[pair].rings().tx;
         let parts = frame.chunks(2048);
@@ -90,7 +90,7 @@ impl Rig {
         waiter.wait_ports(&mut [&mut self.port], Interest::RX, timeout).unwrap()
     }
 
-    /// Syncs until `done`; another thread causes the condition.
+    /// Syncs until `done` returns true. Another thread causes this.
     fn until(&mut self, mut done: impl FnMut(&mut Self) -> bool) {
         for _ in 0..2000 {
             if done(self) {

@@ -1,4 +1,4 @@
-//! wasmi: an interpreter in safe Rust, the engine of default builds.
+//! wasmi, an interpreter in safe Rust. Default builds use it.
 
 pub(super) use wasmi::{
     Caller, Engine, Error, ExternType, FuncType, Instance, Linker, Memory, Module, Store,
@@ -9,7 +9,8 @@ use wasmi::{CompilationMode, Config, TrapCode};
 /// Creates an engine that counts the steps of its modules.
 pub(super) fn engine() -> Result<Engine, Error> {
     let mut config = Config::default();
-    // Compile everything now: errors appear at the start, and no call pays for compiling.
+    // Everything is compiled now. So errors appear at the start, and no call has to compile
+    // anything.
     config.consume_fuel(true).compilation_mode(CompilationMode::Eager);
     Ok(Engine::new(&config))
 }
@@ -26,13 +27,14 @@ pub(super) fn is_function(found: &FuncType, params: &[ValType], result: &ValType
     (found.params(), found.results()) == (params, &[*result])
 }
 
-/// Returns the types of a function, in the text format's spelling.
+/// Returns the parameter types and the result types of a function, as WebAssembly's text format
+/// spells them.
 pub(super) fn types(found: &FuncType) -> [Vec<String>; 2] {
     let word = |ty: &ValType| format!("{ty:?}").to_lowercase();
     [found.params(), found.results()].map(|types| types.iter().map(word).collect())
 }
 
-/// Returns an error of an import.
+/// Creates the error with which an imported function fails.
 pub(super) fn refused(why: &'static str) -> Error {
     Error::new(why)
 }

@@ -1,9 +1,9 @@
-//! The engine wasmtime, which compiles modules to machine code. It is faster than wasmi, but adds
-//! some megabytes to the executable; a build with the feature `wasmtime` uses it instead of wasmi.
+//! wasmtime, which compiles modules to machine code. It is faster than wasmi, but the executable
+//! becomes some megabytes larger. A build with the feature `wasmtime` uses it instead of wasmi.
 //!
-//! The engine is configured to give the same results as wasmi: bits of NaNs are canonical,
-//! extensions that wasmi lacks are rejected, and bounds are checked explicitly, so that a module
-//! needs no signal handler and no reserved address space.
+//! It is configured so that its results are those of wasmi. The bits of NaNs are canonical, and
+//! extensions that wasmi does not have are rejected. Bounds are checked explicitly, so that a
+//! module needs neither a signal handler nor reserved address space.
 
 pub(super) use wasmtime::{
     Caller, Engine, Error, ExternType, FuncType, Instance, Linker, Memory, Module, Store,
@@ -53,8 +53,8 @@ pub(super) fn is_out_of_fuel(error: &Error) -> bool {
     error.downcast_ref::<Trap>() == Some(&Trap::OutOfFuel)
 }
 
-/// Returns a short description of the error that ended a call. The error's own text starts with a
-/// backtrace.
+/// Returns a short description of the error that ended a call. The text of the error itself starts
+/// with a backtrace.
 pub(super) fn cause(error: &Error) -> String {
     match error.downcast_ref::<Trap>() {
         Some(trap) => trap.to_string(),

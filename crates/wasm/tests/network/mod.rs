@@ -78,7 +78,7 @@ impl Sim {
         self.network.change(at_ns, &NetworkSpec::single(link)).unwrap();
     }
 
-    /// Returns when frames left, after all have left.
+    /// Waits until all frames have left. Returns when each of them left.
     pub(crate) fn releases(&mut self) -> Vec<u64> {
         while let Some(next_ns) = self.network.next_ns() {
             self.network.run(next_ns, &mut self.frames);
@@ -86,13 +86,13 @@ impl Sim {
         self.frames.releases.clone()
     }
 
-    /// Returns the bytes of all frames after all have left.
+    /// Waits until all frames have left. Returns their bytes.
     pub(crate) fn bytes(&mut self) -> Vec<Vec<u8>> {
         self.releases();
         self.frames.bytes.clone()
     }
 
-    /// Returns the frames lost to this cause, after all have left.
+    /// Waits until all frames have left. Returns how many were lost for this cause.
     pub(crate) fn lost(&mut self, cause: LinkDropCause) -> usize {
         self.releases();
         self.frames.lost.iter().filter(|lost| **lost == cause).count()
