@@ -124,9 +124,9 @@ pub(super) fn routed_frame(len: usize) -> Result<Vec<u8>, BenchError> {
 pub(super) fn count(ifname: &str, time: Duration) -> Result<BenchTally, BenchError> {
     // The router finds its neighbour during this pause.
     std::thread::sleep(Duration::from_millis(20));
-    let (before, busy, start) = (sent(ifname)?, busy(PROGRAM_CPU)?, now());
+    let (before, busy, start) = (packets_sent(ifname)?, busy(PROGRAM_CPU)?, now());
     std::thread::sleep(time);
-    let (packets, wall) = (sent(ifname)? - before, now() - start);
+    let (packets, wall) = (packets_sent(ifname)? - before, now() - start);
     Ok(BenchTally { packets, wall, cpu: self::busy(PROGRAM_CPU)? - busy })
 }
 
@@ -147,7 +147,7 @@ fn busy_of(text: &str, cpu: usize) -> Option<Nanos> {
 
 /// Returns how many packets the interface has sent, by its own count. It must be in the network
 /// namespace of the calling thread.
-fn sent(ifname: &str) -> Result<u64, BenchError> {
+pub(super) fn packets_sent(ifname: &str) -> Result<u64, BenchError> {
     let text = std::fs::read_to_string("/proc/thread-self/net/dev")?;
     sent_of(&text, ifname).ok_or_else(|| BenchError::Failed(format!("no counters of {ifname}")))
 }

@@ -162,7 +162,7 @@ pub(super) fn attach(ifname: &str, insns: &[BpfInsn]) -> Result<BpfLink, BenchEr
     Ok(load(insns)?.attach(find(ifname)?.index, BpfAttachType::Xdp, BpfLinkFlags::XdpNative)?)
 }
 
-fn load(insns: &[BpfInsn]) -> Result<BpfProgram, BenchError> {
+pub(super) fn load(insns: &[BpfInsn]) -> Result<BpfProgram, BenchError> {
     let flags = BpfProgramFlags { frags: true, bound_to: None };
     BpfProgram::load(BpfProgramKind::Xdp, "slipring_bench", insns, flags)
         .map_err(|error| failed(error.into()))

@@ -11,7 +11,7 @@
 //! | measuring | `measure`; `row`: a row, its contenders, a round; `frame`, `memory`, `priority` |
 //! | set-ups | `scratch`, `lab`, `child`, `daemon`, `pipe_ends`, `handover` |
 //! | peers | `kernel`, `testpmd` and `xsk` with `veth` |
-//! | rows | `process`, `native`, `netmap`, `pipe`, `emulate`, `firewall`, `vale`, `latency`, `footprint`, `null`, `raw` |
+//! | rows | `process`, `native`, `netmap`, `pipe`, `emulate`, `firewall`, `route`, `vale`, `latency`, `footprint`, `null`, `raw` |
 //! | program | `rows`, `reader_task`, `outcome`, `report` |
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -39,6 +39,7 @@ mod process;
 mod raw;
 mod reader_task;
 mod report;
+mod route;
 mod row;
 mod rows;
 mod scratch;

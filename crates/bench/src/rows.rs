@@ -8,10 +8,11 @@ use super::row::BenchRow;
 use super::veth::{self, InterfacePath, VethJob};
 use super::xsk::XskBaseline;
 use super::{
-    child, emulate, firewall, footprint, latency, memory, native, netmap, null, raw, vale,
+    child, emulate, firewall, footprint, latency, memory, native, netmap, null, raw, route, vale,
 };
 
-/// Returns all rows. Rows that only repeat others with another size are included if `full` is true.
+/// Returns all rows. Rows that only repeat others with another size, and those with full routing
+/// tables in the kernel, are included if `full` is true.
 pub(crate) fn all(full: bool) -> Vec<BenchRow> {
     let mut rows = vec![memory::row::<64>(), memory::row::<1500>()];
     for parties in [PipeLayout::OneThread, PipeLayout::TwoThreads, PipeLayout::TwoProcesses] {
@@ -48,5 +49,6 @@ pub(crate) fn all(full: bool) -> Vec<BenchRow> {
     rows.extend(vale::rows());
     rows.extend(emulate::rows());
     rows.extend(firewall::rows());
+    rows.extend(route::rows(full));
     rows
 }

@@ -1,0 +1,167 @@
+//! The router's engine without ports: from parsing to the rewritten header, with the frames in
+//! memory.
+
+use std::hint::black_box;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use slipring_fib::{PortIndex, heap_table};
+use slipring_port::{Nanos, now};
+use slipring_route::{
+    MAX_ROUTE_BATCH, RouteBatch, RouteConfig, RouteEngine, RouteFrame, RouteVerdict,
+};
+use slipring_rtnetlink::IpFamily;
+use slipring_wire::checksum;
+use slipring_wire::frame::{FrameSpec, IpSpec, Ipv4Spec, Ipv6Spec};
+
+use super::table::{BenchRoute, BenchTable};
+use super::tables::{self, ROUTER_MAC};
+use crate::measure::{BenchError, BenchReading, PROGRAM_CPU, on_cpu, thread_cpu};
+use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
+
+/// Random destinations, of which each pass takes the next ones: more than fit into caches.
+const NUM_DESTINATIONS: usize = 1 << 20;
+/// Frames of a pass, which is measured as a whole: 256 KiB.
+const FRAMES_PER_PASS: usize = 64 * MAX_ROUTE_BATCH;
+
+pub(super) fn rows() -> Vec<BenchRow> {
+    let rows = [
+        (IpFamily::V4, "v4-1", "IPv4, 1 route", 40.0),
+        (IpFamily::V4, "v4-full", "IPv4, 1 M routes", 50.0),
+        (IpFamily::V6, "v6-1", "IPv6, 1 route", 45.0),
+        (IpFamily::V6, "v6-full", "IPv6, 210 k routes", 60.0),
+    ];
+    let row = |(family, id, title, bound): (IpFamily, &str, &str, f64)| {
+        let is_full = id.ends_with("full");
+        let title = format!("route, engine alone, {title}, CPU time");
+        BenchRow::new(format!("route-engine-{id}"), title, RowUnit::Nanos)
+            .with(ContenderRole::Ours, "slipring", move || round(family, is_full))
+            .goal(GoalMetric::Value, bound)
+    };
+    rows.into_iter().map(row).collect()
+}
+
+fn round(family: IpFamily, is_full: bool) -> Result<BenchRound, BenchError> {
+    let table = if is_full { BenchTable::full(family) } else { one_route(family) };
+    let mut work = EngineWork::new(&table)?;
+    Ok(Box::new(move |time| on_cpu(PROGRAM_CPU, || work.run(time))))
+}
+
+/// The route that all destinations of the full tables are in.
+fn one_route(family: IpFamily) -> BenchTable {
+    let (bits, len) = if family == IpFamily::V4 { (0, 1) } else { (0x2 << 124, 3) };
+    BenchTable { family, routes: vec![BenchRoute { bits, len, gateway: 0 }] }
+}
+
+/// An engine, frames, and destinations.
+struct EngineWork {
+    engine: RouteEngine,
+    batch: Box<RouteBatch>,
+    frames: Vec<Vec<u8>>,
+    destinations: Vec<IpAddr>,
+    /// The next destination.
+    at: usize,
+}
+
+impl EngineWork {
+    fn new(table: &BenchTable) -> Result<Self, BenchError> {
+        let mut v4 = heap_table(256);
+        let tables = tables::forwarding_tables(table, v4.as_mut())?;
+        let destinations = table.destinations(NUM_DESTINATIONS);
+        let first = destinations.iter().cycle().take(FRAMES_PER_PASS);
+        let frames: Result<_, _> = first.map(|&destination| frame(destination)).collect();
+        let engine = RouteEngine::new(RouteConfig::default(), Arc::new(tables));
+        Ok(Self { engine, batch: Box::default(), frames: frames?, destinations, at: 0 })
+    }
+
+    /// The mean time of a frame.
+    fn run(&mut self, time: Duration) -> Result<BenchReading, BenchError> {
+        let until = now() + time.as_nanos() as Nanos;
+        let (mut frames, mut spent) = (0, 0);
+        while frames == 0 || now() < until {
+            self.refresh();
+            spent += self.pass()?;
+            frames += FRAMES_PER_PASS as u64;
+        }
+        Ok(BenchReading::of(spent as f64 / frames as f64))
+    }
+
+    /// Makes frames that were forwarded ones that arrive, with other destinations.
+    fn refresh(&mut self) {
+        for frame in &mut self.frames {
+            refresh(frame, self.destinations[self.at]);
+            self.at = (self.at + 1) % self.destinations.len();
+        }
+    }
+
+    /// Processes all frames; returns the CPU time.
+    fn pass(&mut self) -> Result<Nanos, BenchError> {
+        let frames = self.frames.iter_mut();
+        let mut frames: Vec<_> =
+            frames.map(|frame| RouteFrame::new(frame, PortIndex(0))).collect();
+        let forwarded = self.engine.counters().forwarded;
+        let start = thread_cpu();
+        for frames in frames.chunks_mut(MAX_ROUTE_BATCH) {
+            self.engine.process(&mut self.batch, black_box(frames), 0);
+            black_box(&self.batch);
+        }
+        let spent = thread_cpu() - start;
+        let forwarded = self.engine.counters().forwarded - forwarded;
+        let is_forwarded = matches!(self.batch.verdict(0), Some(RouteVerdict::Forward(_)));
+        if forwarded != FRAMES_PER_PASS as u64 || !is_forwarded {
+            return Err(BenchError::Failed(format!("{forwarded} frames of a pass are forwarded")));
+        }
+        Ok(spent)
+    }
+}
+
+/// A frame of 64 bytes with its CRC, or 66 for IPv6.
+fn frame(destination: IpAddr) -> Result<Vec<u8>, BenchError> {
+    let (ip, len) = match destination {
+        IpAddr::V4(dst) => {
+            (IpSpec::V4(Ipv4Spec { src: [10, 9, 1, 7].into(), dst, ..Ipv4Spec::default() }), 64)
+        }
+        IpAddr::V6(dst) => {
+            let src = [0x2001, 0xdb8, 0, 0, 0, 0, 0, 1].into();
+            (IpSpec::V6(Ipv6Spec { src, dst, ..Ipv6Spec::default() }), 66)
+        }
+    };
+    crate::lab::frame(&FrameSpec { dst_mac: ROUTER_MAC, ip, ..FrameSpec::default() }, len)
+}
+
+fn refresh(frame: &mut [u8], destination: IpAddr) {
+    frame[..6].copy_from_slice(&ROUTER_MAC.0);
+    match destination {
+        IpAddr::V4(address) => {
+            frame[22] = 64;
+            frame[24..26].fill(0);
+            frame[30..34].copy_from_slice(&address.octets());
+            let sum = checksum::of(&frame[14..34]);
+            frame[24..26].copy_from_slice(&sum.to_be_bytes());
+        }
+        IpAddr::V6(address) => {
+            frame[21] = 64;
+            frame[38..54].copy_from_slice(&address.octets());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_frame_of_every_pass_is_forwarded() {
+        for family in [IpFamily::V4, IpFamily::V6] {
+            for table in [one_route(family), BenchTable::draw(family, 3000)] {
+                let mut work = EngineWork::new(&table).unwrap();
+                for _ in 0..3 {
+                    work.refresh();
+                    work.pass().unwrap();
+                }
+                assert_eq!(work.engine.counters().forwarded, 3 * FRAMES_PER_PASS as u64);
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What a forwarded packet costs: in all, and in the part that the router adds.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use slipring_rtnetlink::IpFamily;
+
+use super::path::{PathKind, PathTable, RoutePath};
+use crate::kernel::CONTENDER_NAME as KERNEL_NAME;
+use crate::measure::{BenchError, BenchReading, BenchTally};
+use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
+
+const OURS_NAME: &str = "slipring route";
+const XDP_DROP_NAME: &str = "first hop, XDP drop";
+const KERNEL_DROP_NAME: &str = "first hop, kernel drop";
+const TOTAL_NAME: &str = "in all";
+const FIRST_HOP_NAME: &str = "first hop";
+
+/// The two rows of a family and table, which share their paths.
+pub(super) fn rows(family: IpFamily, table: PathTable) -> [BenchRow; 2] {
+    let (id, title, bound) = match (family, table) {
+        (IpFamily::V4, PathTable::OneDestination) => ("v4-1", "IPv4, 1 destination", 0.8),
+        (IpFamily::V6, PathTable::OneDestination) => ("v6-1", "IPv6, 1 destination", 0.8),
+        (IpFamily::V4, PathTable::Full) => ("v4-full", "IPv4, 1 M routes (--full)", 0.5),
+        (IpFamily::V6, PathTable::Full) => ("v6-full", "IPv6, 210 k routes (--full)", 0.35),
+    };
+    let path = |kind| SharedPath { kind, family, table, path: Rc::default() };
+    let [ours, kernel, xdp_drop, kernel_drop] =
+        [PathKind::Slipring, PathKind::Kernel, PathKind::XdpDrop, PathKind::KernelDrop].map(path);
+    let part_title = format!("route, {title}, forwarding part");
+    let part = BenchRow::new(format!("route-{id}-part"), part_title, RowUnit::Nanos)
+        .with(ContenderRole::Ours, OURS_NAME, part(ours.clone(), xdp_drop.clone()))
+        .with(ContenderRole::Peer, KERNEL_NAME, part(kernel.clone(), kernel_drop.clone()))
+        .goal(GoalMetric::RatioTo(KERNEL_NAME), bound);
+    let whole = format!("route, {title}, by CPU time");
+    let whole = BenchRow::new(format!("route-{id}"), whole, RowUnit::PacketsPerSec)
+        .with(ContenderRole::Ours, OURS_NAME, ours.rate())
+        .with(ContenderRole::Peer, KERNEL_NAME, kernel.rate())
+        .with(ContenderRole::Floor, XDP_DROP_NAME, xdp_drop.rate())
+        .with(ContenderRole::Floor, KERNEL_DROP_NAME, kernel_drop.rate());
+    [whole, part]
+}
+
+/// A path that several rows use; the first one makes it, the last one removes it.
+#[derive(Clone)]
+struct SharedPath {
+    kind: PathKind,
+    family: IpFamily,
+    table: PathTable,
+    path: Rc<RefCell<Option<RoutePath>>>,
+}
+
+impl SharedPath {
+    /// Makes the path if there is none yet.
+    fn open(&self) -> Result<(), BenchError> {
+        let mut path = self.path.borrow_mut();
+        if path.is_none() {
+            *path = Some(RoutePath::new(self.kind, self.family, self.table)?);
+        }
+        Ok(())
+    }
+
+    fn measure(&self, time: Duration) -> Result<BenchTally, BenchError> {
+        let mut path = self.path.borrow_mut();
+        path.as_mut().ok_or_else(|| BenchError::Failed("no path".into()))?.measure(time)
+    }
+
+    /// Packets per second of CPU time.
+    fn rate(self) -> impl FnOnce() -> Result<BenchRound, BenchError> {
+        move || {
+            self.open()?;
+            Ok(Box::new(move |time| {
+                let tally = self.measure(time)?;
+                Ok(BenchTally { wall: tally.cpu, ..tally }.into())
+            }))
+        }
+    }
+}
+
+/// The cost of a packet beyond that of the path to the first hop, measured half of the time each.
+fn part(
+    whole: SharedPath,
+    first_hop: SharedPath,
+) -> impl FnOnce() -> Result<BenchRound, BenchError> {
+    move || {
+        whole.open()?;
+        first_hop.open()?;
+        Ok(Box::new(move |time| {
+            let first_hop = cost(first_hop.measure(time / 2)?);
+            Ok(beyond(cost(whole.measure(time / 2)?), first_hop))
+        }))
+    }
+}
+
+/// CPU time per packet, in nanoseconds.
+fn cost(tally: BenchTally) -> f64 {
+    tally.cpu as f64 / tally.packets.max(1) as f64
+}
+
+fn beyond(whole: f64, first_hop: f64) -> BenchReading {
+    let extra = vec![(TOTAL_NAME, whole), (FIRST_HOP_NAME, first_hop)];
+    BenchReading { value: (whole - first_hop).max(0.0), per_cpu_second: None, extra }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_forwarding_part_is_the_cost_beyond_the_first_hop() {
+        let tally = |packets, cpu| BenchTally { packets, wall: 1, cpu };
+        let reading = beyond(cost(tally(10, 8000)), cost(tally(10, 5000)));
+        assert_eq!(reading.value, 300.0);
+        assert_eq!(reading.extra, [(TOTAL_NAME, 800.0), (FIRST_HOP_NAME, 500.0)]);
+    }
+
+    #[test]
+    fn each_table_has_a_row_in_all_and_one_for_the_part() {
+        let ids = rows(IpFamily::V6, PathTable::Full).map(|row| (row.id, row.contenders.len()));
+        assert_eq!(ids, [("route-v6-full".into(), 4), ("route-v6-full-part".into(), 2)]);
+    }
+}

@@ -1,0 +1,256 @@
+//! Paths from the source to a place where frames end, one namespace each.
+//!
+//! ```text
+//!   source, XDP live frames        router                              XDP drop
+//!   srbench0a ---- veth ---- srbench0b 10.66.0.1   srbench1a 10.66.1.1 ---- veth ---- srbench1b
+//!                            fd66:0::1             fd66:1::1          gateways .2 to .201,
+//!                                                                     permanent neighbours
+//! ```
+//! Everything runs in the sender's system calls on one CPU, as softirqs: the router's program or the
+//! kernel's forwarding, and the sink.
+
+use std::io::{BufRead, BufReader};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::process::{ChildStderr, Stdio};
+use std::rc::Rc;
+use std::time::Duration;
+
+use slipring_bpf::BpfLink;
+use slipring_port::netlink::Netlink;
+use slipring_rtnetlink::IpFamily;
+use slipring_wire::MacAddr;
+use slipring_wire::frame::{FrameSpec, IpSpec, Ipv4Spec, Ipv6Spec};
+
+use super::install;
+use super::source::RoutedSource;
+use super::table::{BenchTable, NUM_DESTINATIONS, NUM_GATEWAYS};
+use crate::child::{self, BenchChild};
+use crate::kernel::packets_sent;
+use crate::lab::{self, BenchLab, INPUT_IFNAME, OUTPUT_IFNAME, SINK_IFNAME, SOURCE_IFNAME, find};
+use crate::measure::{BenchError, BenchTally, process_cpu};
+use crate::scratch::ScratchDir;
+
+/// What becomes of the frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PathKind {
+    /// `slipring route` forwards.
+    Slipring,
+    /// The kernel forwards.
+    Kernel,
+    /// A program drops them on the ingress interface: the part of [`Self::Slipring`] before
+    /// forwarding.
+    XdpDrop,
+    /// The kernel receives and drops them, because they are for another MAC address: the part of
+    /// [`Self::Kernel`] before forwarding.
+    KernelDrop,
+}
+
+/// The routes of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PathTable {
+    /// One destination, which is a neighbour.
+    OneDestination,
+    /// The full table, and random destinations in it.
+    Full,
+}
+
+/// A path.
+pub(super) struct RoutePath {
+    kind: PathKind,
+    source: RoutedSource,
+    router: Option<RunningRouter>,
+    _drop: Option<BpfLink>,
+    lab: Rc<BenchLab>,
+}
+
+/// Time limit of the program, longer than any row takes.
+const MAX_RUN_SECS: &str = "600";
+
+impl RoutePath {
+    pub(super) fn new(
+        kind: PathKind,
+        family: IpFamily,
+        table: PathTable,
+    ) -> Result<Self, BenchError> {
+        let lab = routed_lab(&[family])?;
+        let destinations = match table {
+            PathTable::OneDestination => vec![gateway(family, 0)],
+            PathTable::Full => {
+                let table = BenchTable::full(family);
+                if matches!(kind, PathKind::Slipring | PathKind::Kernel) {
+                    lab.within(|| install_routes(&table))?;
+                }
+                table.destinations(NUM_DESTINATIONS)
+            }
+        };
+        let (source, drop) = lab.within(|| {
+            let frame = frame(family, kind != PathKind::KernelDrop)?;
+            let source = RoutedSource::new(frame, &destinations)?;
+            let drops = kind == PathKind::XdpDrop;
+            Ok((source, drops.then(|| lab::drop_all(INPUT_IFNAME)).transpose()?))
+        })?;
+        let starts = kind == PathKind::Slipring;
+        let router = starts.then(|| RunningRouter::start(&lab)).transpose()?;
+        Ok(Self { kind, source, router, _drop: drop, lab })
+    }
+
+    /// Sends for `time`; counts the frames that reach the end, and all CPU time spent.
+    ///
+    /// # Errors
+    /// Also if more than one frame in ten is lost, so that the cost of others would be counted.
+    pub(super) fn measure(&mut self, time: Duration) -> Result<BenchTally, BenchError> {
+        let forwards = matches!(self.kind, PathKind::Slipring | PathKind::Kernel);
+        let counted = if forwards { OUTPUT_IFNAME } else { SOURCE_IFNAME };
+        let own = |router: &Option<RunningRouter>| {
+            router.as_ref().and_then(|router| process_cpu(router.child.0.id())).unwrap_or(0)
+        };
+        let (source, router) = (&self.source, &self.router);
+        let (sent, packets, cpu) = self.lab.within(|| {
+            let (before, spent) = (packets_sent(counted)?, own(router));
+            let sent = source.send(time)?;
+            Ok((sent, packets_sent(counted)? - before, own(router).saturating_sub(spent)))
+        })?;
+        let frames = sent.frames;
+        match packets {
+            packets if packets < frames - frames / 10 => {
+                Err(BenchError::Failed(format!("{packets} of {frames} frames reach the end")))
+            }
+            packets => Ok(BenchTally { packets, wall: sent.wall, cpu: sent.cpu + cpu }),
+        }
+    }
+}
+
+/// A lab whose two inner interfaces have addresses of these families, with permanent neighbours on
+/// the output, and in which the kernel forwards.
+pub(super) fn routed_lab(families: &[IpFamily]) -> Result<Rc<BenchLab>, BenchError> {
+    let lab = BenchLab::new()?;
+    lab.within(|| families.iter().try_for_each(|&family| configure(family)))?;
+    // The router also wants the kernel to forward the other family.
+    lab.within(|| {
+        std::fs::write("/proc/sys/net/ipv4/ip_forward", "1")?;
+        Ok(std::fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1")?)
+    })?;
+    Ok(lab)
+}
+
+/// Installs a table, in the calling thread's namespace.
+pub(super) fn install_routes(table: &BenchTable) -> Result<(), BenchError> {
+    let output = find(OUTPUT_IFNAME)?.index;
+    install::routes(table, output, |number| gateway(table.family, number))
+}
+
+fn configure(family: IpFamily) -> Result<(), BenchError> {
+    let netlink = Netlink::open()?;
+    for (net, name) in [INPUT_IFNAME, OUTPUT_IFNAME].into_iter().enumerate() {
+        let index = find(name)?.index;
+        if family == IpFamily::V6 {
+            let setting = format!("/proc/sys/net/ipv6/conf/{name}");
+            std::fs::write(format!("{setting}/disable_ipv6"), "0")?;
+            std::fs::write(format!("{setting}/accept_dad"), "0")?;
+        }
+        let prefix_len = if family == IpFamily::V4 { 24 } else { 64 };
+        netlink.add_address(index, host(family, net as u8, 1), prefix_len)?;
+    }
+    let mac = find(SINK_IFNAME)?.mac;
+    let gateways = (0..NUM_GATEWAYS).map(|number| (gateway(family, number), mac));
+    install::neighbours(find(OUTPUT_IFNAME)?.index, gateways)
+}
+
+/// An address on the input link (0) or the output link (1).
+fn host(family: IpFamily, net: u8, host: u8) -> IpAddr {
+    match family {
+        IpFamily::V4 => Ipv4Addr::new(10, 66, net, host).into(),
+        IpFamily::V6 => {
+            Ipv6Addr::from([0xfd66, net.into(), 0, 0, 0, 0, 0, host.into()]).into()
+        }
+    }
+}
+
+/// Gateways have the host numbers from 2 on.
+fn gateway(family: IpFamily, number: u16) -> IpAddr {
+    host(family, 1, 2 + number as u8)
+}
+
+/// The shortest frame with UDP: 64 bytes with the CRC, or 66 for IPv6.
+fn frame(family: IpFamily, is_for_router: bool) -> Result<Vec<u8>, BenchError> {
+    let (source, destination) = (host(family, 0, 2), gateway(family, 0));
+    let ip = match (source, destination) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => {
+            IpSpec::V4(Ipv4Spec { src, dst, ..Ipv4Spec::default() })
+        }
+        (IpAddr::V6(src), IpAddr::V6(dst)) => {
+            IpSpec::V6(Ipv6Spec { src, dst, ..Ipv6Spec::default() })
+        }
+        _ => unreachable!("both addresses are of one family"),
+    };
+    let dst_mac = match is_for_router {
+        true => MacAddr(find(INPUT_IFNAME)?.mac),
+        false => MacAddr([2, 0, 0, 0, 0, 9]),
+    };
+    let spec = FrameSpec { dst_mac, src_mac: MacAddr([2, 0, 0, 0, 0, 1]), ip, ..FrameSpec::default() };
+    lab::frame(&spec, if family == IpFamily::V4 { 64 } else { 66 })
+}
+
+/// `slipring route` between the two inner interfaces; ends when dropped.
+pub(super) struct RunningRouter {
+    pub(super) child: BenchChild,
+    /// The program's standard error, kept open for later messages.
+    _stderr: BufReader<ChildStderr>,
+    _run_dir: ScratchDir,
+}
+
+impl RunningRouter {
+    /// Starts the router on the program's CPU; returns once its tables are in use.
+    pub(super) fn start(lab: &BenchLab) -> Result<Self, BenchError> {
+        let files = ScratchDir::new()?;
+        let dir = files.path().join("run").display().to_string();
+        let words = ["route", "--run-dir", &dir, INPUT_IFNAME, OUTPUT_IFNAME, "-T", "0", "-t", MAX_RUN_SECS];
+        let mut child = lab.within(|| {
+            let mut command = child::command(&words)?;
+            Ok(BenchChild(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?))
+        })?;
+        let stderr = child.0.stderr.take();
+        let stderr = stderr.ok_or_else(|| BenchError::Failed("no output".into()))?;
+        let mut stderr = BufReader::new(stderr);
+        read_until_ready(&mut stderr)?;
+        Ok(Self { child, _stderr: stderr, _run_dir: files })
+    }
+}
+
+/// Reads up to the line `forwarding`; an end before it is an error with all that was said.
+fn read_until_ready(said: &mut impl BufRead) -> Result<(), BenchError> {
+    let mut text = String::new();
+    loop {
+        let before = text.len();
+        if said.read_line(&mut text)? == 0 {
+            return Err(BenchError::Failed(text.trim().to_owned()));
+        }
+        if text[before..].trim() == "forwarding" {
+            return Ok(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_router_is_ready_when_it_says_so_and_an_early_end_keeps_its_words() {
+        let mut said = &b"a: xdp\nforwarding\nmore\n"[..];
+        assert_eq!(read_until_ready(&mut said), Ok(()));
+        assert_eq!(said, b"more\n", "later messages stay");
+        let error = BenchError::Failed("error: no\nforwarding not".into());
+        assert_eq!(read_until_ready(&mut &b"error: no\nforwarding not\n"[..]), Err(error));
+    }
+
+    #[test]
+    fn gateways_are_different_hosts_of_the_output_link() {
+        for family in [IpFamily::V4, IpFamily::V6] {
+            let all: std::collections::HashSet<_> =
+                (0..NUM_GATEWAYS).map(|number| gateway(family, number)).collect();
+            assert_eq!(all.len(), usize::from(NUM_GATEWAYS));
+            assert!(!all.contains(&host(family, 1, 1)), "the router's own address");
+        }
+    }
+}
