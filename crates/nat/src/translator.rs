@@ -389,8 +389,7 @@ impl Translator {
             return Err(NatDropReason::Collision);
         }
         let (first, count) = self.config.port_range();
-        // If the number of ports in use is less than `count`, a port is free, and the whole range
-        // is searched for it.
+        // If fewer than `count` ports are in use, one is free, so all ports are tried.
         let has_room = self.flows.used_ports(proto, address, far) < count;
         let tries = if has_room { count } else { MAX_PORT_TRIES } as usize;
         let start = (self.rng.next_u64() % u64::from(count)) as u32;

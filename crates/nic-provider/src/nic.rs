@@ -117,8 +117,7 @@ impl NicQueue {
         }
     }
 
-    /// Copies the frames that the next sync will send to the monitors. The program waits in its
-    /// sync call until this is done, so the frames do not change.
+    /// Copies the frames that the next sync will send to the monitors. The program waits for it.
     fn observe_tx(&self) {
         let view = &self.views[TxRx::Tx as usize];
         let (from, head, n) =
@@ -141,8 +140,7 @@ impl NicQueue {
             let lent = self.holder.load(Ordering::Acquire) != 0;
             let Some(lender) = driver.lender().filter(|_| lent) else { return };
             let free = lender.set_host_only(self.monitor_taps.has_monitors());
-            // Monitors do not see frames that the program sent while it synced the rings in its own
-            // process.
+            // Monitors do not see what the program sent while it synced the rings itself.
             self.tx_observed.store(self.views[TxRx::Tx as usize].hwcur(), Ordering::Relaxed);
             if free || start.elapsed() > SYNC_DRAIN_TIMEOUT {
                 return;
@@ -150,8 +148,7 @@ impl NicQueue {
         }
     }
 
-    /// Returns what a program needs to sync this pair itself, limited to the rings that it has
-    /// bound.
+    /// Returns what a program needs to sync those rings of this pair that it has bound.
     pub(crate) fn lend(&self, rings: &[Range<usize>; 2]) -> Result<QueueDelegation, Errno> {
         let mut driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
         let lender = driver.lender().ok_or(Errno::OPNOTSUPP)?;
@@ -182,11 +179,9 @@ impl NicQueue {
         if self.vanished.load(Ordering::Relaxed) {
             return SyncStatus::Gone;
         }
-        // This waits for the lock instead of failing. Both directions share the lock, and a sync is
-        // short.
+        // This waits for the lock: both directions share it, and a sync is short.
         let mut driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
-        // Monitors do not see frames that the program received while it synced the rings in its own
-        // process.
+        // Monitors do not see what the program received while it synced the rings itself.
         driver.catch_up();
         let tail = self.views[TxRx::Rx as usize].tail();
         self.monitor_taps.observe_releases(dir, self.number, &self.views[TxRx::Rx as usize]);
@@ -341,9 +336,8 @@ impl Nic {
         same.is_some_and(|live| side.set(live).is_ok())
     }
 
-    /// Takes the interface from the host. If host rings are open (`beside_host`), an interface with
-    /// a generic XDP program is refused, because the program would also catch the frames that host
-    /// rings send to the host.
+    /// Takes the interface from the host. Beside host rings, a generic XDP program is refused: it
+    /// would also catch the frames that host rings send to the host.
     fn open_nic(&self, beside_host: bool) -> Result<(), Errno> {
         if let Some(nic) = self.nic.get() {
             return if beside_host && nic.is_generic_xdp { Err(Errno::BUSY) } else { Ok(()) };
@@ -351,8 +345,7 @@ impl Nic {
         let beside_host = beside_host || self.host.get().is_some();
         let options = OpenOptions { uses_host_rings: beside_host, ..self.options.clone() };
         let live = self.open(self.name.rings, &options)?;
-        // If host rings are bound already, their numbers depend on the expected number of NIC
-        // rings. So the NIC must have exactly that number.
+        // If host rings are bound, their numbers follow from the expected number of NIC rings.
         if self.host.get().is_some() && live.queues.len() != usize::from(self.expected.rings[0]) {
             return Err(Errno::INVAL);
         }
@@ -396,8 +389,7 @@ impl Drop for Nic {
     /// contains its veth pair.
     fn drop(&mut self) {
         if let Some(host) = self.host.take() {
-            // If the namespace cannot be entered, it no longer exists, and neither does the veth
-            // pair.
+            // If the namespace cannot be entered, it and its veth pair no longer exist.
             let _ = in_netns(&self.netns, move || drop(host));
         }
     }

@@ -164,7 +164,7 @@ impl AttachedProgram {
         self.reader.is_alive()
     }
 
-    /// Returns the program's current words. If nobody has read them for a while, the last words are
+    /// Returns the program's current words. If no process has read them for a while, the last words are
     /// old. Then this call wakes the program's publisher, and waits briefly for new words.
     ///
     /// # Errors

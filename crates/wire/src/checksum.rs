@@ -185,7 +185,7 @@ impl Delta {
     }
 
     /// Returns the checksum after the changes. For every message that is not all zeros, it is
-    /// identical to a checksum that is computed anew.
+    /// identical to a checksum computed from all its bytes.
     #[inline]
     #[must_use]
     pub fn apply(self, checksum: u16) -> u16 {

@@ -147,7 +147,7 @@ pub enum ViewError {
         /// The length of the headers, in bytes.
         headers: u32,
     },
-    /// There are more than eight IPv6 extension headers. No legitimate packet has so many.
+    /// There are more than eight IPv6 extension headers. No legitimate packet has that many.
     #[error("more than {MAX_EXTENSIONS} IPv6 extension headers")]
     TooManyExtensions,
 }

@@ -118,8 +118,7 @@ impl<H: Copy> Dummynet<H> {
     ///   that leave the link after the change. No packet overtakes another.
     /// - New limits and losses apply to arriving packets. If only parameters of AQM change, AQM
     ///   keeps its state. If another algorithm is chosen, it starts without state.
-    /// - If weights change, the order in which queues are served stays. The next packet of a queue
-    ///   uses the new weight.
+    /// - If weights change, queues keep their order. A queue's next packet uses the new weight.
     /// - If the scheduler changes, the waiting packets leave first, in the order of the old
     ///   scheduler.
     /// - If the mask changes, the old dynamic queues and pipes are emptied in parallel with the new

@@ -43,7 +43,7 @@ pub trait DelegatingPort {
         Err(Errno::OPNOTSUPP)
     }
 
-    /// Handles a kick. A program sends it when it has synced in its own process and somebody who
+    /// Handles a kick. A program sends it when it has synced in its own process and a thread that
     /// waits for that sync sleeps.
     fn kick(&self) {}
 
@@ -62,7 +62,7 @@ pub struct PipeDelegation {
     /// The ID under which the program syncs; no other program or thread that syncs the pipe has it.
     pub client_id: u32,
     /// An eventfd to the host. The program signals it when a sync reports that the host has to wake
-    /// somebody.
+    /// a thread.
     pub kick: OwnedFd,
     /// Whether the program always writes the time of each rx sync to the ring.
     pub writes_timestamps: bool,

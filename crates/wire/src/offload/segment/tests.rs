@@ -28,7 +28,7 @@ fn segments(frame: &[u8], gso: Gso) -> Vec<Vec<u8>> {
     frames
 }
 
-/// Builds each segment anew, as if an application had sent it separately.
+/// Builds each segment from scratch, as if an application had sent it separately.
 fn naive(spec: &FrameSpec, payload: &[u8], size: usize) -> Vec<Vec<u8>> {
     let chunks: Vec<&[u8]> =
         if payload.is_empty() { vec![&[]] } else { payload.chunks(size).collect() };
