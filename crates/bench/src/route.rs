@@ -16,13 +16,13 @@ mod table;
 mod tables;
 
 use path::PathTable;
-use slipring_rtnetlink::IpFamily;
+use slipring_rtnetlink::RouteFamily;
 
 use super::row::BenchRow;
 
 /// The rows; those with full tables in the kernel, which take longer, only with `full`.
 pub(crate) fn rows(full: bool) -> Vec<BenchRow> {
-    let families = [IpFamily::V4, IpFamily::V6];
+    let families = [RouteFamily::V4, RouteFamily::V6];
     let mut rows: Vec<_> = families
         .into_iter()
         .flat_map(|family| forwarding::rows(family, PathTable::OneDestination))
@@ -45,6 +45,9 @@ mod tests {
         let (quick, full) = (rows(false), rows(true));
         assert!(quick.iter().all(|row| !row.title.contains("--full")));
         let more: Vec<_> = full[quick.len()..].iter().map(|row| &row.title).collect();
-        assert!(!more.is_empty() && more.iter().all(|title| title.contains("(--full)")), "{more:?}");
+        assert!(
+            !more.is_empty() && more.iter().all(|title| title.contains("(--full)")),
+            "{more:?}"
+        );
     }
 }

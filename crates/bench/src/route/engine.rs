@@ -6,12 +6,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use slipring_fib::{PortIndex, heap_table};
+use slipring_fib::{FibPortIndex, heap_table};
 use slipring_port::{Nanos, now};
 use slipring_route::{
     MAX_ROUTE_BATCH, RouteBatch, RouteConfig, RouteEngine, RouteFrame, RouteVerdict,
 };
-use slipring_rtnetlink::IpFamily;
+use slipring_rtnetlink::RouteFamily;
 use slipring_wire::checksum;
 use slipring_wire::frame::{FrameSpec, IpSpec, Ipv4Spec, Ipv6Spec};
 
@@ -27,12 +27,12 @@ const FRAMES_PER_PASS: usize = 64 * MAX_ROUTE_BATCH;
 
 pub(super) fn rows() -> Vec<BenchRow> {
     let rows = [
-        (IpFamily::V4, "v4-1", "IPv4, 1 route", 40.0),
-        (IpFamily::V4, "v4-full", "IPv4, 1 M routes", 50.0),
-        (IpFamily::V6, "v6-1", "IPv6, 1 route", 45.0),
-        (IpFamily::V6, "v6-full", "IPv6, 210 k routes", 60.0),
+        (RouteFamily::V4, "v4-1", "IPv4, 1 route", 40.0),
+        (RouteFamily::V4, "v4-full", "IPv4, 1 M routes", 50.0),
+        (RouteFamily::V6, "v6-1", "IPv6, 1 route", 45.0),
+        (RouteFamily::V6, "v6-full", "IPv6, 210 k routes", 60.0),
     ];
-    let row = |(family, id, title, bound): (IpFamily, &str, &str, f64)| {
+    let row = |(family, id, title, bound): (RouteFamily, &str, &str, f64)| {
         let is_full = id.ends_with("full");
         let title = format!("route, engine alone, {title}, CPU time");
         BenchRow::new(format!("route-engine-{id}"), title, RowUnit::Nanos)
@@ -42,15 +42,15 @@ pub(super) fn rows() -> Vec<BenchRow> {
     rows.into_iter().map(row).collect()
 }
 
-fn round(family: IpFamily, is_full: bool) -> Result<BenchRound, BenchError> {
+fn round(family: RouteFamily, is_full: bool) -> Result<BenchRound, BenchError> {
     let table = if is_full { BenchTable::full(family) } else { one_route(family) };
     let mut work = EngineWork::new(&table)?;
     Ok(Box::new(move |time| on_cpu(PROGRAM_CPU, || work.run(time))))
 }
 
 /// The route that all destinations of the full tables are in.
-fn one_route(family: IpFamily) -> BenchTable {
-    let (bits, len) = if family == IpFamily::V4 { (0, 1) } else { (0x2 << 124, 3) };
+fn one_route(family: RouteFamily) -> BenchTable {
+    let (bits, len) = if family == RouteFamily::V4 { (0, 1) } else { (0x2 << 124, 3) };
     BenchTable { family, routes: vec![BenchRoute { bits, len, gateway: 0 }] }
 }
 
@@ -99,7 +99,7 @@ impl EngineWork {
     fn pass(&mut self) -> Result<Nanos, BenchError> {
         let frames = self.frames.iter_mut();
         let mut frames: Vec<_> =
-            frames.map(|frame| RouteFrame::new(frame, PortIndex(0))).collect();
+            frames.map(|frame| RouteFrame::new(frame, FibPortIndex(0))).collect();
         let forwarded = self.engine.counters().forwarded;
         let start = thread_cpu();
         for frames in frames.chunks_mut(MAX_ROUTE_BATCH) {
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn every_frame_of_every_pass_is_forwarded() {
-        for family in [IpFamily::V4, IpFamily::V6] {
+        for family in [RouteFamily::V4, RouteFamily::V6] {
             for table in [one_route(family), BenchTable::draw(family, 3000)] {
                 let mut work = EngineWork::new(&table).unwrap();
                 for _ in 0..3 {

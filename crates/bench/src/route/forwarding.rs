@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use slipring_rtnetlink::IpFamily;
+use slipring_rtnetlink::RouteFamily;
 
 use super::path::{PathKind, PathTable, RoutePath};
 use crate::kernel::CONTENDER_NAME as KERNEL_NAME;
@@ -18,12 +18,12 @@ const TOTAL_NAME: &str = "in all";
 const FIRST_HOP_NAME: &str = "first hop";
 
 /// The two rows of a family and table, which share their paths.
-pub(super) fn rows(family: IpFamily, table: PathTable) -> [BenchRow; 2] {
+pub(super) fn rows(family: RouteFamily, table: PathTable) -> [BenchRow; 2] {
     let (id, title, bound) = match (family, table) {
-        (IpFamily::V4, PathTable::OneDestination) => ("v4-1", "IPv4, 1 destination", 0.8),
-        (IpFamily::V6, PathTable::OneDestination) => ("v6-1", "IPv6, 1 destination", 0.8),
-        (IpFamily::V4, PathTable::Full) => ("v4-full", "IPv4, 1 M routes (--full)", 0.5),
-        (IpFamily::V6, PathTable::Full) => ("v6-full", "IPv6, 210 k routes (--full)", 0.35),
+        (RouteFamily::V4, PathTable::OneDestination) => ("v4-1", "IPv4, 1 destination", 0.8),
+        (RouteFamily::V6, PathTable::OneDestination) => ("v6-1", "IPv6, 1 destination", 0.8),
+        (RouteFamily::V4, PathTable::Full) => ("v4-full", "IPv4, 1 M routes (--full)", 0.5),
+        (RouteFamily::V6, PathTable::Full) => ("v6-full", "IPv6, 210 k routes (--full)", 0.35),
     };
     let path = |kind| SharedPath { kind, family, table, path: Rc::default() };
     let [ours, kernel, xdp_drop, kernel_drop] =
@@ -46,7 +46,7 @@ pub(super) fn rows(family: IpFamily, table: PathTable) -> [BenchRow; 2] {
 #[derive(Clone)]
 struct SharedPath {
     kind: PathKind,
-    family: IpFamily,
+    family: RouteFamily,
     table: PathTable,
     path: Rc<RefCell<Option<RoutePath>>>,
 }
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn each_table_has_a_row_in_all_and_one_for_the_part() {
-        let ids = rows(IpFamily::V6, PathTable::Full).map(|row| (row.id, row.contenders.len()));
+        let ids = rows(RouteFamily::V6, PathTable::Full).map(|row| (row.id, row.contenders.len()));
         assert_eq!(ids, [("route-v6-full".into(), 4), ("route-v6-full-part".into(), 2)]);
     }
 }

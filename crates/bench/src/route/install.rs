@@ -17,7 +17,7 @@ use std::os::fd::OwnedFd;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with,
 };
-use slipring_rtnetlink::{IpFamily, MessageBody, Messages};
+use slipring_rtnetlink::{MessageBody, Messages, RouteFamily};
 
 use super::table::{BenchTable, address};
 use crate::measure::BenchError;
@@ -90,7 +90,7 @@ impl RouteInstaller {
         (prefix, len): (IpAddr, u8),
         gateway: IpAddr,
     ) -> Result<(), BenchError> {
-        let family = IpFamily::from(prefix).number();
+        let family = RouteFamily::from(prefix).number();
         self.begin(RTM_NEWROUTE)?;
         self.batch.extend([family, len, 0, 0, RT_TABLE_MAIN, RTPROT_STATIC, 0, RTN_UNICAST]);
         self.batch.extend([0; 4]);
@@ -101,14 +101,9 @@ impl RouteInstaller {
         Ok(())
     }
 
-    fn neighbour(
-        &mut self,
-        ifindex: u32,
-        address: IpAddr,
-        mac: [u8; 6],
-    ) -> Result<(), BenchError> {
+    fn neighbour(&mut self, ifindex: u32, address: IpAddr, mac: [u8; 6]) -> Result<(), BenchError> {
         self.begin(RTM_NEWNEIGH)?;
-        self.batch.extend([IpFamily::from(address).number(), 0, 0, 0]);
+        self.batch.extend([RouteFamily::from(address).number(), 0, 0, 0]);
         self.batch.extend(ifindex.to_ne_bytes());
         self.batch.extend(NUD_PERMANENT.to_ne_bytes());
         self.batch.extend([0, 0]);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use slipring_port::now;
-use slipring_rtnetlink::IpFamily;
+use slipring_rtnetlink::RouteFamily;
 
 use super::path::{RunningRouter, install_routes, routed_lab};
 use super::table::BenchTable;
@@ -50,7 +50,7 @@ fn round(
 }
 
 fn full_lab() -> Result<Rc<BenchLab>, BenchError> {
-    let families = [IpFamily::V4, IpFamily::V6];
+    let families = [RouteFamily::V4, RouteFamily::V6];
     let lab = routed_lab(&families)?;
     for family in families {
         lab.within(|| install_routes(&BenchTable::full(family)))?;

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use slipring_bpf::BpfLink;
 use slipring_port::netlink::Netlink;
-use slipring_rtnetlink::IpFamily;
+use slipring_rtnetlink::RouteFamily;
 use slipring_wire::MacAddr;
 use slipring_wire::frame::{FrameSpec, IpSpec, Ipv4Spec, Ipv6Spec};
 
@@ -69,7 +69,7 @@ const MAX_RUN_SECS: &str = "600";
 impl RoutePath {
     pub(super) fn new(
         kind: PathKind,
-        family: IpFamily,
+        family: RouteFamily,
         table: PathTable,
     ) -> Result<Self, BenchError> {
         let lab = routed_lab(&[family])?;
@@ -122,7 +122,7 @@ impl RoutePath {
 
 /// A lab whose two inner interfaces have addresses of these families, with permanent neighbours on
 /// the output, and in which the kernel forwards.
-pub(super) fn routed_lab(families: &[IpFamily]) -> Result<Rc<BenchLab>, BenchError> {
+pub(super) fn routed_lab(families: &[RouteFamily]) -> Result<Rc<BenchLab>, BenchError> {
     let lab = BenchLab::new()?;
     lab.within(|| families.iter().try_for_each(|&family| configure(family)))?;
     // The router also wants the kernel to forward the other family.
@@ -139,16 +139,16 @@ pub(super) fn install_routes(table: &BenchTable) -> Result<(), BenchError> {
     install::routes(table, output, |number| gateway(table.family, number))
 }
 
-fn configure(family: IpFamily) -> Result<(), BenchError> {
+fn configure(family: RouteFamily) -> Result<(), BenchError> {
     let netlink = Netlink::open()?;
     for (net, name) in [INPUT_IFNAME, OUTPUT_IFNAME].into_iter().enumerate() {
         let index = find(name)?.index;
-        if family == IpFamily::V6 {
+        if family == RouteFamily::V6 {
             let setting = format!("/proc/sys/net/ipv6/conf/{name}");
             std::fs::write(format!("{setting}/disable_ipv6"), "0")?;
             std::fs::write(format!("{setting}/accept_dad"), "0")?;
         }
-        let prefix_len = if family == IpFamily::V4 { 24 } else { 64 };
+        let prefix_len = if family == RouteFamily::V4 { 24 } else { 64 };
         netlink.add_address(index, host(family, net as u8, 1), prefix_len)?;
     }
     let mac = find(SINK_IFNAME)?.mac;
@@ -157,22 +157,20 @@ fn configure(family: IpFamily) -> Result<(), BenchError> {
 }
 
 /// An address on the input link (0) or the output link (1).
-fn host(family: IpFamily, net: u8, host: u8) -> IpAddr {
+fn host(family: RouteFamily, net: u8, host: u8) -> IpAddr {
     match family {
-        IpFamily::V4 => Ipv4Addr::new(10, 66, net, host).into(),
-        IpFamily::V6 => {
-            Ipv6Addr::from([0xfd66, net.into(), 0, 0, 0, 0, 0, host.into()]).into()
-        }
+        RouteFamily::V4 => Ipv4Addr::new(10, 66, net, host).into(),
+        RouteFamily::V6 => Ipv6Addr::from([0xfd66, net.into(), 0, 0, 0, 0, 0, host.into()]).into(),
     }
 }
 
 /// Gateways have the host numbers from 2 on.
-fn gateway(family: IpFamily, number: u16) -> IpAddr {
+fn gateway(family: RouteFamily, number: u16) -> IpAddr {
     host(family, 1, 2 + number as u8)
 }
 
 /// The shortest frame with UDP: 64 bytes with the CRC, or 66 for IPv6.
-fn frame(family: IpFamily, is_for_router: bool) -> Result<Vec<u8>, BenchError> {
+fn frame(family: RouteFamily, is_for_router: bool) -> Result<Vec<u8>, BenchError> {
     let (source, destination) = (host(family, 0, 2), gateway(family, 0));
     let ip = match (source, destination) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
@@ -187,8 +185,9 @@ fn frame(family: IpFamily, is_for_router: bool) -> Result<Vec<u8>, BenchError> {
         true => MacAddr(find(INPUT_IFNAME)?.mac),
         false => MacAddr([2, 0, 0, 0, 0, 9]),
     };
-    let spec = FrameSpec { dst_mac, src_mac: MacAddr([2, 0, 0, 0, 0, 1]), ip, ..FrameSpec::default() };
-    lab::frame(&spec, if family == IpFamily::V4 { 64 } else { 66 })
+    let spec =
+        FrameSpec { dst_mac, src_mac: MacAddr([2, 0, 0, 0, 0, 1]), ip, ..FrameSpec::default() };
+    lab::frame(&spec, if family == RouteFamily::V4 { 64 } else { 66 })
 }
 
 /// `slipring route` between the two inner interfaces; ends when dropped.
@@ -204,7 +203,17 @@ impl RunningRouter {
     pub(super) fn start(lab: &BenchLab) -> Result<Self, BenchError> {
         let files = ScratchDir::new()?;
         let dir = files.path().join("run").display().to_string();
-        let words = ["route", "--run-dir", &dir, INPUT_IFNAME, OUTPUT_IFNAME, "-T", "0", "-t", MAX_RUN_SECS];
+        let words = [
+            "route",
+            "--run-dir",
+            &dir,
+            INPUT_IFNAME,
+            OUTPUT_IFNAME,
+            "-T",
+            "0",
+            "-t",
+            MAX_RUN_SECS,
+        ];
         let mut child = lab.within(|| {
             let mut command = child::command(&words)?;
             Ok(BenchChild(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?))
@@ -246,7 +255,7 @@ mod tests {
 
     #[test]
     fn gateways_are_different_hosts_of_the_output_link() {
-        for family in [IpFamily::V4, IpFamily::V6] {
+        for family in [RouteFamily::V4, RouteFamily::V6] {
             let all: std::collections::HashSet<_> =
                 (0..NUM_GATEWAYS).map(|number| gateway(family, number)).collect();
             assert_eq!(all.len(), usize::from(NUM_GATEWAYS));

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 
 use slipring_model::Stream;
-use slipring_rtnetlink::IpFamily;
+use slipring_rtnetlink::RouteFamily;
 
 /// Number of gateways that the routes of a full table lead to.
 pub(super) const NUM_GATEWAYS: u16 = 200;
@@ -70,13 +70,13 @@ pub(super) struct BenchRoute {
 /// The routes of one family.
 #[derive(Debug)]
 pub(super) struct BenchTable {
-    pub(super) family: IpFamily,
+    pub(super) family: RouteFamily,
     pub(super) routes: Vec<BenchRoute>,
 }
 
 impl BenchTable {
-    /// A table of so many different prefixes, the same in each run.
-    pub(super) fn draw(family: IpFamily, count: usize) -> Self {
+    /// A table of this many different prefixes, the same in each run.
+    pub(super) fn draw(family: RouteFamily, count: usize) -> Self {
         let mut draws = Stream::new(18, "bench/route/table");
         let (mut seen, mut routes) = (HashSet::with_capacity(count), Vec::with_capacity(count));
         while routes.len() < count {
@@ -90,8 +90,8 @@ impl BenchTable {
     }
 
     /// The full table of a family.
-    pub(super) fn full(family: IpFamily) -> Self {
-        Self::draw(family, if family == IpFamily::V4 { FULL_V4 } else { FULL_V6 })
+    pub(super) fn full(family: RouteFamily) -> Self {
+        Self::draw(family, if family == RouteFamily::V4 { FULL_V4 } else { FULL_V6 })
     }
 
     /// The destination addresses of this table's frames: random ones within random routes.
@@ -107,19 +107,19 @@ impl BenchTable {
 }
 
 /// The address whose bits are the uppermost ones.
-pub(super) fn address(family: IpFamily, bits: u128) -> IpAddr {
+pub(super) fn address(family: RouteFamily, bits: u128) -> IpAddr {
     match family {
-        IpFamily::V4 => IpAddr::V4(((bits >> 96) as u32).into()),
-        IpFamily::V6 => IpAddr::V6(bits.into()),
+        RouteFamily::V4 => IpAddr::V4(((bits >> 96) as u32).into()),
+        RouteFamily::V6 => IpAddr::V6(bits.into()),
     }
 }
 
-fn prefix(family: IpFamily, draws: &mut Stream) -> (u128, u8) {
+fn prefix(family: RouteFamily, draws: &mut Stream) -> (u128, u8) {
     let (len, top) = match family {
         // 20.0.0.0 to 115.255.255.255: no private, loopback or multicast addresses.
-        IpFamily::V4 => (length(&V4_SHARES, draws), u128::from(20 + draws.below(96)) << 120),
+        RouteFamily::V4 => (length(&V4_SHARES, draws), u128::from(20 + draws.below(96)) << 120),
         // 2000::/3, without 2000::/8.
-        IpFamily::V6 => (length(&V6_SHARES, draws), u128::from(0x21 + draws.below(31)) << 120),
+        RouteFamily::V6 => (length(&V6_SHARES, draws), u128::from(0x21 + draws.below(31)) << 120),
     };
     ((top | random(draws) >> 8) & u128::MAX << (128 - len), len)
 }
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_table_has_as_many_different_prefixes_as_wanted_without_host_bits() {
-        for family in [IpFamily::V4, IpFamily::V6] {
+        for family in [RouteFamily::V4, RouteFamily::V6] {
             let table = BenchTable::draw(family, 5000);
             let distinct: HashSet<_> =
                 table.routes.iter().map(|route| (route.bits, route.len)).collect();
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn every_destination_has_a_route() {
-        for family in [IpFamily::V4, IpFamily::V6] {
+        for family in [RouteFamily::V4, RouteFamily::V6] {
             let table = BenchTable::draw(family, 100);
             let covers = |destination: IpAddr| {
                 let bits = match destination {

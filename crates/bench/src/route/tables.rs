@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use slipring_classify::intervals::IntervalTree;
 use slipring_fib::{
-    Adjacency, AdjacencyIndex, FibPort, ForwardingTables, Ipv4Table, Ipv6Lookup, NextHopAddress,
-    PortIndex, Target, TargetAction, TargetIndex, VlanTags, VrfIndex, VrfTables,
+    Adjacency, AdjacencyIndex, FibPort, FibPortIndex, ForwardingTables, Ipv4Table, Ipv6Lookup,
+    NextHopAddress, Target, TargetAction, TargetIndex, VlanTags, VrfIndex, VrfTables,
 };
-use slipring_rtnetlink::IpFamily;
+use slipring_rtnetlink::RouteFamily;
 use slipring_simd::Simd;
 use slipring_wire::MacAddr;
 
@@ -28,8 +28,8 @@ pub(super) fn forwarding_tables(
     let mut routes = table.routes.clone();
     let mut starts = vec![(0, TargetIndex::NO_ROUTE.0.into())];
     match table.family {
-        IpFamily::V4 => fill(&mut routes, v4)?,
-        IpFamily::V6 => starts = interval_starts(&mut routes),
+        RouteFamily::V4 => fill(&mut routes, v4)?,
+        RouteFamily::V6 => starts = interval_starts(&mut routes),
     }
     let v6 = Arc::new(BenchTree(IntervalTree::build(&starts, Simd::detect())));
     let fixed = [TargetAction::NoRoute, TargetAction::Kernel];
@@ -110,7 +110,7 @@ fn port(number: u8) -> FibPort {
 
 fn adjacency(number: u16) -> Adjacency {
     Adjacency {
-        port: PortIndex(1),
+        port: FibPortIndex(1),
         next_hop: NextHopAddress::Via(IpAddr::from([10, 9, 2, 2 + number as u8])),
         mac: Some(MacAddr([2, 0, 0, 1, 0, number as u8])),
     }
@@ -149,7 +149,7 @@ mod tests {
     fn tables_find_the_longest_route() {
         let route = |bits, len, gateway| BenchRoute { bits, len, gateway };
         let net = 0x20_u128 << 120;
-        for family in [IpFamily::V4, IpFamily::V6] {
+        for family in [RouteFamily::V4, RouteFamily::V6] {
             // Nested, adjacent, and equal at their starts or ends; and the last one that there is.
             let routes = vec![
                 route(net, 8, 1),
@@ -170,8 +170,8 @@ mod tests {
             for bits in edges {
                 let mut found = [TargetIndex(0)];
                 match family {
-                    IpFamily::V4 => tables.vrfs[0].v4.lookup(&[(bits >> 96) as u32], &mut found),
-                    IpFamily::V6 => tables.vrfs[0].v6.lookup(&[bits], &mut found),
+                    RouteFamily::V4 => tables.vrfs[0].v4.lookup(&[(bits >> 96) as u32], &mut found),
+                    RouteFamily::V6 => tables.vrfs[0].v6.lookup(&[bits], &mut found),
                 }
                 assert_eq!(found[0].0, longest(&table.routes, bits), "{family:?} {bits:x}");
             }

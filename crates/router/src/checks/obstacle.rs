@@ -21,7 +21,7 @@ pub(crate) enum ObstacleKind {
 /// Something for which packets of one interface, or of all, are left to the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Obstacle {
-    /// Why.
+    /// Why its packets are not forwarded in XDP.
     pub(crate) kind: ObstacleKind,
     /// The interface that it concerns; `None` for all.
     pub(crate) interface: Option<String>,
