@@ -45,6 +45,9 @@ mod tests {
         let (quick, full) = (rows(false), rows(true));
         assert!(quick.iter().all(|row| !row.title.contains("--full")));
         let more: Vec<_> = full[quick.len()..].iter().map(|row| &row.title).collect();
-        assert!(!more.is_empty() && more.iter().all(|title| title.contains("(--full)")), "{more:?}");
+        assert!(
+            !more.is_empty() && more.iter().all(|title| title.contains("(--full)")),
+            "{more:?}"
+        );
     }
 }

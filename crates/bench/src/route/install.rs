@@ -101,12 +101,7 @@ impl RouteInstaller {
         Ok(())
     }
 
-    fn neighbour(
-        &mut self,
-        ifindex: u32,
-        address: IpAddr,
-        mac: [u8; 6],
-    ) -> Result<(), BenchError> {
+    fn neighbour(&mut self, ifindex: u32, address: IpAddr, mac: [u8; 6]) -> Result<(), BenchError> {
         self.begin(RTM_NEWNEIGH)?;
         self.batch.extend([IpFamily::from(address).number(), 0, 0, 0]);
         self.batch.extend(ifindex.to_ne_bytes());

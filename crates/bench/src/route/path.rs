@@ -160,9 +160,7 @@ fn configure(family: IpFamily) -> Result<(), BenchError> {
 fn host(family: IpFamily, net: u8, host: u8) -> IpAddr {
     match family {
         IpFamily::V4 => Ipv4Addr::new(10, 66, net, host).into(),
-        IpFamily::V6 => {
-            Ipv6Addr::from([0xfd66, net.into(), 0, 0, 0, 0, 0, host.into()]).into()
-        }
+        IpFamily::V6 => Ipv6Addr::from([0xfd66, net.into(), 0, 0, 0, 0, 0, host.into()]).into(),
     }
 }
 
@@ -187,7 +185,8 @@ fn frame(family: IpFamily, is_for_router: bool) -> Result<Vec<u8>, BenchError> {
         true => MacAddr(find(INPUT_IFNAME)?.mac),
         false => MacAddr([2, 0, 0, 0, 0, 9]),
     };
-    let spec = FrameSpec { dst_mac, src_mac: MacAddr([2, 0, 0, 0, 0, 1]), ip, ..FrameSpec::default() };
+    let spec =
+        FrameSpec { dst_mac, src_mac: MacAddr([2, 0, 0, 0, 0, 1]), ip, ..FrameSpec::default() };
     lab::frame(&spec, if family == IpFamily::V4 { 64 } else { 66 })
 }
 
@@ -204,7 +203,17 @@ impl RunningRouter {
     pub(super) fn start(lab: &BenchLab) -> Result<Self, BenchError> {
         let files = ScratchDir::new()?;
         let dir = files.path().join("run").display().to_string();
-        let words = ["route", "--run-dir", &dir, INPUT_IFNAME, OUTPUT_IFNAME, "-T", "0", "-t", MAX_RUN_SECS];
+        let words = [
+            "route",
+            "--run-dir",
+            &dir,
+            INPUT_IFNAME,
+            OUTPUT_IFNAME,
+            "-T",
+            "0",
+            "-t",
+            MAX_RUN_SECS,
+        ];
         let mut child = lab.within(|| {
             let mut command = child::command(&words)?;
             Ok(BenchChild(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?))
