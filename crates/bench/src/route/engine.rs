@@ -25,6 +25,9 @@ const NUM_DESTINATIONS: usize = 1 << 20;
 /// Frames of a pass, which is measured as a whole: 256 KiB.
 const FRAMES_PER_PASS: usize = 64 * MAX_ROUTE_BATCH;
 
+/// Blocks of the IPv4 table: one for each /24 with longer prefixes, some 3000.
+const TABLE_BLOCKS: usize = 4096;
+
 pub(super) fn rows() -> Vec<BenchRow> {
     let rows = [
         (IpFamily::V4, "v4-1", "IPv4, 1 route", 40.0),
@@ -66,7 +69,7 @@ struct EngineWork {
 
 impl EngineWork {
     fn new(table: &BenchTable) -> Result<Self, BenchError> {
-        let mut v4 = heap_table(256);
+        let mut v4 = heap_table(TABLE_BLOCKS);
         let tables = tables::forwarding_tables(table, v4.as_mut())?;
         let destinations = table.destinations(NUM_DESTINATIONS);
         let first = destinations.iter().cycle().take(FRAMES_PER_PASS);

@@ -7,7 +7,8 @@ use std::rc::Rc;
 use slipring_port::now;
 use slipring_rtnetlink::IpFamily;
 
-use super::path::{RunningRouter, install_routes, routed_lab};
+use super::path::{install_routes, routed_lab};
+use super::running::RunningRouter;
 use super::table::BenchTable;
 use crate::lab::BenchLab;
 use crate::measure::{BenchError, BenchReading, process_cpu};
