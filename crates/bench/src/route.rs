@@ -2,14 +2,15 @@
 //! with full tables, the engine alone, and the take-over of full tables.
 //!
 //! Frames come from an XDP program on live frames and reach the router's interface as XDP frames.
-//! That suits programs in XDP; the kernel first has to make socket buffers of them. So each forwarding
-//! part is the cost beyond the first hop of its own kind.
+//! That suits programs in XDP; the kernel first has to make socket buffers of them. So each
+//! forwarding part is the cost beyond the first hop of its own kind.
 
 mod engine;
 mod forwarding;
 mod install;
 mod load;
 mod path;
+mod running;
 mod softirq;
 mod source;
 mod table;

@@ -62,8 +62,8 @@ impl SharedPath {
     }
 
     fn measure(&self, time: Duration) -> Result<BenchTally, BenchError> {
-        let mut path = self.path.borrow_mut();
-        path.as_mut().ok_or_else(|| BenchError::Failed("no path".into()))?.measure(time)
+        let path = self.path.borrow();
+        path.as_ref().ok_or_else(|| BenchError::Failed("no path".into()))?.measure(time)
     }
 
     /// Packets per second of CPU time.

@@ -6,8 +6,8 @@
 //!     IPv4, 8 bytes each:   address 4 | header checksum 2 | 2 unused
 //!     IPv6, 16 bytes each:  address
 //! ```
-//! Frames take the destinations, which are random, in turn. All headers are written again, because the
-//! kernel sends the same memory again, with what a router changed in it.
+//! Frames take the destinations, which are random, in turn. All headers are written each time,
+//! because the kernel sends the same memory again, with what a router changed in it.
 
 use std::net::IpAddr;
 use std::time::Duration;

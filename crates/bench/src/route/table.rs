@@ -75,7 +75,7 @@ pub(super) struct BenchTable {
 }
 
 impl BenchTable {
-    /// A table of this many different prefixes, the same in each run.
+    /// A table with this number of different prefixes, the same in each run.
     pub(super) fn draw(family: RouteFamily, count: usize) -> Self {
         let mut draws = Stream::new(18, "bench/route/table");
         let (mut seen, mut routes) = (HashSet::with_capacity(count), Vec::with_capacity(count));

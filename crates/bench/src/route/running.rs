@@ -1,0 +1,76 @@
+//! `slipring route` as a separate process.
+
+use std::io::{BufRead, BufReader};
+use std::process::{ChildStderr, Stdio};
+
+use crate::child::{self, BenchChild};
+use crate::lab::{BenchLab, INPUT_IFNAME, OUTPUT_IFNAME};
+use crate::measure::BenchError;
+use crate::scratch::ScratchDir;
+
+/// Time limit of the program, longer than any row takes.
+const MAX_RUN_SECS: &str = "600";
+
+/// `slipring route` between the two inner interfaces; ends when dropped.
+pub(super) struct RunningRouter {
+    pub(super) child: BenchChild,
+    /// The program's standard error, kept open for later messages.
+    _stderr: BufReader<ChildStderr>,
+    _run_dir: ScratchDir,
+}
+
+impl RunningRouter {
+    /// Starts the router on the program's CPU; returns once its tables are in use.
+    pub(super) fn start(lab: &BenchLab) -> Result<Self, BenchError> {
+        let files = ScratchDir::new()?;
+        let dir = files.path().join("run").display().to_string();
+        let words = [
+            "route",
+            "--run-dir",
+            &dir,
+            INPUT_IFNAME,
+            OUTPUT_IFNAME,
+            "-T",
+            "0",
+            "-t",
+            MAX_RUN_SECS,
+        ];
+        let mut child = lab.within(|| {
+            let mut command = child::command(&words)?;
+            Ok(BenchChild(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?))
+        })?;
+        let stderr = child.0.stderr.take();
+        let stderr = stderr.ok_or_else(|| BenchError::Failed("no output".into()))?;
+        let mut stderr = BufReader::new(stderr);
+        read_until_ready(&mut stderr)?;
+        Ok(Self { child, _stderr: stderr, _run_dir: files })
+    }
+}
+
+/// Reads up to the line `forwarding`; an end before it is an error with all that was said.
+fn read_until_ready(said: &mut impl BufRead) -> Result<(), BenchError> {
+    let mut text = String::new();
+    loop {
+        let before = text.len();
+        if said.read_line(&mut text)? == 0 {
+            return Err(BenchError::Failed(text.trim().to_owned()));
+        }
+        if text[before..].trim() == "forwarding" {
+            return Ok(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_router_is_ready_when_it_says_so_and_an_early_end_keeps_its_words() {
+        let mut said = &b"a: xdp\nforwarding\nmore\n"[..];
+        assert_eq!(read_until_ready(&mut said), Ok(()));
+        assert_eq!(said, b"more\n", "later messages stay");
+        let error = BenchError::Failed("error: no\nforwarding not".into());
+        assert_eq!(read_until_ready(&mut &b"error: no\nforwarding not\n"[..]), Err(error));
+    }
+}
