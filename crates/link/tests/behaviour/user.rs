@@ -176,3 +176,13 @@ fn a_change_keeps_a_model_that_says_it_is_the_same() {
         assert_eq!(sim.memory.releases(), [0, 1_000, last], "{identity}");
     }
 }
+
+#[test]
+fn models_report_their_first_error_through_all_copies_of_their_factory() {
+    let quiet = DelayFactory::new(|| Box::new(Growing));
+    assert_eq!(quiet.first_error(), None);
+    let fine = DelayFactory::new(|| Box::new(Growing)).reporting(|| None);
+    assert_eq!(fine.first_error(), None);
+    let failing = DelayFactory::new(|| Box::new(Growing)).reporting(|| Some("no answer".into()));
+    assert_eq!(failing.clone().identified("growing").first_error().as_deref(), Some("no answer"));
+}

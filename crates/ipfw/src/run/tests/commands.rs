@@ -243,7 +243,8 @@ fn a_compact_listing_leaves_out_only_sides_that_say_nothing() {
     );
     let style = crate::text::RuleStyle { compact: true, ..Default::default() };
     let text = fixture.firewall.list(&[], ListOptions { style, ..Default::default() }, 0).unwrap();
-    for shown in ["count udp from any 53", "count ip from 10.0.0.1", "10.0.0.1\n", "00400 deny ip\n"]
+    for shown in
+        ["count udp from any 53", "count ip from 10.0.0.1", "10.0.0.1\n", "00400 deny ip\n"]
     {
         assert!(text.contains(shown), "{shown}: {text}");
     }
