@@ -151,6 +151,8 @@ mod tests {
             ];
             assert_near(&chances(&[(100, &[]), (300, &[])], time_ns), &two);
             assert_near(&chances(&[(100, &[0.0, 5.0]), (300, &[2.0, 0.0])], time_ns), &two);
+            // A chain of one state stays in it.
+            assert_near(&chances(&[(100, &[])], time_ns), &[1.0]);
             // Three equal states, each followed by either of the others.
             let decay = libm::exp(-time * 1.5 / 100.0);
             let (stay, go) = ((1.0 + 2.0 * decay) / 3.0, (1.0 - decay) / 3.0);
