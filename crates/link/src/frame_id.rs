@@ -125,4 +125,15 @@ mod tests {
         }
         assert_eq!(b.id(a.id(original, 3), 0), a.id(original, 3));
     }
+
+    #[test]
+    fn a_frame_is_on_branch_0_only_on_the_link_of_its_entry() {
+        let link = FrameIdMapper { key: 9, copies: Draws::new(3, "a") };
+        let original = FrameId::entered(7);
+        let branches = [original, link.id(original, 0), link.id(original, 1)].map(FrameId::branch);
+        assert_eq!(branches[..2], [0, 9 << 32]);
+        assert_eq!(branches[2] >> 32, 9);
+        assert_ne!(branches[2] as u32, 0, "a copy has a trace of its own");
+        assert_eq!(FrameId::on_branch(7, branches[2]).branch(), branches[2]);
+    }
 }

@@ -51,3 +51,27 @@ impl TraceSchedule {
         self.end
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_lies_in_the_round_that_began_last() {
+        let of = |end, now_ns| {
+            let position = TraceSchedule::new(100, 10, end).position(now_ns)?;
+            Some((position.round_ns, position.offset_ns))
+        };
+        for end in [TraceEnd::Loop, TraceEnd::Hold, TraceEnd::Once] {
+            assert_eq!(
+                [of(end, 7), of(end, 100), of(end, 109)],
+                [(100, 0), (100, 0), (100, 9)].map(Some)
+            );
+        }
+        assert_eq!(
+            [of(TraceEnd::Loop, 110), of(TraceEnd::Loop, 125)],
+            [(110, 0), (120, 5)].map(Some)
+        );
+        assert_eq!([of(TraceEnd::Hold, 125), of(TraceEnd::Once, 125)], [Some((100, 25)), None]);
+    }
+}

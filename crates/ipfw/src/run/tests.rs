@@ -11,6 +11,8 @@ mod limited;
 mod lookups;
 mod matching;
 mod nat;
+mod nat_counts;
+mod nptv6;
 mod replies;
 mod restoring;
 mod rulesets;

@@ -262,3 +262,25 @@ fn limits_of_the_queue_replace_those_of_the_algorithm() {
         }
     }
 }
+
+/// PIE that began anew would drop nothing at first, for its burst allowance of 150 ms (RFC 8033,
+/// section 4.4).
+#[test]
+fn a_change_of_parameters_keeps_the_probability_of_pie() {
+    let pie =
+        |target_ns| managed(Discipline::Pie(PieSpec { target_ns, ..PieSpec::default() }), false);
+    let mut sim = Sim::link(pie(15 * MS));
+    let bytes = frame(1000, 0);
+    let offer = |sim: &mut Sim, from_ms: u64, until_ms: u64| {
+        for half_ms in 2 * from_ms..2 * until_ms {
+            sim.push_frame(half_ms * MS / 2, &bytes);
+            sim.run(half_ms * MS / 2);
+        }
+    };
+    offer(&mut sim, 0, 5_000);
+    let plan = slipring_link::NetworkSpec::single(pie(16 * MS));
+    sim.network.change(5_000 * MS, &plan).unwrap();
+    let before = sim.memory.lost.len();
+    offer(&mut sim, 5_000, 5_140);
+    assert!(sim.memory.lost.len() > before, "none of 280 frames within 140 ms");
+}

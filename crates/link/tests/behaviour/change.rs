@@ -292,3 +292,24 @@ fn a_link_may_gain_and_lose_every_stage_while_frames_are_inside() {
     assert!(counters.is_balanced() && counters.in_flight.packets == 0);
     assert_eq!(counters.output.packets, 200 + counters.copies.packets);
 }
+
+#[test]
+fn a_change_keeps_every_port_node_and_link() {
+    let plan = NetworkSpec::between("left", "right", LinkSpec::wire("up"), LinkSpec::wire("down"));
+    let changes: [fn(&mut NetworkSpec); 7] = [
+        |plan| plan.entries[0] = "other".into(),
+        |plan| plan.exits[0] = "other".into(),
+        |plan| plan.nodes.push("node".into()),
+        |plan| plan.links[0].spec.name = "other".into(),
+        |plan| (plan.links[0].from, plan.links[1].from) = (plan.links[1].from, plan.links[0].from),
+        |plan| (plan.links[0].to, plan.links[1].to) = (plan.links[1].to, plan.links[0].to),
+        |plan| _ = plan.links.pop(),
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let mut sim = Sim::new(&plan, 1);
+        let mut other = plan.clone();
+        change(&mut other);
+        assert!(sim.network.change(0, &other).is_err(), "change {number}");
+        assert!(sim.network.change(0, &plan).is_ok());
+    }
+}

@@ -428,3 +428,53 @@ fn a_profile_needs_no_rate() {
     let spec = LinkSpec { profile: Some(profile), ..LinkSpec::wire("up") };
     assert_eq!(releases(spec, 3, 1000, 0), [250, 500, 750]);
 }
+
+/// Returns how long a frame of 1000 bytes takes that begins in each of four steps of 1 ms.
+fn ns_in_each_of_four_steps(sim: &mut Sim, start_ns: u64) -> Vec<u64> {
+    let begins: Vec<u64> = (0..4).map(|step| start_ns + step * 1_000_000 + 100).collect();
+    let first = sim.memory.releases().len();
+    for &at_ns in &begins {
+        sim.push_at(0, at_ns, 1_000);
+    }
+    sim.finish();
+    sim.memory.releases()[first..].iter().zip(begins).map(|(end, begin)| end - begin).collect()
+}
+
+/// Returns how long 8000 bits take at a rate in bits per second, in whole ns.
+fn ns_at(bps: f64) -> u64 {
+    (8_000e9 / bps).ceil() as u64
+}
+
+#[test]
+fn steps_of_a_sine_have_the_rate_of_their_middle() {
+    let sine = RateSpec::Sine {
+        mean_bps: 8_000_000_000,
+        amplitude_bps: 4_000_000_000,
+        period_ns: 4_000_000,
+        step_ns: 1_000_000,
+    };
+    // The middles are at 45, 135, 225 and 315 degrees.
+    let (fast, slow) = (ns_at(8e9 + 4e9 * 0.5_f64.sqrt()), ns_at(8e9 - 4e9 * 0.5_f64.sqrt()));
+    let link = LinkSpec { rate: sine, ..LinkSpec::wire("up") };
+    let mut sim = Sim::link(link.clone());
+    assert_eq!(ns_in_each_of_four_steps(&mut sim, 0), [fast, fast, slow, slow]);
+    // A sine that a change brings begins at the time of the change.
+    let mut sim = Sim::link(LinkSpec::wire("up"));
+    let plan = slipring_link::NetworkSpec::single(link);
+    sim.network.change(5_700_000, &plan).unwrap();
+    assert_eq!(ns_in_each_of_four_steps(&mut sim, 5_700_000), [fast, fast, slow, slow]);
+}
+
+#[test]
+fn steps_of_a_ramp_have_the_rate_of_their_middle_and_the_last_that_of_the_end() {
+    let ramp = RateSpec::Ramp {
+        from_bps: 8_000_000_000,
+        to_bps: 16_000_000_000,
+        duration_ns: 4_000_000,
+        step_ns: 1_000_000,
+        end: TraceEnd::Hold,
+    };
+    let mut sim = Sim::link(LinkSpec { rate: ramp, ..LinkSpec::wire("up") });
+    let times = [9e9, 11e9, 13e9, 16e9].map(ns_at);
+    assert_eq!(ns_in_each_of_four_steps(&mut sim, 0), times);
+}

@@ -176,3 +176,58 @@ fn a_change_keeps_a_model_that_says_it_is_the_same() {
         assert_eq!(sim.memory.releases(), [0, 1_000, last], "{identity}");
     }
 }
+
+#[test]
+fn models_report_their_first_error_through_all_copies_of_their_factory() {
+    let quiet = DelayFactory::new(|| Box::new(Growing));
+    assert_eq!(quiet.first_error(), None);
+    let fine = DelayFactory::new(|| Box::new(Growing)).reporting(|| None);
+    assert_eq!(fine.first_error(), None);
+    let failing = DelayFactory::new(|| Box::new(Growing)).reporting(|| Some("no answer".into()));
+    assert_eq!(failing.clone().identified("growing").first_error().as_deref(), Some("no answer"));
+}
+
+#[test]
+fn a_link_reports_errors_by_stage_also_of_models_that_a_change_kept() {
+    let errs = |what: &'static str| move || Some(what.to_string());
+    let loss = LossFactory::new(|| Box::new(DropOdd)).identified("loss");
+    let rate = RateFactory::new(|| Box::new(ThirdNsPerByte)).identified("rate");
+    let delay = DelayFactory::new(|| Box::new(Growing)).identified("delay");
+    let link = |loss, rate, delay| LinkSpec {
+        loss: vec![LossSpec { model: LossModel::User(loss), position: LossPosition::Post }],
+        rate: RateSpec::User(rate),
+        delay: DelaySpec { model: DelayModel::User(delay), half_life_ns: None },
+        ..LinkSpec::wire("up")
+    };
+    let quiet = link(loss.clone(), rate.clone(), delay.clone());
+    assert_eq!(quiet.user_model_errors(), []);
+    let failing = link(
+        loss.reporting(errs("no verdict")),
+        rate.reporting(errs("no end")),
+        delay.reporting(errs("no time")),
+    );
+    let all = [("loss", "no verdict"), ("rate", "no end"), ("delay", "no time")]
+        .map(|(stage, error)| (stage, error.to_string()));
+    assert_eq!(failing.user_model_errors(), all);
+    // Equal models are kept, and so are those who report their errors.
+    let mut kept = quiet.clone();
+    kept.reuse_factories(&failing);
+    assert_eq!(kept.user_model_errors(), all);
+    let another = |name: &str| LinkSpec {
+        loss: vec![LossSpec {
+            model: LossModel::User(LossFactory::new(|| Box::new(DropOdd)).identified(name)),
+            position: LossPosition::Post,
+        }],
+        rate: RateSpec::User(RateFactory::new(|| Box::new(ThirdNsPerByte)).identified(name)),
+        delay: DelaySpec {
+            model: DelayModel::User(DelayFactory::new(|| Box::new(Growing)).identified(name)),
+            half_life_ns: None,
+        },
+        ..LinkSpec::wire("up")
+    };
+    for (name, errors) in [("loss", 0..1), ("rate", 1..2), ("delay", 2..3), ("x", 0..0)] {
+        let mut mixed = another(name);
+        mixed.reuse_factories(&failing);
+        assert_eq!(mixed.user_model_errors(), all[errors], "{name}");
+    }
+}

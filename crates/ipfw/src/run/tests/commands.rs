@@ -234,3 +234,18 @@ fn a_mac_address_is_looked_up_by_its_longest_prefix() {
     assert!(found("02:00:00:00:00:7f").contains("02:00:00:00:00:70/44 8"));
     assert!(found("02:00:00:00:00:80").contains("02:00:00:00:00:00/40 9"));
 }
+
+#[test]
+fn a_compact_listing_leaves_out_only_sides_that_say_nothing() {
+    let fixture = Fixture::new(
+        "add 100 count udp from any 53 to any\nadd 200 count ip from 10.0.0.1 to any\n\
+         add 300 count ip from any to 10.0.0.1\nadd 400 deny ip from any to any",
+    );
+    let style = crate::text::RuleStyle { compact: true, ..Default::default() };
+    let text = fixture.firewall.list(&[], ListOptions { style, ..Default::default() }, 0).unwrap();
+    for shown in
+        ["count udp from any 53", "count ip from 10.0.0.1", "10.0.0.1\n", "00400 deny ip\n"]
+    {
+        assert!(text.contains(shown), "{shown}: {text}");
+    }
+}

@@ -123,3 +123,20 @@ fn each_rule_that_a_packet_crosses_says_why_it_did_or_did_not_match() {
     let (outcomes, _) = explained(&mut fixture);
     assert_eq!(outcomes[1..], [(200, RuleOutcome::State(700))]);
 }
+
+#[test]
+fn a_rule_that_makes_no_state_or_defers_its_action_shows_what_became_of_the_packet() {
+    let mut fixture = Fixture::new(
+        "add 100 allow udp from any to any record-state defer-action\nadd 200 deny ip from any to any",
+    );
+    let (outcomes, verdict) = explained(&mut fixture, udp());
+    assert_eq!(outcomes, [(100, RuleOutcome::Passed), (200, RuleOutcome::Ended)]);
+    assert_eq!(verdict, RuleVerdict::Deny(DenyReason::Rule));
+    let mut fixture = Fixture::new(
+        "add 100 allow udp from any to any limit src-addr 1\nadd 200 allow ip from any to any",
+    );
+    assert!(fixture.passes(udp()));
+    let (outcomes, verdict) = explained(&mut fixture, udp_ports(1001, 53));
+    assert!(matches!(verdict, RuleVerdict::Deny(_)), "{verdict:?}");
+    assert_eq!(outcomes, [(100, RuleOutcome::Ended)], "no state, and so no action");
+}

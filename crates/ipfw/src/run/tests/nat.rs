@@ -7,7 +7,7 @@ const OWN: [u8; 4] = [203, 0, 113, 9];
 
 impl Fixture {
     /// Returns the frame as it leaves by em1, and the verdict.
-    fn goes_out(&mut self, mut frame: Vec<u8>) -> (RuleVerdict, Vec<u8>) {
+    pub(super) fn goes_out(&mut self, mut frame: Vec<u8>) -> (RuleVerdict, Vec<u8>) {
         let mut crossing = PacketMetadata::incoming(0).outgoing(1);
         (self.cross(&mut frame, &mut crossing), frame)
     }
@@ -39,7 +39,7 @@ fn answer_inside() -> Vec<u8> {
     frame
 }
 
-const GATE: &str = "nat 1 config ip 203.0.113.9 same_ports deny_in\n\
+pub(super) const GATE: &str = "nat 1 config ip 203.0.113.9 same_ports deny_in\n\
     add 100 nat 1 ip from any to any via em1\nadd 200 allow ip from any to any";
 
 #[test]
@@ -283,11 +283,11 @@ fn a_batch_that_fails_leaves_instances_and_flows_alone() {
     assert_eq!(fixture.comes_in(answer_to(1000)).0, RuleVerdict::Deny(DenyReason::Translation));
 }
 
-const PREFIXES: &str = "nptv6 home create int_prefix 2001:db8:: ext_prefix 2001:db8:5:: prefixlen 48\n\
+pub(super) const PREFIXES: &str = "nptv6 home create int_prefix 2001:db8:: ext_prefix 2001:db8:5:: prefixlen 48\n\
     add 100 nptv6 home ip6 from any to any\nadd 200 allow ip from any to any";
 
 /// Builds an IPv6 datagram between two addresses.
-fn v6_between(src: &str, dst: &str) -> Vec<u8> {
+pub(super) fn v6_between(src: &str, dst: &str) -> Vec<u8> {
     let ip =
         Ipv6Spec { src: src.parse().unwrap(), dst: dst.parse().unwrap(), ..Default::default() };
     bytes(&FrameSpec { ip: IpSpec::V6(ip), ..spec(A, B, L4Spec::Udp(PortPair { src: 1, dst: 2 })) })

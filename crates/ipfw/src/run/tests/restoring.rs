@@ -262,3 +262,17 @@ fn mistakes_in_a_state_are_told_where_they_stand() {
         assert_eq!(error.column, column, "{text}: {error}");
     }
 }
+
+#[test]
+fn restored_states_count_towards_their_limit_and_know_where_they_came_in() {
+    let mut fixture = used();
+    assert!(fixture.passes(udp_ports(1001, 53)));
+    let states = written(&fixture);
+    let mut fixture = restarted(&states, 1);
+    let options = ListOptions { states: StateListing::Only, ..Default::default() };
+    let text = fixture.firewall.list(&[], options, fixture.now).unwrap();
+    assert!(text.contains(" PARENT 2 "), "{text}");
+    assert!(!fixture.passes(udp_ports(1002, 53)), "two flows of the source are restored");
+    let again = written(&fixture);
+    assert!(again.lines().all(|line| line.contains(" in em0")), "{again}");
+}

@@ -452,3 +452,21 @@ fn udp_lite_lives_as_udp_and_others_live_short() {
         assert_eq!(fixture.firewall.states().sorted()[0].expires_ns, seconds * SECOND, "{proto}");
     }
 }
+
+#[test]
+fn old_states_are_listed_only_if_they_are_asked_for() {
+    let mut fixture = Fixture::new(OUT);
+    fixture.passes(udp());
+    let listed = |fixture: &Fixture, states| {
+        let options = ListOptions { states, ..Default::default() };
+        fixture.firewall.list(&[], options, fixture.now).unwrap().contains(" STATE ")
+    };
+    fixture.now = 10 * SECOND - 1;
+    assert!(listed(&fixture, StateListing::Living) && listed(&fixture, StateListing::Only));
+    // A UDP state lives for ten seconds: at its end it is an old one.
+    for old in [10, 15] {
+        fixture.now = old * SECOND;
+        assert!(!listed(&fixture, StateListing::Living) && !listed(&fixture, StateListing::Only));
+        assert!(listed(&fixture, StateListing::All) && !listed(&fixture, StateListing::None));
+    }
+}

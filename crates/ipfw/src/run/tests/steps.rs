@@ -103,3 +103,17 @@ fn a_longer_list_uses_more_memory() {
     assert!((50..2_000).contains(&per_rule), "{per_rule} bytes");
     assert!(sizes[0] >= 16 && sizes[0] < 1_000, "{sizes:?}");
 }
+
+#[test]
+fn the_size_of_a_program_counts_its_tables_of_ports_and_each_test_of_a_rule() {
+    let size = |rules: &str| Fixture::new(rules).firewall.program().unwrap().size_bytes();
+    let by_port: Vec<String> =
+        (1..=200).map(|port| format!("add count udp from any to any dst-port {port}")).collect();
+    assert!(size(&by_port.join("\n")) > 4 * 65_536, "a class of four bytes for each port");
+    let tagged = |count: usize| {
+        let tests: String = (1..=count).map(|tag| format!(" tagged {tag}")).collect();
+        size(&format!("add 100 count ip from any to any{tests}"))
+    };
+    let [few, many] = [2, 42].map(tagged);
+    assert!(many - few >= 40 * 8, "{few} {many}: a test is more than a pointer");
+}

@@ -138,3 +138,36 @@ fn a_limit_above_zero_is_told() {
     assert!(fixture.run("table t info").contains(" limit: 1\n"));
     assert!(!fixture.run("table u info").contains("limit"));
 }
+
+#[test]
+fn without_tables_there_are_none_and_a_table_without_entries_is_empty() {
+    let mut fixture = Fixture::new("");
+    assert!(fixture.firewall.config().tables.is_empty());
+    fixture.run("table t create");
+    let is_empty = |fixture: &Fixture| {
+        let tables = &fixture.firewall.config().tables;
+        (tables.is_empty(), tables.get(0, "t").unwrap().is_empty())
+    };
+    assert_eq!(is_empty(&fixture), (false, true));
+    fixture.run("table t add 10.0.0.0/8");
+    assert_eq!(is_empty(&fixture), (false, false));
+}
+
+#[test]
+fn an_ipv4_address_is_no_ipv6_address_of_the_same_number_in_a_table_of_flows() {
+    for (fields, key) in [
+        ("src-ip", "10.0.0.1"),
+        ("dst-ip", "10.1.0.1"),
+        ("src-ip,dst-ip", "10.0.0.1,10.1.0.1"),
+        ("src-ip,proto", "10.0.0.1,17"),
+    ] {
+        let mut fixture = Fixture::new(&format!(
+            "table f create type flow:{fields}\nadd 100 allow ip from any to any flow table(f)\n\
+             add 200 deny ip from any to any"
+        ));
+        fixture.run(&format!("table f add {key}"));
+        assert!(fixture.passes(udp()), "{fields}");
+        let v6 = super::nat::v6_between("::a00:1", "::a01:1");
+        assert!(!fixture.passes(v6), "{fields}");
+    }
+}

@@ -109,3 +109,83 @@ fn switches_that_do_nothing_are_read_and_those_that_cannot_be_are_refused_by_nam
     assert!(reads("table t atomic add 1.2.3.4") && reads("table t atomic delete 1.2.3.4"));
     assert!(!reads("table t atomic list"));
 }
+
+#[test]
+fn names_are_of_letters_digits_and_three_signs() {
+    let longest = "n".repeat(63);
+    for good in ["t", "a-b_c.d", "9", &longest] {
+        assert!(reads(&format!("table {good} create")), "{good}");
+    }
+    let long = "n".repeat(64);
+    for bad in ["a!b", "a/b", "ä", &long] {
+        assert!(!reads(&format!("table {bad} create")), "{bad}");
+        assert!(!reads(&format!("add allow ip from any to any keep-state :{bad}")), "{bad}");
+    }
+}
+
+#[test]
+fn numbers_of_rules_have_no_sign() {
+    for text in ["delete +5", "add +5 allow ip from any to any", "add skipto +5 ip from any to any"]
+    {
+        assert!(!reads(text), "{text}");
+    }
+}
+
+#[test]
+fn a_backslash_keeps_a_dash_within_the_name_of_a_service() {
+    let ports = |ports: &str| rule(&format!("allow tcp from any to any {ports}")).to_string();
+    assert_eq!(ports("ftp\\-data"), ports("20"));
+    assert_eq!(ports("ftp\\-data-80"), ports("20-80"));
+    assert_eq!(ports("7-ftp\\-data"), ports("7-20"));
+}
+
+#[test]
+fn what_begins_with_an_option_has_no_addresses() {
+    for options in ["in", "established", "ipid 5", "not in", "{ in or out }"] {
+        let text = format!("add allow {options} from any to any");
+        let column = text.find("from").unwrap() as u32 + 1;
+        assert_eq!(error(&text).column, column, "{text}: {}", error(&text));
+    }
+}
+
+#[test]
+fn a_word_of_300_characters_is_quoted_whole() {
+    let word = "x".repeat(300);
+    assert!(error(&format!("add allow ip from {word} to any")).to_string().contains(&word));
+}
+
+#[test]
+fn comments_are_kept_as_written() {
+    let printed = |text: &str| rule(text).to_string();
+    assert!(printed("deny ip from any to any // see #5 here").ends_with(" // see #5 here"));
+    assert!(printed("deny ip from any to any //").ends_with(" //"));
+}
+
+#[test]
+fn a_surplus_bracket_is_where_it_stands() {
+    for text in ["add allow ip from any to 1.2.3.4)", "add allow ip from any to any in}"] {
+        assert_eq!(error(text).column, text.len() as u32, "{text}: {}", error(text));
+    }
+}
+
+#[test]
+fn two_hosts_in_a_row_are_a_list_and_three_a_range() {
+    for hosts in ["{1,2}", "{1-3}", "{254,255}", "{0,1,7-9,255}", "{253-255}"] {
+        let text = format!("allow ip from 1.2.3.0/24{hosts} to any");
+        assert_eq!(rule(&text).to_string(), text);
+    }
+}
+
+#[test]
+fn a_mask_of_a_mac_address_that_begins_with_0_is_written_as_a_mask() {
+    let text = "deny ip from any to any mac any 00:00:5e:00:00:01&00:ff:ff:ff:ff:ff";
+    let written = rule(text).to_string();
+    assert!(written.contains("&00:ff:ff:ff:ff:ff"), "{written}");
+}
+
+#[test]
+fn lists_inside_a_kernel_are_refused_with_what_to_use_instead() {
+    for command in ["internal iflist", "internal talist", "internal olist"] {
+        assert!(error(command).to_string().contains("inside a kernel"), "{}", error(command));
+    }
+}

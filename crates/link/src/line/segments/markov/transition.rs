@@ -117,3 +117,56 @@ impl TransitionMatrix {
         &self.cells[row * self.size..][..self.size]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    fn chances(states: &[(u64, &[f64])], time_ns: u64) -> Vec<f64> {
+        let state =
+            |&(mean_ns, next): &(u64, &[f64])| MarkovState { bps: 1, mean_ns, next: next.to_vec() };
+        let states: Vec<_> = states.iter().map(state).collect();
+        TransitionMatrix::over(&states, time_ns).cells
+    }
+
+    fn assert_near(found: &[f64], wanted: &[f64]) {
+        let near = found.iter().zip(wanted).all(|(found, wanted)| (found - wanted).abs() < 1e-9);
+        assert!(near && found.len() == wanted.len(), "{found:?} {wanted:?}");
+    }
+
+    /// The solutions of Kolmogorov's forward equations for chains that have a closed one.
+    #[test]
+    fn the_probabilities_over_a_time_are_those_of_the_closed_solutions() {
+        for time_ns in [1, 10, 100, 1_000] {
+            let time = time_ns as f64;
+            // Two states, left after 100 ns and after 300 ns on average.
+            let decay = libm::exp(-time * (1.0 / 100.0 + 1.0 / 300.0));
+            let two = [
+                0.25 + 0.75 * decay,
+                0.75 * (1.0 - decay),
+                0.25 * (1.0 - decay),
+                0.75 + 0.25 * decay,
+            ];
+            assert_near(&chances(&[(100, &[]), (300, &[])], time_ns), &two);
+            assert_near(&chances(&[(100, &[0.0, 5.0]), (300, &[2.0, 0.0])], time_ns), &two);
+            // A chain of one state stays in it.
+            assert_near(&chances(&[(100, &[])], time_ns), &[1.0]);
+            // Three equal states, each followed by either of the others.
+            let decay = libm::exp(-time * 1.5 / 100.0);
+            let (stay, go) = ((1.0 + 2.0 * decay) / 3.0, (1.0 - decay) / 3.0);
+            let three = [stay, go, go, go, stay, go, go, go, stay];
+            let equal: [(u64, &[f64]); 3] = [(100, &[]); 3];
+            assert_near(&chances(&equal, time_ns), &three);
+        }
+    }
+
+    #[test]
+    fn a_state_without_weight_is_never_chosen() {
+        let drawn = |weights: &[f64], own| draw(weights.iter().copied(), own);
+        let weights = vec![0.0, 1.0, 0.0, 3.0, 0.0];
+        let chosen = [0.0, 0.24, 0.26, 0.99, 1.0].map(|own| drawn(&weights, own));
+        assert_eq!(chosen, [1, 1, 3, 3, 3]);
+    }
+}
