@@ -49,7 +49,7 @@ pub fn command() -> Command {
             Arg::new("full")
                 .long("full")
                 .action(ArgAction::SetTrue)
-                .help("Also rows that repeat others with longer frames or batches"),
+                .help("Also rows with longer frames or batches, and with full routing tables"),
             Arg::new("gate")
                 .long("gate")
                 .action(ArgAction::SetTrue)

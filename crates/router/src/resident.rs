@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 use slipring_bpf::BpfError;
-use slipring_cli::codes::{SR0104, SR0107, SR0108, SR0199};
+use slipring_cli::codes::{SR0107, SR0108, SR0199};
 use slipring_cli::{Diagnostic, Failure};
 use slipring_fib::{FibPortIndex, ForwardingTables, Ipv4Table, VrfIndex};
 use slipring_port::iface::{Feature, FeatureGuard, Iface};
+use slipring_port::{OpenCause, OpenError};
 use slipring_route_bpf::{
     AttachOptions, BpfLimits, BpfRouter, EgressProbe, ResidentAttachment, ResidentCounters,
     ResidentError, ResidentHash, ResidentHeartbeat, ResidentMode, ResidentOptions,
@@ -230,9 +231,10 @@ fn refused(error: &ResidentError, interface: Option<&str>) -> Diagnostic {
     let summary = format!("packets cannot be forwarded in XDP{on}");
     let name = interface.unwrap_or("IF");
     match (errno_of(error), error) {
-        (Some(Errno::PERM | Errno::ACCESS), _) => Diagnostic::new(SR0104, summary)
-            .with_cause(error.to_string())
-            .with_help("run as root, or give the capabilities: sudo setcap cap_net_admin,cap_bpf,cap_net_raw+ep \"$(command -v slipring)\""),
+        (Some(errno @ (Errno::PERM | Errno::ACCESS)), _) => {
+            let what = "load and attach the router's program";
+            Diagnostic::of(&OpenError::new(interface.unwrap_or("route"), no_privilege(what, errno)))
+        }
         (Some(Errno::BUSY | Errno::EXIST), _) => Diagnostic::new(SR0107, summary)
             .with_cause("another XDP program is attached")
             .with_help(format!("see which one: ip -details link show dev {name}")),
@@ -242,6 +244,15 @@ fn refused(error: &ResidentError, interface: Option<&str>) -> Diagnostic {
         _ => Diagnostic::new(SR0199, summary)
             .with_cause(error.to_string())
             .with_help("see what this machine can do: slipring doctor"),
+    }
+}
+
+/// The kernel refuses what needs a capability.
+pub(crate) fn no_privilege(what: &'static str, errno: Errno) -> OpenCause {
+    OpenCause::Privilege {
+        what,
+        capabilities: "cap_net_admin,cap_bpf,cap_net_raw",
+        source: errno.into(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use rustix::io::Errno;
 use slipring_cli::codes::{SR0108, SR0114, SR0115};
 use slipring_cli::{Diagnostic, Failure};
 use slipring_port::OpenError;
@@ -9,6 +10,7 @@ use slipring_port::iface::Iface;
 
 use crate::checks::{self, CheckedInterface, Obstacle, ObstacleKind};
 use crate::flags::RoutePlan;
+use crate::resident;
 
 /// Finds the interfaces of the plan.
 ///
@@ -72,9 +74,13 @@ fn would_bypass(found: &[&Obstacle]) -> Diagnostic {
 }
 
 fn unknown(error: io::Error) -> Failure {
+    if let Some(errno @ (Errno::PERM | Errno::ACCESS)) = Errno::from_io_error(&error) {
+        let cause = resident::no_privilege("list the rules that packets would bypass", errno);
+        return OpenError::new("route", cause).into();
+    }
     Diagnostic::new(SR0115, "it is not known what packets would bypass")
         .with_cause(format!("the kernel does not list its rules: {error}"))
-        .with_help("run as root, or with the capability: sudo setcap cap_net_admin+ep slipring")
+        .with_help("see what there is: nft list ruleset")
         .with_note("--bypass-netfilter starts without knowing it")
         .into()
 }

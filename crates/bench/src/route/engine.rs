@@ -101,7 +101,8 @@ impl EngineWork {
     /// Processes all frames; returns the CPU time.
     fn pass(&mut self) -> Result<Nanos, BenchError> {
         let frames = self.frames.iter_mut();
-        let mut frames: Vec<_> = frames.map(|frame| RouteFrame::new(frame, FibPortIndex(0))).collect();
+        let mut frames: Vec<_> =
+            frames.map(|frame| RouteFrame::new(frame, FibPortIndex(0))).collect();
         let forwarded = self.engine.counters().forwarded;
         let start = thread_cpu();
         for frames in frames.chunks_mut(MAX_ROUTE_BATCH) {
