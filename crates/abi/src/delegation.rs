@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use crate::ioctl::{IoctlDir, ioc};
 
 /// The ioctl with which a program borrows the pipe rings that it has bound, to sync them itself.
-/// Its argument has [`LENT_SIZE`] bytes.
+/// Its argument has [`DELEGATION_SIZE`] bytes.
 pub const NIOCLEND: u32 = ioc(IoctlDir::ReadWrite, b'i', 160, DELEGATION_SIZE);
 /// The ioctl that wakes the clients at the other end of a pipe that are marked as asleep. It has no
 /// argument.
@@ -44,7 +44,7 @@ pub struct DelegatedRingLayout {
     pub ring: u32,
 }
 
-/// Encodes an answer to [`NIOCLEND`]; `None` if there are more than [`LENT_RINGS`] rings.
+/// Encodes an answer to [`NIOCLEND`]; `None` if there are more than [`MAX_DELEGATED_RINGS`] rings.
 #[must_use]
 pub fn encode_delegated_rings(
     client_id: u32,
@@ -106,7 +106,7 @@ fn long_at(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 /// The ioctl with which a program borrows the queues of an interface that it has bound, to sync
-/// them itself. Its argument has [`LENT_QUEUES_SIZE`] bytes.
+/// them itself. Its argument has [`DELEGATED_QUEUES_SIZE`] bytes.
 pub const NIOCLENDQ: u32 = ioc(IoctlDir::ReadWrite, b'i', 162, DELEGATED_QUEUES_SIZE);
 
 const _: () = assert!(NIOCLENDQ == 0xc618_69a2);

@@ -9,7 +9,7 @@
 //! 1. Every structure is `repr(C)` with explicit padding. The offset of every field is asserted
 //!    when the crate is compiled.
 //! 2. No structure has an invalid bit pattern. So untrusted bytes can always be read as *some*
-//!    value ([`Plain::read_from`]), and the reader must check the value.
+//!    value ([`PlainData::read_from`]), and the reader must check the value.
 //!
 //! # Not for
 //! Opening, binding or mapping. The crate has no I/O, no clock and no `unsafe`.
