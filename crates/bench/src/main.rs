@@ -64,8 +64,8 @@ use reader_task::ReaderTask;
 use report::BenchHeader;
 use row::BenchRow;
 
-/// The description of the program. It has the command line of `slipring`, and reports under that
-/// name.
+/// The description of the program. `slipring bench` runs it, so it parses that command line and
+/// reports as `slipring`.
 static PROGRAM: CliProgram = CliProgram {
     name: "slipring",
     about: "Measure what this machine reaches with slipring",

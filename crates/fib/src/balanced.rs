@@ -22,8 +22,9 @@ impl BucketArrays {
         Self { values: Vec::new(), pool, has_changed: false, published: Arc::new([]) }
     }
 
-    /// Returns an array that spreads packets over adjacencies by weight; `None` if there is no
-    /// space. An array from before is changed as little as possible.
+    /// Returns the index of an array that spreads packets over `hops` by weight; `None` if there is no
+    /// space. If `before` is the index of an array, that array is changed, as little as possible, and
+    /// keeps its index.
     pub(crate) fn assign(
         &mut self,
         before: Option<u16>,

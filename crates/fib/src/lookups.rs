@@ -30,7 +30,8 @@ pub trait Ipv4Table: Send + Debug {
     fn free_blocks(&self) -> usize;
 }
 
-/// Makes a table of which all addresses have the value 0, in any memory, one that can be changed.
+/// Adds a writer to `table`, in which all addresses must have the value 0. Its cells may be in any
+/// memory: on the heap, or in a BPF map.
 #[must_use]
 pub fn dir24_table<C: Cells + 'static>(table: Dir24<C>) -> Box<dyn Ipv4Table> {
     let writer = Dir24Writer::new(&table);

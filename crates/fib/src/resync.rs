@@ -5,13 +5,13 @@ use slipring_rtnetlink::RouteFamily;
 /// A table of the kernel that can be dumped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DumpKind {
-    /// `RTM_GETLINK`.
+    /// Interfaces, by `RTM_GETLINK`.
     Links,
     /// `RTM_GETADDR`, both families.
     Addresses,
     /// `RTM_GETRULE`, both families.
     Rules,
-    /// `RTM_GETNEXTHOP`.
+    /// Next-hop objects, by `RTM_GETNEXTHOP`.
     NextHops,
     /// `RTM_GETROUTE` of `AF_INET`, all tables.
     Ipv4Routes,

@@ -57,8 +57,9 @@ pub(crate) struct Routing {
     last_beat: Nanos,
     /// When changes that have been read will be written.
     publish_at: Option<Nanos>,
-    /// The newest snapshot, and whether the kernel has taken it completely.
+    /// The newest snapshot.
     current: Option<Arc<ForwardingTables>>,
+    /// Whether the programs' maps have all of `current`. If not, it is applied again.
     is_applied: bool,
     /// Rings when the first snapshot is in use, and when an interface has come up.
     ready: Arc<Doorbell>,

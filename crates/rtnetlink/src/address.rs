@@ -20,7 +20,7 @@ pub struct AddressMessage {
     pub broadcast: Option<IpAddr>,
     /// Where the address is valid: `RT_SCOPE_*`.
     pub scope: u8,
-    /// `IFA_F_*`.
+    /// The flags of the address: `IFA_F_*`.
     pub flags: u32,
 }
 

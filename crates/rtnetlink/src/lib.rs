@@ -63,9 +63,9 @@ pub enum RouteFamily {
 
 /// `AF_UNSPEC`: all families.
 const AF_UNSPEC: u8 = 0;
-/// `AF_INET`.
+/// `AF_INET`: IPv4.
 const AF_INET: u8 = 2;
-/// `AF_INET6`.
+/// `AF_INET6`: IPv6.
 const AF_INET6: u8 = 10;
 
 impl RouteFamily {

@@ -10,7 +10,7 @@ pub struct LinkFlags(pub u32);
 impl LinkFlags {
     /// `IFF_UP`: administratively up.
     pub const UP: u32 = 1 << 0;
-    /// `IFF_LOOPBACK`.
+    /// `IFF_LOOPBACK`: what is sent comes back to this host.
     pub const LOOPBACK: u32 = 1 << 3;
     /// `IFF_POINTOPOINT`: there is one neighbour only.
     pub const POINT_TO_POINT: u32 = 1 << 4;
@@ -69,7 +69,7 @@ pub struct LinkMessage<'a> {
 /// `sizeof(struct ifinfomsg)`.
 pub(crate) const LINK_LEN: usize = 16;
 
-/// `IFLA_*`.
+/// Attributes of an interface: `IFLA_*`.
 pub(crate) mod ifla {
     pub(crate) const ADDRESS: u16 = 1;
     pub(crate) const IFNAME: u16 = 3;

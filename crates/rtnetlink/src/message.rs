@@ -158,17 +158,17 @@ const NLMSG_OVERRUN: u16 = 4;
 /// Types of messages, `linux/rtnetlink.h`. The deletion of an object is the number after its
 /// creation, the request the number after that.
 pub(crate) mod kind {
-    /// `RTM_NEWLINK`.
+    /// `RTM_NEWLINK`: an interface.
     pub(crate) const LINK: u16 = 16;
-    /// `RTM_NEWADDR`.
+    /// `RTM_NEWADDR`: an address of an interface.
     pub(crate) const ADDRESS: u16 = 20;
-    /// `RTM_NEWROUTE`.
+    /// `RTM_NEWROUTE`: a route.
     pub(crate) const ROUTE: u16 = 24;
-    /// `RTM_NEWNEIGH`.
+    /// `RTM_NEWNEIGH`: a neighbour.
     pub(crate) const NEIGHBOUR: u16 = 28;
-    /// `RTM_NEWRULE`.
+    /// `RTM_NEWRULE`: a routing rule.
     pub(crate) const RULE: u16 = 32;
-    /// `RTM_NEWNEXTHOP`.
+    /// `RTM_NEWNEXTHOP`: a next-hop object.
     pub(crate) const NEXT_HOP: u16 = 104;
     /// From a creation to the request for the same objects (`RTM_NEWLINK` to `RTM_GETLINK`).
     pub(crate) const TO_GET: u16 = 2;

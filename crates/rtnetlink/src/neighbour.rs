@@ -48,7 +48,7 @@ pub struct NeighbourMessage {
     pub state: NudState,
     /// `NTF_*` of the fixed part.
     pub flags: u8,
-    /// `NTF_EXT_*`.
+    /// The flags for which the fixed part has no space: `NTF_EXT_*`.
     pub extended_flags: u32,
     /// The link-layer address, if it is known and has six bytes.
     pub mac: Option<[u8; 6]>,
@@ -59,7 +59,7 @@ pub(crate) const NEIGHBOUR_LEN: usize = 12;
 /// `NTF_PROXY`: this machine answers for the address; it is no neighbour.
 const NTF_PROXY: u8 = 1 << 3;
 
-/// `NDA_*`.
+/// Attributes of a neighbour: `NDA_*`.
 pub(crate) mod nda {
     pub(crate) const DST: u16 = 1;
     pub(crate) const LLADDR: u16 = 2;

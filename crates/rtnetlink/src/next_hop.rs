@@ -48,7 +48,7 @@ pub struct NextHopMessage<'a> {
 /// `sizeof(struct nhmsg)`.
 pub(crate) const NEXT_HOP_LEN: usize = 8;
 
-/// `NHA_*`.
+/// Attributes of a next-hop object: `NHA_*`.
 mod nha {
     pub(super) const ID: u16 = 1;
     pub(super) const GROUP: u16 = 2;

@@ -132,10 +132,10 @@ pub struct RouteMessage<'a> {
 
 /// `sizeof(struct rtmsg)`.
 pub(crate) const ROUTE_LEN: usize = 12;
-/// `RTM_F_CLONED`.
+/// `RTM_F_CLONED`: an entry of the kernel's cache, not a route.
 const RTM_F_CLONED: u32 = 0x200;
 
-/// `RTA_*`.
+/// Attributes of a route: `RTA_*`.
 pub(crate) mod rta {
     pub(crate) const DST: u16 = 1;
     pub(crate) const IIF: u16 = 3;

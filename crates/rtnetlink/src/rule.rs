@@ -48,7 +48,7 @@ pub struct RuleMessage<'a> {
 /// `sizeof(struct fib_rule_hdr)`.
 pub(crate) const RULE_LEN: usize = 12;
 
-/// `FRA_*`.
+/// Attributes of a routing rule: `FRA_*`.
 mod fra {
     pub(super) const IIFNAME: u16 = 3;
     pub(super) const PRIORITY: u16 = 6;
@@ -62,7 +62,7 @@ mod fra {
     pub(super) const PROTOCOL: u16 = 21;
 }
 
-/// `FIB_RULE_INVERT`.
+/// `FIB_RULE_INVERT`: the rule holds for packets that do not match it.
 const FIB_RULE_INVERT: u32 = 2;
 
 impl<'a> RuleMessage<'a> {

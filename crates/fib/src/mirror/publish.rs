@@ -1,4 +1,4 @@
-//! Snapshots.
+//! Writes what has changed in the mirror to the tables, and makes the next snapshot.
 
 use alloc::sync::Arc;
 

@@ -90,7 +90,7 @@ pub(crate) fn link(ifindex: u32, flags: u32) -> KernelMessage {
         .number(4, 1500)
 }
 
-/// `RTM_NEWADDR`.
+/// The message of a new address, `RTM_NEWADDR`.
 pub(crate) fn address(ifindex: u32, local: &str, prefix_len: u8, flags: u8) -> KernelMessage {
     let local = ip(local);
     let mut fixed = [family(local), prefix_len, flags, 0, 0, 0, 0, 0];
@@ -169,7 +169,7 @@ impl KernelMessage {
     }
 }
 
-/// `RTM_NEWNEXTHOP`.
+/// The message of a new next-hop object, `RTM_NEWNEXTHOP`.
 pub(crate) fn next_hop(id: u32, gateway: &str, ifindex: u32) -> KernelMessage {
     let gateway = ip(gateway);
     let fixed = [family(gateway), 0, 3, 0, 0, 0, 0, 0];

@@ -20,7 +20,7 @@ pub(crate) struct Hop {
 pub(crate) enum Lead {
     Hops(Vec<Hop>),
     Object(u32),
-    /// `RTN_*`.
+    /// No next hop, only a type of route: `RTN_*`.
     Kind(u8),
 }
 

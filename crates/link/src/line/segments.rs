@@ -39,7 +39,7 @@ pub(crate) struct RateSegments {
 #[derive(Clone, Copy)]
 struct RatePeriod {
     ns: u64,
-    /// Work of the line per period: bits times 10⁹, as [`slipring_model::LineClock`] counts.
+    /// What the line can send per period, in bits times 10⁹ (bits per second times ns).
     work: u128,
 }
 

@@ -44,7 +44,7 @@ fn hash_v4(program: &mut Assembler, constants: &PortConstants) {
     finish(program, MULTIPLIERS[1]);
 }
 
-/// As [`hash_v4`].
+/// As [`hash_v4`], for IPv6.
 fn hash_v6(program: &mut Assembler, constants: &PortConstants) {
     ports(program, Family::V6);
     program.put(alu(AluOp::Lsh, BpfReg::R3, 32));

@@ -53,7 +53,7 @@ impl OwnAddresses {
         self.bit(v4_bit(address))
     }
 
-    /// As [`Self::may_have_v4`].
+    /// As [`Self::may_have_v4`], for IPv6.
     #[inline(always)]
     pub(crate) fn may_have_v6(&self, address: u128) -> bool {
         self.bit(v6_bit(address))
@@ -69,7 +69,7 @@ impl OwnAddresses {
         self.may_have_v4(address) && has(&self.v4, address, vrf)
     }
 
-    /// As [`Self::has_v4`].
+    /// As [`Self::has_v4`], for IPv6.
     pub(crate) fn has_v6(&self, address: u128, vrf: u16) -> bool {
         self.may_have_v6(address) && has(&self.v6, address, vrf)
     }

@@ -6,7 +6,7 @@ use std::io;
 use super::obstacle::{Obstacle, ObstacleKind};
 use crate::dump::{attribute, be32, dump, text};
 
-/// `NETLINK_NETFILTER`.
+/// The netlink family `NETLINK_NETFILTER`.
 const FAMILY: isize = 12;
 /// `NFNL_SUBSYS_NFTABLES << 8`, and `NFT_MSG_GETCHAIN`, `NFT_MSG_GETRULE` of
 /// linux/netfilter/nf_tables.h.

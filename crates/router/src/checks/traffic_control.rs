@@ -6,7 +6,7 @@ use std::io;
 use super::obstacle::{CheckedInterface, Obstacle, ObstacleKind};
 use crate::dump::{attribute, dump, text};
 
-/// `NETLINK_ROUTE`.
+/// The netlink family `NETLINK_ROUTE`.
 const FAMILY: isize = 0;
 const RTM_GETQDISC: u16 = 38;
 const RTM_GETTFILTER: u16 = 46;

@@ -5,7 +5,7 @@ use std::io;
 use super::obstacle::{Obstacle, ObstacleKind};
 use crate::dump::dump;
 
-/// `NETLINK_XFRM`.
+/// The netlink family `NETLINK_XFRM`.
 const FAMILY: isize = 6;
 /// `XFRM_MSG_GETPOLICY` of linux/xfrm.h.
 const GET_POLICIES: u16 = 0x15;

@@ -29,7 +29,8 @@ impl Status {
         CapabilitySet::from_bits_retain(u64::from_str_radix(&self.0[set], 16).unwrap())
     }
 
-    /// Returns whether no capability set of the thread has any capability besides `kept`.
+    /// Returns whether the thread has `no_new_privs`, a seccomp filter, and in no set a capability
+/// besides `kept`.
     fn is_confined_to(&self, kept: CapabilitySet) -> bool {
         let sets = ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"];
         let nothing_more = |set: &&str| kept.contains(self.capabilities(set));
