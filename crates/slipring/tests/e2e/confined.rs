@@ -30,7 +30,7 @@ impl Status {
     }
 
     /// Returns whether the thread has `no_new_privs`, a seccomp filter, and in no set a capability
-/// besides `kept`.
+    /// besides `kept`.
     fn is_confined_to(&self, kept: CapabilitySet) -> bool {
         let sets = ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"];
         let nothing_more = |set: &&str| kept.contains(self.capabilities(set));
