@@ -2,7 +2,8 @@
 //!
 //! A driver may drop them without a count: a veth device does so unless its peer has XDP in native
 //! mode or GRO on, and a driver may have no transmit function for XDP at all. So some frames are
-//! redirected to the interface, and its transmit counter must show them:
+//! redirected to the interface, and its transmit counter must show them, in comparison with a time
+//! of equal length without them, since the kernel may be sending as well:
 //!
 //! ```text
 //!   destination = source = the interface's own address | EtherType 88b5 | zeros     60 bytes
@@ -21,11 +22,14 @@ use slipring_wire::mac::MacAddr;
 use crate::layout::map;
 use crate::program::context::XDP_ABORTED;
 
-/// Frames that are sent; the transmit counter must increase by as many.
-const PROBE_FRAMES: u32 = 16;
-/// How long the counter may take.
-const PROBE_TIMEOUT: Duration = Duration::from_millis(500);
-const POLL_INTERVAL: Duration = Duration::from_millis(2);
+/// Frames of a round on an idle interface.
+const MIN_FRAMES: u32 = 64;
+/// Frames of a round at most.
+const MAX_FRAMES: u32 = 16_384;
+/// Rounds on an interface that also sends other frames.
+const BUSY_ROUNDS: u32 = 3;
+/// How long a round waits for the counter after its frames.
+const SETTLING_TIME: Duration = Duration::from_millis(20);
 
 /// Sends frames to an interface as programs redirect them. Loading it needs privileges, running it
 /// does not.
@@ -42,14 +46,52 @@ impl EgressProbe {
 
     /// Whether redirected frames leave the port's interface, which has this name in the calling
     /// thread's namespace. The port must be in the tables that were applied, and up: otherwise none
-    /// leaves. Waits half a second for a transmit counter that does not increase.
+    /// leaves. Takes about 100 ms, or four times that if the interface also sends other frames.
     ///
     /// # Errors
     /// The kernel's error; `NotFound` if there is no such interface.
     pub fn sends(&self, ifname: &str) -> io::Result<bool> {
-        let before = sent_packets(ifname)?;
-        self.program.run_live(&probe_frame(self.mac), PROBE_FRAMES, PROBE_FRAMES)?;
-        all_sent(ifname, before)
+        let first = self.round(ifname, MIN_FRAMES)?;
+        if first.without == 0 {
+            return Ok(first.shows(MIN_FRAMES));
+        }
+        // Enough frames to stand out from the others.
+        let others = u32::try_from(first.without).unwrap_or(u32::MAX);
+        let frames = (others / 4).clamp(MIN_FRAMES, MAX_FRAMES);
+        for _ in 0..BUSY_ROUNDS {
+            if !self.round(ifname, frames)?.shows(frames) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Sends frames, and then waits for as long as that took.
+    fn round(&self, ifname: &str, frames: u32) -> io::Result<ProbeRound> {
+        let (start, before) = (Instant::now(), sent_packets(ifname)?);
+        self.program.run_live(&probe_frame(self.mac), frames, MIN_FRAMES)?;
+        std::thread::sleep(SETTLING_TIME);
+        let (time, between) = (start.elapsed(), sent_packets(ifname)?);
+        std::thread::sleep(time);
+        let after = sent_packets(ifname)?;
+        let (with, without) = (between.saturating_sub(before), after.saturating_sub(between));
+        Ok(ProbeRound { with, without })
+    }
+}
+
+/// By how much the transmit counter has increased in two times of equal length.
+#[derive(Debug, Clone, Copy)]
+struct ProbeRound {
+    /// While the probe's frames were sent.
+    with: u64,
+    /// Afterwards.
+    without: u64,
+}
+
+impl ProbeRound {
+    /// Whether the counter shows that at least half of the frames have left.
+    fn shows(self, frames: u32) -> bool {
+        self.with >= self.without + u64::from(frames / 2)
     }
 }
 
@@ -71,20 +113,6 @@ fn probe_frame(mac: MacAddr) -> [u8; 60] {
     frame
 }
 
-/// Waits until the interface has sent the probe's frames; returns whether it has.
-fn all_sent(ifname: &str, before: u64) -> io::Result<bool> {
-    let start = Instant::now();
-    loop {
-        if sent_packets(ifname)? >= before + u64::from(PROBE_FRAMES) {
-            return Ok(true);
-        }
-        if start.elapsed() > PROBE_TIMEOUT {
-            return Ok(false);
-        }
-        std::thread::sleep(POLL_INTERVAL);
-    }
-}
-
 /// The transmit counter of an interface of this thread's network namespace.
 fn sent_packets(ifname: &str) -> io::Result<u64> {
     let text = std::fs::read_to_string("/proc/thread-self/net/dev")?;
@@ -103,6 +131,13 @@ fn transmitted(text: &str, ifname: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn frames_of_others_do_not_pass_for_those_of_the_probe() {
+        let shows = |with, without| ProbeRound { with, without }.shows(64);
+        assert!(shows(64, 0) && shows(32, 0) && shows(1064, 1000));
+        assert!(!shows(0, 0) && !shows(31, 0) && !shows(1000, 1000) && !shows(64, 64));
+    }
 
     #[test]
     fn the_counter_of_an_interface_is_found_by_its_name() {

@@ -26,9 +26,8 @@ impl<T> TreeBuffers<T> {
     /// Writes a tree into the table that no program uses; returns the table, which the caller
     /// publishes. Without a tree, or if it has more than `capacity` nodes, all packets are left to
     /// the kernel.
-    pub(crate) fn write(&mut self, tree: Option<&IntervalTree>, capacity: u32) -> &T {
-        self.active ^= 1;
-        let (table, array) = &self.buffers[self.active];
+    pub(crate) fn write(&self, tree: Option<&IntervalTree>, capacity: u32) -> &T {
+        let (table, array) = &self.buffers[self.active ^ 1];
         let tree = tree.filter(|tree| tree.nodes().len() <= capacity as usize);
         let first = |tree: &IntervalTree| (tree.root(), tree.levels());
         let (root, levels) = tree.map_or((NO_TREE, 0), first);
@@ -42,6 +41,11 @@ impl<T> TreeBuffers<T> {
             }
         }
         table
+    }
+
+    /// Notes that programs use the table that was written last, and no longer the other one.
+    pub(crate) fn set_published(&mut self) {
+        self.active ^= 1;
     }
 }
 

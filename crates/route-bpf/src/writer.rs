@@ -146,7 +146,9 @@ impl<H: MapHost> TableWriter<H> {
         let tables = self.vrfs.get_mut(&vrf.0).expect("it was created");
         let refused = |source| BpfError::System { what: "replace an IPv6 table", source };
         let next = tables.v6.write(tree, capacity);
-        self.host.publish(map::V6, vrf.0, next).map_err(refused)
+        self.host.publish(map::V6, vrf.0, next).map_err(refused)?;
+        tables.v6.set_published();
+        Ok(())
     }
 
     /// Sets the addresses of this machine, with the lengths of their prefixes. If a prefix has more
@@ -195,8 +197,10 @@ impl<H: MapHost> TableWriter<H> {
         for at in tables.ports.len()..self.limits.ports.into() {
             store(&self.ports, at * layout::PORT_SIZE as usize, 0);
         }
-        let previous = self.current.replace(tables.clone());
+        let previous = self.current.clone();
         let is_published = self.write_v6(previous.as_ref(), tables)?;
+        // Only now, so that a repetition writes the trees that could not be published.
+        self.current = Some(tables.clone());
         self.retired.extend(previous);
         if is_published {
             // Each publication has waited, after all other records were written.

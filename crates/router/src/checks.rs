@@ -11,6 +11,7 @@
 //! user must have said that they may be bypassed.
 
 mod forwarding;
+mod master;
 mod netfilter;
 mod obstacle;
 mod traffic_control;
@@ -29,9 +30,20 @@ pub(crate) fn obstacles(interfaces: &[CheckedInterface]) -> io::Result<Vec<Obsta
     let mut found = netfilter::find()?;
     found.extend(xfrm::find()?);
     found.extend(traffic_control::find(interfaces)?);
+    found.extend(master::find(interfaces)?);
     found.extend(forwarding::reverse_path_filters(interfaces));
     found.extend(forwarding::switched_off(interfaces));
     Ok(found)
+}
+
+/// What cannot be listed might be there.
+pub(crate) fn unlisted(error: &io::Error) -> Obstacle {
+    Obstacle {
+        kind: ObstacleKind::Bypass,
+        interface: None,
+        what: format!("the kernel does not list its rules: {error}"),
+        show: "nft list ruleset".into(),
+    }
 }
 
 /// Lines for sysctl(8) that switch on the forwarding of the kernel, where it is off.
@@ -137,6 +149,13 @@ mod tests {
         let mut shown = shows(&found);
         shown.sort_unstable();
         assert_eq!(shown, ["tc filter show dev r0 ingress", "tc qdisc show dev r0"]);
+    }
+
+    #[test]
+    fn a_port_of_a_bridge_is_found() {
+        let commands = [("ip", "link add br0 type bridge"), ("ip", "link set r0 master br0")];
+        let Some(found) = found_after(&commands) else { return };
+        assert_eq!(shows(&found), ["ip -details link show dev r0"]);
     }
 
     #[test]

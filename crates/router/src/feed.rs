@@ -6,9 +6,8 @@
 //!                                                                          of the socket
 //! ```
 //!
-//! A dump shares its socket with the notifications about the same objects. So what changes during a
-//! dump is read in the order in which it happened: an object that is deleted after it was dumped is
-//! announced as deleted after its part of the dump.
+//! A dump shares its socket with the notifications about the same objects. A part of a dump may be
+//! older than notifications that were read before it; the mirror tells the two apart.
 //!
 //! # Invariants
 //! 1. A socket has at most one dump in progress; others wait for its end.
@@ -72,6 +71,17 @@ pub(crate) trait FeedReader {
     fn overrun(&mut self);
 }
 
+/// How much the kernel may still have to tell after a reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum FeedProgress {
+    /// Nothing.
+    Empty,
+    /// More of a dump. All notifications from before its last part have been read.
+    Dumping,
+    /// Notifications.
+    Backlog,
+}
+
 /// The sockets.
 pub(crate) struct KernelFeed {
     links: FeedSocket,
@@ -102,19 +112,18 @@ impl KernelFeed {
     }
 
     /// Whether no dump is waiting or in progress.
-    #[cfg(test)]
-    fn is_quiet(&self) -> bool {
+    pub(crate) fn is_quiet(&self) -> bool {
         self.links.is_quiet() && self.routes.is_quiet()
     }
 
-    /// Reads what has arrived, a bounded number of buffers. Returns whether more may wait.
+    /// Reads what has arrived, a bounded number of buffers.
     ///
     /// # Errors
     /// The kernel's error.
-    pub(crate) fn receive(&mut self, reader: &mut impl FeedReader) -> io::Result<bool> {
+    pub(crate) fn receive(&mut self, reader: &mut impl FeedReader) -> io::Result<FeedProgress> {
         let links = self.links.receive(&mut self.buffer, reader)?;
         let routes = self.routes.receive(&mut self.buffer, reader)?;
-        Ok(links || routes)
+        Ok(links.max(routes))
     }
 
     /// Descriptors that are readable when [`Self::receive`] has something to read.
@@ -142,7 +151,6 @@ impl FeedSocket {
         Ok(Self { socket, sequence: 0, waiting: VecDeque::new(), running: None })
     }
 
-    #[cfg(test)]
     fn is_quiet(&self) -> bool {
         self.running.is_none() && self.waiting.is_empty()
     }
@@ -160,27 +168,37 @@ impl FeedSocket {
         Ok(())
     }
 
-    fn receive(&mut self, buffer: &mut [u8], reader: &mut impl FeedReader) -> io::Result<bool> {
+    fn receive(
+        &mut self,
+        buffer: &mut [u8],
+        reader: &mut impl FeedReader,
+    ) -> io::Result<FeedProgress> {
+        let mut progress = FeedProgress::Backlog;
         for _ in 0..MAX_READS {
             self.start(reader)?;
             match recv(&self.socket, &mut *buffer, RecvFlags::DONTWAIT) {
-                Ok((len, _)) => self.read(&buffer[..len], reader),
-                Err(Errno::AGAIN) => return Ok(false),
+                Ok((len, _)) => progress = self.read(&buffer[..len], reader),
+                Err(Errno::AGAIN) => return Ok(FeedProgress::Empty),
                 Err(Errno::INTR) => {}
                 Err(Errno::NOBUFS) => reader.overrun(),
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(true)
+        Ok(progress)
     }
 
-    fn read(&mut self, bytes: &[u8], reader: &mut impl FeedReader) {
+    /// Reads a buffer; the result says whether it was a part of a dump.
+    fn read(&mut self, bytes: &[u8], reader: &mut impl FeedReader) -> FeedProgress {
+        let mut progress = FeedProgress::Backlog;
         for message in Messages::new(bytes) {
             let Ok(message) = message else {
                 // It may have been any change, so it is as good as lost.
                 reader.overrun();
                 continue;
             };
+            if message.header.sequence == self.sequence {
+                progress = FeedProgress::Dumping;
+            }
             match message.body {
                 MessageBody::Done(done) if message.header.sequence == self.sequence => {
                     self.finish(done.errno == 0, reader);
@@ -191,6 +209,7 @@ impl FeedSocket {
                 _ => reader.message(&message),
             }
         }
+        progress
     }
 
     /// Ends the dump in progress.
@@ -273,7 +292,7 @@ mod tests {
     /// Reads until `done`, for at most ten seconds.
     fn read_until(feed: &mut KernelFeed, routes: &mut Routes, done: impl Fn(&Routes) -> bool) {
         loop {
-            while feed.receive(routes).unwrap() {}
+            while feed.receive(routes).unwrap() > FeedProgress::Empty {}
             if done(routes) && feed.is_quiet() {
                 return;
             }
@@ -326,7 +345,7 @@ mod tests {
             for number in 0..200 {
                 namespace.ip(&format!("route add 10.7.{number}.0/24 via 10.1.0.2"));
             }
-            while feed.receive(&mut routes).unwrap() {}
+            while feed.receive(&mut routes).unwrap() > FeedProgress::Empty {}
             assert!(routes.overruns > 0 && routes.known.len() < 200);
             feed.request(DumpKind::Ipv4Routes);
             read_until(&mut feed, &mut routes, |routes| routes.ended == [DumpKind::Ipv4Routes]);

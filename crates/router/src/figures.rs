@@ -69,7 +69,11 @@ impl RouterFigures {
             generation: routing.counters.published,
             resyncs: routing.counters.dumps.saturating_sub(FIRST_DUMPS),
             overruns: mirror.overruns,
-            refused: mirror.refused_routes + mirror.refused_neighbours + mirror.exhausted,
+            refused: mirror.refused_routes
+                + mirror.refused_neighbours
+                + mirror.refused_next_hops
+                + mirror.exhausted
+                + mirror.exhausted_blocks,
             failed: routing.counters.failed,
         };
         Self { state: state(routing), fib, interfaces: interfaces.collect() }

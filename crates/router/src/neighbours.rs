@@ -29,12 +29,13 @@ pub(crate) struct NeighbourRequests {
     ifindexes: Vec<u32>,
     waiting: VecDeque<GatewayRequest>,
     asked: BTreeMap<(u32, IpAddr), Nanos>,
+    pruned_at: Nanos,
 }
 
 impl NeighbourRequests {
     /// Takes requests about neighbours on these interfaces.
     pub(crate) fn new(helper: Option<Arc<PrivilegedHelper>>, ifindexes: Vec<u32>) -> Self {
-        Self { helper, ifindexes, waiting: VecDeque::new(), asked: BTreeMap::new() }
+        Self { helper, ifindexes, waiting: VecDeque::new(), asked: BTreeMap::new(), pruned_at: 0 }
     }
 
     /// Notes a message of the kernel: an entry that has become stale is to be refreshed.
@@ -53,7 +54,8 @@ impl NeighbourRequests {
         if is_recent || !self.ifindexes.contains(&request.ifindex) {
             return;
         }
-        if self.asked.len() >= MAX_WAITING {
+        if self.asked.len() >= MAX_WAITING && time >= self.pruned_at + REPEAT_NS {
+            self.pruned_at = time;
             self.asked.retain(|_, at| time < *at + REPEAT_NS);
         }
         if self.waiting.len() < MAX_WAITING && self.asked.len() < MAX_WAITING {

@@ -22,13 +22,15 @@ use std::sync::mpsc;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use slipring_datapath::control_queue::ControlQueue;
-use slipring_fib::{AdjacencyIndex, DumpKind, FibPortIndex, ForwardingTables, Mirror, VrfIndex};
+use slipring_fib::{
+    AdjacencyIndex, DumpKind, FibPortIndex, ForwardingTables, Mirror, VrfConfig, VrfIndex,
+};
 use slipring_port::{Nanos, now};
 use slipring_ring::Doorbell;
-use slipring_route_bpf::ResidentHeartbeat;
+use slipring_route_bpf::{EgressProbe, ResidentHeartbeat};
 use slipring_rtnetlink::NetlinkMessage;
 
-use crate::feed::{FeedReader, KernelFeed};
+use crate::feed::{FeedProgress, FeedReader, KernelFeed};
 use crate::lookup_tables::LookupTables;
 use crate::neighbours::NeighbourRequests;
 use crate::resident::ResidentEngine;
@@ -54,7 +56,13 @@ pub(crate) struct Routing {
     feed: KernelFeed,
     neighbours: NeighbourRequests,
     heartbeat: ResidentHeartbeat,
-    last_beat: Nanos,
+    /// When everything that the kernel had told was read, by the clock of heartbeats and by ours.
+    seen: u64,
+    seen_at: Nanos,
+    /// Notifications were lost, or a table is new, so the mirror is not complete until dumps are.
+    is_behind: bool,
+    /// The kernel's tables in which packets are looked up.
+    tables: Option<VrfConfig>,
     /// When changes that have been read will be written.
     publish_at: Option<Nanos>,
     /// The newest snapshot.
@@ -71,7 +79,7 @@ pub(crate) struct Routing {
     /// Which interfaces are up, by port, in the newest snapshot.
     up: Vec<bool>,
     /// Interfaces that have come up, and have not been probed since.
-    pub(crate) unprobed: Vec<FibPortIndex>,
+    unprobed: Vec<FibPortIndex>,
     pub(crate) counters: RoutingCounters,
 }
 
@@ -145,7 +153,10 @@ impl Routing {
             left: none.clone(),
             ruled: none.clone(),
             up: none,
-            last_beat: 0,
+            seen: 0,
+            seen_at: 0,
+            is_behind: false,
+            tables: None,
             unprobed: Vec::new(),
             counters: RoutingCounters::default(),
         }
@@ -161,33 +172,38 @@ impl Routing {
         stop: &Doorbell,
         is_stopped: impl Fn() -> bool,
     ) -> io::Result<()> {
-        let mut more = true;
+        let mut progress = FeedProgress::Backlog;
         while !is_stopped() {
-            self.beat()?;
-            if !more {
+            if progress == FeedProgress::Empty {
                 self.wait(handle, stop);
             }
-            self.beat()?;
-            handle.tasks.drain().into_iter().for_each(|task| task(self));
-            more = self.read()?;
-            let time = now();
-            if self.publish_at.is_some_and(|at| at <= time) {
-                self.publish(time);
+            progress = self.follow()?;
+            for task in handle.tasks.drain() {
+                progress = self.follow()?;
+                task(self);
             }
         }
         Ok(())
     }
 
-    /// Writes the heartbeat. If the last one is so old that the programs no longer forward, for
-    /// example after SIGSTOP, the tables are brought up to date first.
-    fn beat(&mut self) -> io::Result<()> {
-        if now() > self.last_beat + LATE_BEAT_NS {
-            while self.read()? {}
-            self.publish(now());
+    /// Reads what the kernel tells, writes what is due, and then the heartbeat: the time up to which
+    /// all that the kernel had told is read. So the programs do not forward by tables of before
+    /// 100 ms, wherever this thread is stopped. After such a stop, and after lost notifications, the
+    /// tables are brought up to date first.
+    fn follow(&mut self) -> io::Result<FeedProgress> {
+        let (seen, start) = (ResidentHeartbeat::now(), now());
+        let progress = self.read()?;
+        let is_current = progress < FeedProgress::Backlog;
+        let is_late = start > self.seen_at + LATE_BEAT_NS;
+        let time = now();
+        if self.publish_at.is_some_and(|at| at <= time) || (is_current && is_late) {
+            self.publish(time);
         }
-        self.last_beat = now();
-        self.heartbeat.beat_all(ResidentHeartbeat::now());
-        Ok(())
+        if is_current && !self.is_behind {
+            (self.seen, self.seen_at) = (seen, start);
+        }
+        self.heartbeat.beat_all(self.seen);
+        Ok(progress)
     }
 
     /// Waits for a message, a task, the time to publish, or the next heartbeat.
@@ -203,9 +219,8 @@ impl Routing {
         let _ = poll(&mut fds, Some(&timeout));
     }
 
-    /// Reads what the kernel tells, and asks for what the mirror lacks. Returns whether there is
-    /// more to read.
-    fn read(&mut self) -> io::Result<bool> {
+    /// Reads what the kernel tells, and asks for what the mirror lacks.
+    fn read(&mut self) -> io::Result<FeedProgress> {
         for kind in self.mirror.needs_resync().iter() {
             self.feed.request(kind);
         }
@@ -214,13 +229,15 @@ impl Routing {
             neighbours: &mut self.neighbours,
             dumps: &mut self.counters.dumps,
             has_read: false,
+            has_lost: false,
         };
-        let more = self.feed.receive(&mut reader)?;
+        let progress = self.feed.receive(&mut reader)?;
+        self.is_behind |= reader.has_lost;
         if reader.has_read && self.publish_at.is_none() {
             self.publish_at = Some(now() + COALESCE_NS);
         }
         self.neighbours.send();
-        Ok(more)
+        Ok(progress)
     }
 
     fn publish(&mut self, time: Nanos) {
@@ -229,11 +246,18 @@ impl Routing {
             self.settle(time);
         }
         self.follow_rules();
-        match self.mirror.publish() {
-            Some(tables) => self.current = Some(tables),
-            None if self.is_applied => return,
-            None => {}
+        let tables = self.mirror.publish();
+        if tables.is_some() || !self.is_applied {
+            self.current = tables.or_else(|| self.current.take());
+            self.apply(time);
         }
+        let is_complete = self.mirror.needs_resync().is_empty() && self.feed.is_quiet();
+        self.is_behind &= !(self.is_applied && is_complete);
+    }
+
+    /// Gives the programs the newest snapshot.
+    fn apply(&mut self, time: Nanos) {
+        self.note_links();
         let Some(tables) = &self.current else { return };
         self.is_applied = self.engine.apply(tables).is_ok();
         if self.is_applied {
@@ -243,7 +267,9 @@ impl Routing {
             self.counters.failed += 1;
             self.publish_at = Some(time + COALESCE_NS);
         }
-        self.note_links();
+        if self.counters.published == 1 || !self.unprobed.is_empty() {
+            self.ready.ring();
+        }
         self.engine.set_local(&self.mirror.local_addresses());
         for request in self.mirror.solicit(MAX_SOLICITS) {
             self.neighbours.want(request);
@@ -256,7 +282,10 @@ impl Routing {
         let ifindexes: Vec<u32> =
             self.engine.interfaces().iter().map(|of| of.iface.index).collect();
         let LookupTables { config, ruled } = LookupTables::of(&self.mirror, &ifindexes);
-        self.mirror.set_vrf(VrfIndex(0), config);
+        // Tables that were not looked at before are dumped first.
+        self.is_behind |= self.tables.as_ref().is_some_and(|tables| *tables != config);
+        self.mirror.set_vrf(VrfIndex(0), config.clone());
+        self.tables = Some(config);
         if ruled != self.ruled {
             for (at, &is_ruled) in ruled.iter().enumerate() {
                 self.engine.set_ruled(FibPortIndex(at as u16), is_ruled);
@@ -279,15 +308,32 @@ impl Routing {
             }
         }
         self.up = up;
-        if self.counters.published == 1 || !self.unprobed.is_empty() {
-            self.ready.ring();
-        }
     }
 
     fn settle(&mut self, time: Nanos) {
         self.settle_at = time + SETTLE_PERIOD_NS;
         if let Ok(Some(generation)) = self.engine.settle() {
             self.mirror.quiesced(generation);
+        }
+    }
+
+    /// The probes of interfaces that have come up, and of those in `again`.
+    pub(crate) fn take_probes(
+        &mut self,
+        again: Vec<FibPortIndex>,
+    ) -> Vec<(FibPortIndex, Arc<EgressProbe>)> {
+        let mut ports = std::mem::take(&mut self.unprobed);
+        ports.extend(again);
+        let probe = |port: FibPortIndex| {
+            Some((port, self.engine.interfaces()[usize::from(port.0)].probe.clone()?))
+        };
+        ports.into_iter().filter_map(probe).collect()
+    }
+
+    /// Notes the result of a probe, unless the interface has come up once more since.
+    pub(crate) fn note_probe(&mut self, port: FibPortIndex, sends: bool) {
+        if !self.unprobed.contains(&port) {
+            self.engine.set_sends(port, sends);
         }
     }
 
@@ -313,6 +359,7 @@ struct MirrorReader<'r> {
     neighbours: &'r mut NeighbourRequests,
     dumps: &'r mut u64,
     has_read: bool,
+    has_lost: bool,
 }
 
 impl FeedReader for MirrorReader<'_> {
@@ -338,5 +385,6 @@ impl FeedReader for MirrorReader<'_> {
 
     fn overrun(&mut self) {
         self.mirror.overrun();
+        self.has_lost = true;
     }
 }

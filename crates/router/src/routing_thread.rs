@@ -24,6 +24,19 @@ struct RoutingStop {
     ended: Doorbell,
 }
 
+/// Tells others of the thread's end, even if it panics: those that wait for an answer get none.
+struct EndGuard<'t> {
+    handle: &'t RoutingHandle,
+    signal: &'t RoutingStop,
+}
+
+impl Drop for EndGuard<'_> {
+    fn drop(&mut self) {
+        self.handle.close();
+        self.signal.ended.ring();
+    }
+}
+
 impl RoutingThread {
     /// Starts the thread, which closes the handle's queue at its end.
     ///
@@ -37,12 +50,9 @@ impl RoutingThread {
         });
         let signal = stop.clone();
         let thread = Builder::new().name("routing".into()).spawn(move || {
+            let _end = EndGuard { handle: &handle, signal: &signal };
             // Relaxed: the flag guards no other data.
-            let result =
-                routing.run(&handle, &signal.stop, || signal.is_set.load(Ordering::Relaxed));
-            handle.close();
-            signal.ended.ring();
-            result
+            routing.run(&handle, &signal.stop, || signal.is_set.load(Ordering::Relaxed))
         })?;
         Ok(Self { thread, stop })
     }

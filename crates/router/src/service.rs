@@ -1,8 +1,8 @@
 //! Answers requests to a running router.
 //!
-//! Long lists come in pages: an answer with `next` continues with a request that has this value as
-//! `after`. So no list is too long for an answer, and the thread that keeps the tables works on a
-//! page for about a millisecond.
+//! Routes come in pages: an answer with `next` continues with a request that has this value as
+//! `after`. So no table is too long for an answer. A page far behind in a table of a million routes
+//! takes tens of milliseconds; the kernel forwards if the heartbeat is late.
 
 use std::net::IpAddr;
 use std::time::Instant;
@@ -250,10 +250,8 @@ impl InterfaceNames {
     }
 
     fn hop(&self, routing: &Routing, lead: &RouteLead, several: bool) -> Value {
-        let mac = lead.gateway.and_then(|gateway| {
-            let mut known = routing.mirror.neighbours();
-            known.find(|of| of.ifindex == lead.ifindex && of.address == gateway)?.mac
-        });
+        let known = |gateway| routing.mirror.neighbour_mac(lead.ifindex, gateway);
+        let mac = lead.gateway.and_then(known);
         json!({
             "via": lead.gateway,
             "dev": self.get(lead.ifindex),

@@ -41,7 +41,10 @@ pub(crate) fn check(plan: &RoutePlan, interfaces: &[Iface]) -> Result<Vec<Obstac
     if !missing.is_empty() && !plan.no_fallback {
         return Err(no_fallback(&missing).into());
     }
-    let found = checks::obstacles(&checked(interfaces)).map_err(unknown)?;
+    let found = match checks::obstacles(&checked(interfaces)) {
+        Err(error) if plan.bypass => vec![checks::unlisted(&error)],
+        found => found.map_err(unknown)?,
+    };
     let bypassed: Vec<_> =
         found.iter().filter(|found| found.kind == ObstacleKind::Bypass).collect();
     if !bypassed.is_empty() && !plan.bypass {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use slipring_cli::{Failure, Session, Signals};
+use slipring_fib::FibPortIndex;
 use slipring_ring::Doorbell;
 
 use crate::checks::{Obstacle, ObstacleKind};
@@ -14,6 +15,9 @@ use crate::routing::RoutingHandle;
 use crate::routing_thread::RoutingThread;
 use crate::run::sample;
 use crate::watch::BypassWatch;
+
+/// Time after which interfaces that sent nothing are probed again.
+const REPROBE_PERIOD: Duration = Duration::from_secs(10);
 
 /// A run, seen by the main thread.
 pub(crate) struct Supervision<'r> {
@@ -52,13 +56,16 @@ impl Supervision<'_> {
                 self.report(session, started, false)?;
                 next_report = Some(time + period);
             }
-            let until = [deadline, next_report].into_iter().flatten().min();
+            let until = [deadline, next_report, state.next_probe].into_iter().flatten().min();
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             if self.wait(signals, left) {
                 self.changed.clear();
-                self.probe(session)?;
                 self.follow_kernel(session, &mut state)?;
+                self.probe(session, &mut state)?;
                 self.tell_of_rules(session, &mut state)?;
+                self.tell_of_readiness(session, &mut state)?;
+            } else if state.next_probe.is_some_and(|due| Instant::now() >= due) {
+                self.probe(session, &mut state)?;
             }
         }
         Ok(())
@@ -98,28 +105,49 @@ impl Supervision<'_> {
         !fds[2].revents().is_empty()
     }
 
-    /// Finds out whether interfaces that have come up send what is redirected to them. Done by this
-    /// thread, because it may take half a second.
-    fn probe(&self, session: &mut Session<'_>) -> Result<(), Failure> {
-        let unprobed = self.handle.ask(|routing| {
-            let ports = std::mem::take(&mut routing.unprobed);
-            let probes = ports
-                .into_iter()
-                .map(|port| (port, routing.engine.interfaces()[usize::from(port.0)].probe.clone()));
-            probes.collect::<Vec<_>>()
-        });
-        for (port, probe) in unprobed.unwrap_or_default() {
-            let Some(probe) = probe else { continue };
+    /// Finds out whether interfaces send what is redirected to them: those that have come up, and,
+    /// after a while, those that did not. Done by this thread, because it takes some tenths of a
+    /// second.
+    fn probe(&self, session: &mut Session<'_>, state: &mut SupervisedState) -> Result<(), Failure> {
+        let is_due = state.next_probe.is_some_and(|due| Instant::now() >= due);
+        let again = if is_due { state.silent.clone() } else { Vec::new() };
+        for (port, probe) in
+            self.handle.ask(|routing| routing.take_probes(again)).unwrap_or_default()
+        {
             let name = &self.interfaces[usize::from(port.0)];
             // An interface that is gone sends nothing.
             let sends = probe.sends(name).unwrap_or_default();
-            self.handle.tell(move |routing| routing.engine.set_sends(port, sends));
-            if !sends {
+            self.handle.tell(move |routing| routing.note_probe(port, sends));
+            let was_silent = state.silent.contains(&port);
+            if sends && was_silent {
+                state.silent.retain(|silent| *silent != port);
+                session.reporter.say(format_args!("{name}: sends what XDP redirects to it"))?;
+            } else if !sends && !was_silent {
+                state.silent.push(port);
                 session.reporter.warn(format_args!(
                     "{name} drops what XDP redirects to it, so packets for it are left to the kernel; \
                      for veth, switch GRO on at the other end: ethtool -K PEER gro on"
                 ))?;
             }
+        }
+        if is_due || state.next_probe.is_none() {
+            state.next_probe = Some(Instant::now() + REPROBE_PERIOD);
+        }
+        if state.silent.is_empty() {
+            state.next_probe = None;
+        }
+        Ok(())
+    }
+
+    /// Tells the user once that the first tables are in use.
+    fn tell_of_readiness(
+        &self,
+        session: &mut Session<'_>,
+        state: &mut SupervisedState,
+    ) -> Result<(), Failure> {
+        if !state.is_ready && self.is_forwarding() {
+            state.is_ready = true;
+            session.reporter.say("forwarding")?;
         }
         Ok(())
     }
@@ -132,14 +160,13 @@ impl Supervision<'_> {
         state: &mut SupervisedState,
     ) -> Result<(), Failure> {
         let new = self.not_accepted();
-        let left: Vec<bool> = self.interfaces.iter().map(|name| concerns(&new, name)).collect();
-        if !state.is_ready && self.is_forwarding() {
-            state.is_ready = true;
-            session.reporter.say("forwarding")?;
-        }
         if new == state.obstacles {
             return Ok(());
         }
+        let left: Vec<bool> = self.interfaces.iter().map(|name| concerns(&new, name)).collect();
+        let wanted = left.clone();
+        // Before the user is told: an output that is not read must not delay it.
+        self.handle.tell(move |routing| routing.leave(wanted));
         for found in &new {
             session.reporter.warn(format_args!("{}; see {}", found.what, found.show))?;
         }
@@ -148,7 +175,6 @@ impl Supervision<'_> {
             session.reporter.say(format_args!("{name}: packets are forwarded by {by}"))?;
         }
         state.obstacles = new;
-        self.handle.tell(move |routing| routing.leave(left));
         Ok(())
     }
 
@@ -186,6 +212,10 @@ impl Supervision<'_> {
 struct SupervisedState {
     is_ready: bool,
     obstacles: Vec<Obstacle>,
+    /// Interfaces that do not send what is redirected to them.
+    silent: Vec<FibPortIndex>,
+    /// When they are probed again.
+    next_probe: Option<Instant>,
     /// By port, as [`Routing::ruled`](crate::routing::Routing::ruled).
     ruled: Vec<bool>,
 }

@@ -8,7 +8,7 @@ use slipring_rtnetlink::{
     DumpFilter, HeaderFlags, MessageBody, Messages, RequestBuilder, RouteFamily,
 };
 
-use crate::routing::RoutingHandle;
+use crate::routing::{Routing, RoutingHandle};
 
 /// The kernel writes at most 32 KiB of a dump at once.
 const READ_BYTES: usize = 1 << 16;
@@ -40,12 +40,15 @@ pub(crate) fn verify(routing: &RoutingHandle) -> io::Result<Value> {
 
 fn compare(routing: &RoutingHandle) -> io::Result<slipring_fib::VerifyReport> {
     let ended = || io::Error::other("the router is about to end");
-    let parts = [RouteFamily::V4, RouteFamily::V6].map(dump_routes);
     let begun = routing.ask(|routing| routing.mirror.begin_verify()).ok_or_else(ended)?;
     begun.map_err(io::Error::other)?;
+    let parts: io::Result<Vec<_>> =
+        [RouteFamily::V4, RouteFamily::V6].into_iter().map(dump_routes).collect();
+    let parts = parts.inspect_err(|_| routing.tell(end_verify))?;
     for part in parts {
-        for buffer in part? {
-            // One buffer at a time, so that heartbeats are in time.
+        for mut buffer in part {
+            buffer.shrink_to_fit();
+            // One buffer at a time: the thread follows the kernel between two tasks.
             routing.tell(move |routing| {
                 for message in Messages::new(&buffer).flatten() {
                     if let MessageBody::Route(_, route) = &message.body {
@@ -57,6 +60,11 @@ fn compare(routing: &RoutingHandle) -> io::Result<slipring_fib::VerifyReport> {
     }
     let ended = routing.ask(|routing| routing.mirror.end_verify()).ok_or_else(ended)?;
     ended.map_err(io::Error::other)
+}
+
+/// Ends a comparison that has no result.
+fn end_verify(routing: &mut Routing) {
+    let _ = routing.mirror.end_verify();
 }
 
 /// All routes of a family, as the kernel writes them.

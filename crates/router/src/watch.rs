@@ -20,17 +20,18 @@ use std::thread::{JoinHandle, spawn};
 
 use netlink_sys::Socket;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 use slipring_confine::{CapabilitySet, FORBIDDEN_CALLS, SETUP_ONLY_CALLS, confine};
 use slipring_ring::Doorbell;
 
-use crate::checks::{self, CheckedInterface, Obstacle, ObstacleKind};
+use crate::checks::{self, CheckedInterface, Obstacle};
 
 /// Netlink families with the groups that announce changes: `NFNLGRP_NFTABLES` of
 /// linux/netfilter/nfnetlink.h, `XFRMNLGRP_POLICY` of linux/xfrm.h, `RTNLGRP_TC` of
-/// linux/rtnetlink.h, and the settings of interfaces, `RTNLGRP_IPV4_NETCONF` and
+/// linux/rtnetlink.h, links (`RTNLGRP_LINK`), and the settings of interfaces, `RTNLGRP_IPV4_NETCONF` and
 /// `RTNLGRP_IPV6_NETCONF`.
-const ANNOUNCEMENTS: [(isize, u32); 5] = [(12, 7), (6, 4), (0, 4), (0, 24), (0, 25)];
+const ANNOUNCEMENTS: [(isize, u32); 6] = [(12, 7), (6, 4), (0, 4), (0, 1), (0, 24), (0, 25)];
 /// Longest time between two lists.
 const PERIOD: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 /// After a change, others usually follow at once: a table is loaded rule by rule.
@@ -105,6 +106,8 @@ impl Drop for BypassWatch {
 
 impl WatchShared {
     fn watch(&self, sockets: &[Socket]) {
+        // Something may have been added between the checks at the start and the subscription.
+        self.list();
         while !self.waited(sockets, PERIOD) {
             if drain(sockets) && self.waited(&[], COALESCE) {
                 return;
@@ -126,23 +129,13 @@ impl WatchShared {
     }
 
     fn list(&self) {
-        let found =
-            checks::obstacles(&self.interfaces).unwrap_or_else(|error| vec![unlisted(&error)]);
+        let found = checks::obstacles(&self.interfaces)
+            .unwrap_or_else(|error| vec![checks::unlisted(&error)]);
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         if *latest != found {
             *latest = found;
             self.changed.ring();
         }
-    }
-}
-
-/// What cannot be listed might be there.
-fn unlisted(error: &io::Error) -> Obstacle {
-    Obstacle {
-        kind: ObstacleKind::Bypass,
-        interface: None,
-        what: format!("the kernel no longer lists its rules: {error}"),
-        show: "nft list ruleset".into(),
     }
 }
 
@@ -159,10 +152,8 @@ fn drain(sockets: &[Socket]) -> bool {
     let mut buffer = [0; 4096];
     let mut any = false;
     for socket in sockets {
-        while !matches!(
-            recv(socket, &mut buffer, RecvFlags::DONTWAIT),
-            Err(rustix::io::Errno::AGAIN)
-        ) {
+        // An overrun is a change as well; after any other error, the next list is periodic.
+        while let Ok(_) | Err(Errno::NOBUFS) = recv(socket, &mut buffer, RecvFlags::DONTWAIT) {
             any = true;
         }
     }

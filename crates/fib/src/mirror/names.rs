@@ -156,6 +156,12 @@ impl Mirror {
         })
     }
 
+    /// The MAC address of a neighbour, if it is known and usable.
+    #[must_use]
+    pub fn neighbour_mac(&self, ifindex: u32, address: IpAddr) -> Option<MacAddr> {
+        self.neighbours.mac(ifindex, address)
+    }
+
     /// The addresses that are this machine's, by the kernel's table `local`, with the lengths of
     /// their prefixes.
     #[must_use]

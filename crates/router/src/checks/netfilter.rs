@@ -107,17 +107,29 @@ fn obstacle(chain: &[u8]) -> Option<Obstacle> {
 }
 
 /// Tables of iptables-legacy, which netlink does not list. A table that was ever used is listed,
-/// even if it is empty.
+/// even if it is empty. A file that may not be read might list some.
 fn legacy_tables() -> impl Iterator<Item = Obstacle> {
     let files = [("iptables-legacy", "ip_tables_names"), ("ip6tables-legacy", "ip6_tables_names")];
     files.into_iter().flat_map(|(command, file)| {
-        let names = fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap_or_default();
-        let tables: Vec<_> = names.lines().map(str::to_owned).collect();
-        tables.into_iter().map(move |table| Obstacle {
+        let found = |what: String, show: String| Obstacle {
             kind: ObstacleKind::Bypass,
             interface: None,
-            what: format!("{command} table {table} may apply to forwarded packets"),
-            show: format!("{command}-save -t {table}"),
-        })
+            what,
+            show,
+        };
+        match fs::read_to_string(format!("/proc/thread-self/net/{file}")) {
+            Ok(names) => names
+                .lines()
+                .map(|table| {
+                    let what = format!("{command} table {table} may apply to forwarded packets");
+                    found(what, format!("{command}-save -t {table}"))
+                })
+                .collect(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => vec![found(
+                format!("the tables of {command} cannot be listed: {error}"),
+                format!("sudo {command}-save"),
+            )],
+        }
     })
 }
