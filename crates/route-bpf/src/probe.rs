@@ -84,7 +84,7 @@ impl EgressProbe {
 struct ProbeRound {
     /// While the probe's frames were sent.
     with: u64,
-    /// Afterwards.
+    /// In the time after that.
     without: u64,
 }
 

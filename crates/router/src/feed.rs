@@ -74,11 +74,11 @@ pub(crate) trait FeedReader {
 /// How much the kernel may still have to tell after a reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum FeedProgress {
-    /// Nothing.
+    /// Nothing: both sockets are empty.
     Empty,
     /// More of a dump. All notifications from before its last part have been read.
     Dumping,
-    /// Notifications.
+    /// Notifications, which may be old.
     Backlog,
 }
 
