@@ -80,6 +80,9 @@ fn existing_device(ifname: &str) -> Result<Option<Iface>, OpenCause> {
         Err(_) => Ok(None),
         // The driver `tun` makes both kinds of devices; only TAP devices have Ethernet frames.
         Ok(iface) if iface.driver == "tun" && iface.ethernet => Ok(Some(iface)),
+        // It was found, but gone before it was asked for its driver: the kernel removes the devices
+        // of a killed program a moment after its end.
+        Ok(iface) if iface.driver.is_empty() && Iface::find(ifname).is_err() => Ok(None),
         Ok(iface) => {
             let what = if iface.driver == "tun" { "a TUN device" } else { "an interface" };
             Err(OpenCause::Name {
