@@ -8,7 +8,7 @@ use slipring_cli::codes::SR0002;
 use slipring_cli::{Diagnostic, Exit, Failure, Job, ReportFormat, Session, flags};
 use slipring_control::{ControlClient, ControlError};
 
-use crate::service::PROGRAM_NAME;
+use crate::service::{PROGRAM_NAME, masked};
 use crate::show;
 
 /// The command's name after `slipring route`.
@@ -143,19 +143,6 @@ pub(crate) fn read_prefix(text: &str) -> Result<String, Failure> {
     Ok(format!("{}/{len}", masked(address, len)))
 }
 
-fn masked(address: IpAddr, len: u8) -> IpAddr {
-    match address {
-        IpAddr::V4(address) => {
-            let mask = u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or_default();
-            IpAddr::V4((u32::from(address) & mask).into())
-        }
-        IpAddr::V6(address) => {
-            let mask = u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or_default();
-            IpAddr::V6((u128::from(address) & mask).into())
-        }
-    }
-}
-
 /// Sends a request, and more for the following pages of a list, and prints the answers.
 fn ask(
     client: &mut ControlClient,
@@ -171,7 +158,6 @@ fn ask(
             Some(next) if !next.is_null() => args["after"] = next,
             _ => break,
         }
-        args["heading"] = json!(false);
     }
     Ok(Exit::Done)
 }
