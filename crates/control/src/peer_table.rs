@@ -26,7 +26,7 @@ pub const MAX_CONNECTIONS: usize = 64;
 /// Maximum number of half-open connections of one peer.
 const MAX_HALF_OPEN_PER_PEER: usize = 16;
 
-/// Who is at the other end of a connection.
+/// The peer of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ConnectionPeer {
     /// A program of this user or of root. The first rule above does not apply to it.

@@ -1,4 +1,4 @@
-//! The kernel's neighbours: who has which MAC address on which interface.
+//! The kernel's neighbours: the MAC addresses of IP addresses, by interface.
 
 use core::net::IpAddr;
 

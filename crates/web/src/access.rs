@@ -8,7 +8,7 @@ use slipring_cli::codes::SR0006;
 
 use crate::AccessToken;
 
-/// The rule of a gateway that says who has access.
+/// The access rule of a gateway.
 #[derive(Debug, Clone)]
 pub(crate) enum WebAccess {
     /// Programs of this user and of root on this machine, which connect to this loopback address.

@@ -51,7 +51,7 @@ struct nm_lent_queues {
 
 /* The words of one direction. */
 struct nm_nic_half {
-	uint64_t owner;       /* who is syncing; 0 if nobody is */
+	uint64_t owner;       /* the party that is syncing, or 0 */
 	uint64_t by_host;     /* whether only the device may sync */
 	uint64_t in, out;     /* slots of index 0 of the fill or TX ring, and of the other ring */
 	uint64_t packets, bytes, refused;

@@ -263,7 +263,7 @@ fn limits_of_the_queue_replace_those_of_the_algorithm() {
     }
 }
 
-/// PIE that began anew would drop nothing at first, for its burst allowance of 150 ms (RFC 8033,
+/// A PIE that started again would drop nothing at first, for its burst allowance of 150 ms (RFC 8033,
 /// section 4.4).
 #[test]
 fn a_change_of_parameters_keeps_the_probability_of_pie() {
