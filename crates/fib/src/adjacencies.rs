@@ -95,10 +95,6 @@ impl AdjacencyTable {
         self.pool.available()
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
     /// Those in use, in the order of their keys, from the first key after `after`.
     pub(crate) fn after(
         &self,

@@ -138,10 +138,6 @@ impl TargetTable {
         self.set(index, target, 0);
     }
 
-    pub(crate) fn len(&self) -> usize {
-        COUNT - self.pool.available()
-    }
-
     /// Returns whether the targets have changed since the last call, and all by index.
     pub(crate) fn publish(&mut self) -> (bool, Arc<[Target]>) {
         let has_changed = core::mem::take(&mut self.has_changed);

@@ -22,16 +22,30 @@ const READ_BYTES: usize = 1 << 16;
 /// # Errors
 /// The kernel's error. `EPROTONOSUPPORT` if the kernel does not have this netlink family.
 pub(crate) fn dump(family: isize, request: u16, body: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+    let mut answers = Vec::new();
+    read_dump(family, &dump_request(request, body), |buffer| take_answers(&buffer, &mut answers))?;
+    Ok(answers)
+}
+
+/// Sends a request on a socket of its own, and passes on what is received until `is_last` returns
+/// true.
+///
+/// # Errors
+/// The kernel's error, or that of `is_last`.
+pub(crate) fn read_dump(
+    family: isize,
+    request: &[u8],
+    mut is_last: impl FnMut(Vec<u8>) -> io::Result<bool>,
+) -> io::Result<()> {
     let mut socket = Socket::new(family)?;
     socket.bind_auto()?;
     socket.connect(&SocketAddr::new(0, 0))?;
-    socket.send(&dump_request(request, body), 0)?;
-    let mut answers = Vec::new();
+    socket.send(request, 0)?;
     loop {
         let mut buffer = Vec::with_capacity(READ_BYTES);
         socket.recv(&mut buffer, 0)?;
-        if take_answers(&buffer, &mut answers)? {
-            return Ok(answers);
+        if is_last(buffer)? {
+            return Ok(());
         }
     }
 }

@@ -166,7 +166,7 @@ pub(crate) const fn mode_name(mode: ResidentMode) -> &'static str {
 fn state(routing: &Routing) -> &'static str {
     if !routing.mirror.is_complete() || routing.counters.published == 0 {
         "loading"
-    } else if routing.left.iter().all(|left| *left) {
+    } else if routing.engine.interfaces().iter().all(|of| of.is_left) {
         "kernel"
     } else {
         "forwarding"

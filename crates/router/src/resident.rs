@@ -49,7 +49,7 @@ pub(crate) struct AttachedInterface {
     /// Whether they do. False until it is known.
     sends: bool,
     /// Whether its packets, and those for it, are left to the kernel.
-    is_left: bool,
+    pub(crate) is_left: bool,
     /// Whether packets that arrive on it are left to the kernel's routing rules.
     is_ruled: bool,
     _link: ResidentAttachment,

@@ -72,8 +72,6 @@ pub(crate) struct Routing {
     /// Rings when the first snapshot is in use, and when an interface has come up.
     ready: Arc<Doorbell>,
     settle_at: Nanos,
-    /// Which interfaces are left to the kernel, by port.
-    pub(crate) left: Vec<bool>,
     /// Whose packets the kernel's routing rules look up elsewhere, by port.
     pub(crate) ruled: Vec<bool>,
     /// Which interfaces are up, by port, in the newest snapshot.
@@ -120,9 +118,7 @@ impl RoutingHandle {
     pub(crate) fn tell(&self, task: impl FnOnce(&mut Routing) + Send + 'static) {
         self.tasks.push(Box::new(task));
     }
-}
 
-impl RoutingHandle {
     /// Refuses further tasks; those that wait for an answer get none.
     pub(crate) fn close(&self) {
         self.tasks.close();
@@ -150,7 +146,6 @@ impl Routing {
             is_applied: true,
             ready,
             settle_at: 0,
-            left: none.clone(),
             ruled: none.clone(),
             up: none,
             seen: 0,
@@ -345,11 +340,10 @@ impl Routing {
     }
 
     /// Leaves interfaces to the kernel, by port, or forwards their packets again.
-    pub(crate) fn leave(&mut self, left: Vec<bool>) {
+    pub(crate) fn leave(&mut self, left: &[bool]) {
         for (at, &is_left) in left.iter().enumerate() {
             self.engine.leave(FibPortIndex(at as u16), is_left);
         }
-        self.left = left;
     }
 }
 

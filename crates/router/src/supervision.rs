@@ -166,7 +166,7 @@ impl Supervision<'_> {
         let left: Vec<bool> = self.interfaces.iter().map(|name| concerns(&new, name)).collect();
         let wanted = left.clone();
         // Before the user is told: an output that is not read must not delay it.
-        self.handle.tell(move |routing| routing.leave(wanted));
+        self.handle.tell(move |routing| routing.leave(&wanted));
         for found in &new {
             session.reporter.warn(format_args!("{}; see {}", found.what, found.show))?;
         }

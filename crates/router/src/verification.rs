@@ -2,16 +2,15 @@
 
 use std::io;
 
-use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use netlink_sys::protocols::NETLINK_ROUTE;
 use serde_json::{Value, json};
 use slipring_rtnetlink::{
     DumpFilter, HeaderFlags, MessageBody, Messages, RequestBuilder, RouteFamily,
 };
 
+use crate::dump::read_dump;
 use crate::routing::{Routing, RoutingHandle};
 
-/// The kernel writes at most 32 KiB of a dump at once.
-const READ_BYTES: usize = 1 << 16;
 /// Attempts while routes change during the dump, or are being read from the kernel.
 const ATTEMPTS: u32 = 20;
 
@@ -69,21 +68,14 @@ fn end_verify(routing: &mut Routing) {
 
 /// All routes of a family, as the kernel writes them.
 fn dump_routes(family: RouteFamily) -> io::Result<Vec<Vec<u8>>> {
-    let mut socket = Socket::new(NETLINK_ROUTE)?;
-    socket.bind_auto()?;
-    socket.connect(&SocketAddr::new(0, 0))?;
     let filter = DumpFilter { family: Some(family), table: None };
-    socket.send(&RequestBuilder::new(1).dump_routes(filter), 0)?;
     let mut parts = Vec::new();
-    loop {
-        let mut buffer = Vec::with_capacity(READ_BYTES);
-        socket.recv(&mut buffer, 0)?;
-        if is_last(&buffer)? {
-            parts.push(buffer);
-            return Ok(parts);
-        }
+    read_dump(NETLINK_ROUTE, &RequestBuilder::new(1).dump_routes(filter), |buffer| {
+        let is_last = is_last(&buffer)?;
         parts.push(buffer);
-    }
+        Ok(is_last)
+    })?;
+    Ok(parts)
 }
 
 fn is_last(buffer: &[u8]) -> io::Result<bool> {

@@ -66,7 +66,7 @@ impl Mirror {
 
     /// Gateways in use whose MAC address is not known, at most `limit` of them. Later calls
     /// continue where this one ends, so all have their turn. The program asks the kernel for each
-    /// ([`RequestBuilder::manage_neighbour`](slipring_rtnetlink::RequestBuilder::manage_neighbour)).
+    /// ([`RequestBuilder::use_neighbour`](slipring_rtnetlink::RequestBuilder::use_neighbour)).
     pub fn solicit(&mut self, limit: usize) -> Vec<GatewayRequest> {
         let mut found = Vec::new();
         let start = self.asked.take();
@@ -99,11 +99,5 @@ impl Mirror {
             }
             NextHopAddress::OnLink => None,
         })
-    }
-
-    /// The number of target indices and adjacencies in use.
-    #[must_use]
-    pub fn usage(&self) -> (usize, usize) {
-        (self.targets.len(), self.adjacencies.len())
     }
 }
