@@ -87,7 +87,13 @@ impl Rig {
     fn wait(&mut self) -> WaitOutcome {
         let mut waiter = Waiter::for_ports([&self.port], WaitStrategy::Sleep).unwrap();
         let timeout = Some(Duration::from_secs(10));
-        waiter.wait_ports(&mut [&mut self.port], Interest::RX, timeout).unwrap()
+        loop {
+            let woken = waiter.wait_ports(&mut [&mut self.port], Interest::RX, timeout).unwrap();
+            // SIGCHLD interrupts a wait, even where it is ignored.
+            if woken != WaitOutcome::Interrupted {
+                return woken;
+            }
+        }
     }
 
     /// Syncs until `done` returns true. Another thread causes this.
