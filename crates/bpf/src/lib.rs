@@ -44,4 +44,5 @@ pub use interpreter::{
 pub use map::{BpfMap, BpfMapKind, BpfMapSpec, UpdateMode};
 pub use program::{
     BpfAttachType, BpfLink, BpfLinkFlags, BpfProgram, BpfProgramFlags, BpfProgramKind, TestRun,
+    attached_programs,
 };

@@ -49,6 +49,19 @@ pub enum BpfLinkFlags {
     First = 1 << 3,
 }
 
+/// Returns how many tcx programs are attached to an interface of this thread's network namespace.
+/// Needs CAP_NET_ADMIN.
+///
+/// # Errors
+/// The kernel's error: EINVAL if it has no tcx (before Linux 6.6), ENODEV without the interface.
+pub fn attached_programs(ifindex: u32, at: BpfAttachType) -> io::Result<u32> {
+    match sys::program_count(ifindex, at) {
+        // The interface has never had such a program.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        result => result,
+    }
+}
+
 /// A program that the kernel has verified.
 #[derive(Debug)]
 pub struct BpfProgram {

@@ -11,9 +11,11 @@
 //! user must have said that they may be bypassed.
 
 mod forwarding;
+mod hooks;
 mod master;
 mod netfilter;
 mod obstacle;
+mod tcx;
 mod traffic_control;
 mod xfrm;
 
@@ -27,10 +29,32 @@ pub(crate) use obstacle::{CheckedInterface, Obstacle, ObstacleKind};
 /// # Errors
 /// If the kernel refuses to list it: then it is not known that nothing is bypassed.
 pub(crate) fn obstacles(interfaces: &[CheckedInterface]) -> io::Result<Vec<Obstacle>> {
-    let mut found = netfilter::find()?;
+    let mut found = announced(interfaces)?;
+    found.extend(unannounced(interfaces)?);
+    Ok(found)
+}
+
+/// The part of [`obstacles`] whose changes netlink announces. Its lists may be long.
+///
+/// # Errors
+/// As [`obstacles`].
+pub(crate) fn announced(interfaces: &[CheckedInterface]) -> io::Result<Vec<Obstacle>> {
+    let mut found = netfilter::nft_chains()?;
     found.extend(xfrm::find()?);
     found.extend(traffic_control::find(interfaces)?);
     found.extend(master::find(interfaces)?);
+    Ok(found)
+}
+
+/// The part of [`obstacles`] that must be looked for; this takes some tens of microseconds for an
+/// interface.
+///
+/// # Errors
+/// As [`obstacles`].
+pub(crate) fn unannounced(interfaces: &[CheckedInterface]) -> io::Result<Vec<Obstacle>> {
+    let mut found: Vec<_> = netfilter::legacy_tables().collect();
+    found.extend(hooks::find()?);
+    found.extend(tcx::find(interfaces)?);
     found.extend(forwarding::reverse_path_filters(interfaces));
     found.extend(forwarding::switched_off(interfaces));
     Ok(found)
@@ -57,10 +81,19 @@ pub(crate) fn is_set_for(interface: &str, setting: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use slipring_bpf::insn::{BpfReg, exit, mov_imm};
+    use slipring_bpf::{BpfAttachType, BpfLinkFlags, BpfProgram, BpfProgramFlags, BpfProgramKind};
     use slipring_test_support::{Namespace, installed};
 
     use super::*;
+
+    /// A tcx program that leaves packets to the next one (`TCX_NEXT`).
+    pub(crate) fn accept_all() -> BpfProgram {
+        let insns = [mov_imm(BpfReg::R0, -1), exit()];
+        let flags = BpfProgramFlags::default();
+        BpfProgram::load(BpfProgramKind::Classifier, "test", &insns, flags).unwrap()
+    }
 
     /// What is found in a namespace with a veth pair `r0`, `p0` after these commands.
     fn found_after(commands: &[(&str, &str)]) -> Option<Vec<Obstacle>> {
@@ -149,6 +182,26 @@ mod tests {
         let mut shown = shows(&found);
         shown.sort_unstable();
         assert_eq!(shown, ["tc filter show dev r0 ingress", "tc qdisc show dev r0"]);
+    }
+
+    #[test]
+    fn programs_at_the_tcx_hooks_of_an_interface_are_found_until_they_are_detached() {
+        let Some(namespace) = Namespace::new() else { return };
+        namespace.ip("link add r0 type veth peer name p0");
+        namespace.run(|| {
+            let ifindex = slipring_port::iface::Iface::find("r0").unwrap().index;
+            let r0 = [CheckedInterface { ifindex, name: "r0".into() }];
+            for (at, side) in
+                [(BpfAttachType::TcxIngress, "ingress"), (BpfAttachType::TcxEgress, "egress")]
+            {
+                let link = accept_all().attach(ifindex, at, BpfLinkFlags::Last).unwrap();
+                let found = tcx::find(&r0).unwrap();
+                assert_eq!(shows(&found), ["bpftool net show dev r0"]);
+                assert!(found[0].what.contains(side), "{found:?}");
+                drop(link);
+                assert_eq!(tcx::find(&r0).unwrap(), []);
+            }
+        });
     }
 
     #[test]

@@ -9,8 +9,8 @@
 //!
 //! Listing is done by a thread of its own, because a long list of rules must not delay a heartbeat.
 //! The kernel gives the lists to CAP_NET_ADMIN only, so this thread keeps that capability, and no other.
-//! Changes that netlink does not announce (sysctl settings, tables of iptables-legacy) are found
-//! when the list is read for another reason, or after [`PERIOD`].
+//! Changes that netlink does not announce (BPF programs, sysctl settings, tables of iptables-legacy)
+//! are looked for each [`PERIOD`].
 
 use std::io;
 use std::os::fd::AsFd;
@@ -22,7 +22,7 @@ use netlink_sys::Socket;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
-use slipring_confine::{CapabilitySet, FORBIDDEN_CALLS, SETUP_ONLY_CALLS, confine};
+use slipring_confine::{BPF_CALL, CapabilitySet, FORBIDDEN_CALLS, SETUP_ONLY_CALLS, confine};
 use slipring_ring::Doorbell;
 
 use crate::checks::{self, CheckedInterface, Obstacle};
@@ -32,8 +32,8 @@ use crate::checks::{self, CheckedInterface, Obstacle};
 /// linux/rtnetlink.h, links (`RTNLGRP_LINK`), and the settings of interfaces, `RTNLGRP_IPV4_NETCONF` and
 /// `RTNLGRP_IPV6_NETCONF`.
 const ANNOUNCEMENTS: [(isize, u32); 6] = [(12, 7), (6, 4), (0, 4), (0, 1), (0, 24), (0, 25)];
-/// Longest time between two lists.
-const PERIOD: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
+/// Time between two looks for what is not announced.
+const PERIOD: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// After a change, others usually follow at once: a table is loaded rule by rule.
 const COALESCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
@@ -80,7 +80,10 @@ impl BypassWatch {
         let thread = spawn(move || {
             // Lists of nf_tables and IPsec are only given to CAP_NET_ADMIN. What could not be dropped
             // is reported by the main thread, which drops more.
-            let _ = confine(CapabilitySet::NET_ADMIN, &[FORBIDDEN_CALLS, SETUP_ONLY_CALLS]);
+            // The list of an interface's programs is a BPF call; to load one needs CAP_BPF.
+            let calls = SETUP_ONLY_CALLS.iter().copied().filter(|call| *call != BPF_CALL);
+            let calls: Vec<_> = calls.collect();
+            let _ = confine(CapabilitySet::NET_ADMIN, &[FORBIDDEN_CALLS, &calls]);
             watching.watch(&sockets);
         });
         Ok(Self { shared, thread: Some(thread) })
@@ -107,13 +110,17 @@ impl Drop for BypassWatch {
 impl WatchShared {
     fn watch(&self, sockets: &[Socket]) {
         // Something may have been added between the checks at the start and the subscription.
-        self.list();
+        let mut announced = self.announced();
+        self.note(&announced);
         while !self.waited(sockets, PERIOD) {
-            if drain(sockets) && self.waited(&[], COALESCE) {
-                return;
+            if drain(sockets) {
+                if self.waited(&[], COALESCE) {
+                    return;
+                }
+                drain(sockets);
+                announced = self.announced();
             }
-            drain(sockets);
-            self.list();
+            self.note(&announced);
         }
     }
 
@@ -128,9 +135,18 @@ impl WatchShared {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    fn list(&self) {
-        let found = checks::obstacles(&self.interfaces)
-            .unwrap_or_else(|error| vec![checks::unlisted(&error)]);
+    fn announced(&self) -> Vec<Obstacle> {
+        let found = checks::announced(&self.interfaces);
+        found.unwrap_or_else(|error| vec![checks::unlisted(&error)])
+    }
+
+    /// Looks for what is not announced, and tells of a difference.
+    fn note(&self, announced: &[Obstacle]) {
+        let mut found = announced.to_vec();
+        found.extend(
+            checks::unannounced(&self.interfaces)
+                .unwrap_or_else(|error| vec![checks::unlisted(&error)]),
+        );
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         if *latest != found {
             *latest = found;
@@ -163,6 +179,7 @@ fn drain(sockets: &[Socket]) -> bool {
 #[cfg(test)]
 mod tests {
     use rustix::event::poll;
+    use slipring_bpf::{BpfAttachType, BpfLinkFlags};
     use slipring_test_support::{Namespace, installed};
 
     use super::*;
@@ -191,6 +208,31 @@ mod tests {
         namespace.command("nft", "delete table inet t");
         wait(&changed);
         assert_eq!(watch.latest(), []);
+    }
+
+    #[test]
+    fn a_tcx_program_that_is_attached_or_detached_while_the_router_runs_is_noticed() {
+        let Some(namespace) = Namespace::new() else { return };
+        namespace.ip("link add r0 type veth peer name p0");
+        let changed = Arc::new(Doorbell::new().unwrap());
+        let bell = changed.clone();
+        let (watch, ifindex) = namespace.run(|| {
+            let ifindex = slipring_port::iface::Iface::find("r0").unwrap().index;
+            let r0 = CheckedInterface { ifindex, name: "r0".into() };
+            let known = checks::obstacles(std::slice::from_ref(&r0)).unwrap();
+            (BypassWatch::start(vec![r0], known, bell).unwrap(), ifindex)
+        });
+        let before = watch.latest();
+        let link = namespace.run(move || {
+            let program = checks::tests::accept_all();
+            program.attach(ifindex, BpfAttachType::TcxEgress, BpfLinkFlags::Last).unwrap()
+        });
+        wait(&changed);
+        let has_program = |found: &Obstacle| found.show == "bpftool net show dev r0";
+        assert!(watch.latest().iter().any(has_program), "{:?}", watch.latest());
+        drop(link);
+        wait(&changed);
+        assert_eq!(watch.latest(), before);
     }
 
     #[test]

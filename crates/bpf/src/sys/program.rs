@@ -93,6 +93,36 @@ pub(crate) fn link_create(
 
 #[repr(C)]
 #[derive(Default)]
+struct ProgramQuery {
+    ifindex: u32,
+    attach: u32,
+    query_flags: u32,
+    attach_flags: u32,
+    program_ids: u64,
+    count: u32,
+    zero: u32,
+    program_attach_flags: u64,
+    link_ids: u64,
+    link_attach_flags: u64,
+    revision: u64,
+}
+
+const _: () = assert!(size_of::<ProgramQuery>() == 64);
+
+// SAFETY: `repr(C)` without gaps; BPF_PROG_QUERY takes exactly these.
+unsafe impl BpfCommand for ProgramQuery {
+    const NUMBER: libc::c_long = 16;
+}
+
+/// The number of programs at a hook of an interface.
+pub(crate) fn program_count(ifindex: u32, at: BpfAttachType) -> io::Result<u32> {
+    let mut attr = ProgramQuery { ifindex, attach: at as u32, ..ProgramQuery::default() };
+    // SAFETY: the addresses in `attr` are 0, for which the kernel writes no lists.
+    unsafe { bpf(&mut attr) }.map(|_| attr.count)
+}
+
+#[repr(C)]
+#[derive(Default)]
 struct TestRun {
     program: u32,
     retval: u32,

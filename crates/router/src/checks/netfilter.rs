@@ -7,13 +7,13 @@ use super::obstacle::{Obstacle, ObstacleKind};
 use crate::dump::{attribute, be32, dump, text};
 
 /// The netlink family `NETLINK_NETFILTER`.
-const FAMILY: isize = 12;
+pub(super) const FAMILY: isize = 12;
 /// `NFNL_SUBSYS_NFTABLES << 8`, and `NFT_MSG_GETCHAIN`, `NFT_MSG_GETRULE` of
 /// linux/netfilter/nf_tables.h.
 const GET_CHAINS: u16 = 10 << 8 | 4;
 const GET_RULES: u16 = 10 << 8 | 7;
 /// `struct nfgenmsg`: family, version, resource.
-const NFGEN_LEN: usize = 4;
+pub(super) const NFGEN_LEN: usize = 4;
 const CHAIN_TABLE: u16 = 1;
 const CHAIN_NAME: u16 = 3;
 const CHAIN_HOOK: u16 = 4;
@@ -31,18 +31,11 @@ const NF_DROP: u32 = 0;
 /// A base chain, or a rule's place.
 type ChainKey = (u8, String, String);
 
-/// Finds base chains with rules, or with the policy drop, that forwarded packets would pass, and
-/// tables of iptables-legacy.
+/// Finds base chains with rules, or with the policy drop, that forwarded packets would pass.
 ///
 /// # Errors
 /// The kernel's error.
-pub(super) fn find() -> io::Result<Vec<Obstacle>> {
-    let mut found = nft_chains()?;
-    found.extend(legacy_tables());
-    Ok(found)
-}
-
-fn nft_chains() -> io::Result<Vec<Obstacle>> {
+pub(super) fn nft_chains() -> io::Result<Vec<Obstacle>> {
     let Some(chains) = nft_dump(GET_CHAINS)? else { return Ok(Vec::new()) };
     let rules = nft_dump(GET_RULES)?.unwrap_or_default();
     let with_rules: Vec<_> =
@@ -65,7 +58,8 @@ fn nft_dump(request: u16) -> io::Result<Option<Vec<Vec<u8>>>> {
     }
 }
 
-fn is_absent(error: &io::Error) -> bool {
+/// Whether the kernel does not have what it was asked for.
+pub(super) fn is_absent(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let absent = [Errno::PROTONOSUPPORT, Errno::INVAL, Errno::OPNOTSUPP, Errno::NOENT];
     absent.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
@@ -108,7 +102,7 @@ fn obstacle(chain: &[u8]) -> Option<Obstacle> {
 
 /// Tables of iptables-legacy, which netlink does not list. A table that was ever used is listed,
 /// even if it is empty. A file that may not be read might list some.
-fn legacy_tables() -> impl Iterator<Item = Obstacle> {
+pub(super) fn legacy_tables() -> impl Iterator<Item = Obstacle> {
     let files = [("iptables-legacy", "ip_tables_names"), ("ip6tables-legacy", "ip6_tables_names")];
     files.into_iter().flat_map(|(command, file)| {
         let found = |what: String, show: String| Obstacle {

@@ -1,0 +1,44 @@
+//! BPF programs at the tcx hooks of the router's interfaces, which tc does not list.
+
+use std::io;
+
+use rustix::io::Errno;
+use slipring_bpf::{BpfAttachType, attached_programs};
+
+use super::obstacle::{CheckedInterface, Obstacle, ObstacleKind};
+
+const HOOKS: [(BpfAttachType, &str); 2] =
+    [(BpfAttachType::TcxIngress, "ingress"), (BpfAttachType::TcxEgress, "egress")];
+
+/// Finds programs at ingress and egress.
+///
+/// # Errors
+/// The kernel's error.
+pub(super) fn find(interfaces: &[CheckedInterface]) -> io::Result<Vec<Obstacle>> {
+    let mut found = Vec::new();
+    for interface in interfaces {
+        for (hook, side) in HOOKS {
+            if count(interface.ifindex, hook)? > 0 {
+                found.push(obstacle(&interface.name, side));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The number of programs at a hook. None if the kernel has no tcx, or not the interface any more.
+fn count(ifindex: u32, hook: BpfAttachType) -> io::Result<u32> {
+    attached_programs(ifindex, hook).or_else(|error| match Errno::from_io_error(&error) {
+        Some(Errno::INVAL | Errno::NODEV) => Ok(0),
+        _ => Err(error),
+    })
+}
+
+fn obstacle(name: &str, side: &str) -> Obstacle {
+    Obstacle {
+        kind: ObstacleKind::Bypass,
+        interface: Some(name.to_owned()),
+        what: format!("{name} has BPF programs at tcx {side}"),
+        show: format!("bpftool net show dev {name}"),
+    }
+}
