@@ -10,6 +10,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::ops::Bound;
 
 use crate::prefix::{AddressBits, RoutePrefix};
 use crate::specs::SpecId;
@@ -213,14 +214,19 @@ impl<A: AddressBits> Rib<A> {
         self.routes.range(from..=to).map(|(prefix, record)| (*prefix, *record))
     }
 
-    /// All prefixes with their first route, in order.
-    pub(crate) fn firsts(&self) -> impl Iterator<Item = (RoutePrefix<A>, RouteRecord)> + '_ {
-        self.routes.iter().map(|(prefix, record)| (*prefix, *record))
-    }
-
     /// All routes, in order.
     pub(crate) fn all(&self) -> impl Iterator<Item = (RoutePrefix<A>, RouteRecord)> + '_ {
-        self.firsts().flat_map(|(prefix, first)| {
+        self.all_after(None)
+    }
+
+    /// All routes for prefixes after this one, in order.
+    pub(crate) fn all_after(
+        &self,
+        prefix: Option<RoutePrefix<A>>,
+    ) -> impl Iterator<Item = (RoutePrefix<A>, RouteRecord)> + '_ {
+        let start = prefix.map_or(Bound::Unbounded, Bound::Excluded);
+        let firsts = self.routes.range((start, Bound::Unbounded));
+        firsts.flat_map(|(&prefix, &first)| {
             let others =
                 if first.flags & HAS_OTHERS == 0 { None } else { self.others.get(&prefix) };
             let others = others.map_or(&[][..], Vec::as_slice).iter().copied();

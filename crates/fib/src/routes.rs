@@ -301,25 +301,29 @@ impl<A: AddressBits> RouteTables<A> {
 }
 
 /// The counts of a verification, and its mark.
-#[derive(Debug, Default)]
-pub(crate) struct RouteCheck {
+#[derive(Debug)]
+pub(crate) struct RouteCheck<A> {
     mark: u8,
+    /// The table and the prefix up to which unmentioned routes are counted.
+    counted: Option<(u32, RoutePrefix<A>)>,
     pub checked: u64,
     pub missing: u64,
     pub different: u64,
+    pub extra: u64,
 }
 
 impl<A: AddressBits> RouteTables<A> {
     /// Begins to mark the routes that a dump mentions, as a dump does that changes them.
-    pub(crate) const fn begin_check(&mut self) -> RouteCheck {
+    pub(crate) const fn begin_check(&mut self) -> RouteCheck<A> {
         self.mark = next_mark(self.mark);
-        RouteCheck { mark: self.mark, checked: 0, missing: 0, different: 0 }
+        let mark = self.mark;
+        RouteCheck { mark, counted: None, checked: 0, missing: 0, different: 0, extra: 0 }
     }
 
     /// Compares a route of the dump.
     pub(crate) fn check(
         &mut self,
-        check: &mut RouteCheck,
+        check: &mut RouteCheck<A>,
         specs: &Specs,
         route: &RouteMessage<'_>,
     ) {
@@ -341,11 +345,35 @@ impl<A: AddressBits> RouteTables<A> {
         rib.set_list(prefix, &list);
     }
 
-    /// The number of routes that the dump of a verification has not mentioned.
-    pub(crate) fn unmentioned(&self, check: &RouteCheck) -> u64 {
-        let shown = self.ribs.iter().filter(|(table, _)| **table != RESERVED_TABLE);
-        let records = shown.flat_map(|(_, rib)| rib.all());
-        records.filter(|(_, record)| record.mark != check.mark).count() as u64
+    /// Counts routes that the dump of a verification has not mentioned, of about `limit` routes
+    /// after those that are counted. Returns whether there are more.
+    pub(crate) fn count_unmentioned(&self, check: &mut RouteCheck<A>, limit: usize) -> bool {
+        let counted = check.counted;
+        let first = counted.map_or(RESERVED_TABLE + 1, |counted| counted.0);
+        let records = self.ribs.range(first..).flat_map(|(table, rib)| {
+            let after = counted.filter(|counted| counted.0 == *table).map(|counted| counted.1);
+            rib.all_after(after).map(move |(prefix, record)| ((*table, prefix), record))
+        });
+        for (at, (place, record)) in records.enumerate() {
+            // All routes for a prefix are counted together.
+            if at >= limit && check.counted != Some(place) {
+                return true;
+            }
+            check.counted = Some(place);
+            check.extra += u64::from(record.mark != check.mark);
+        }
+        false
+    }
+
+    /// Whether the tables of `chain` have more than `limit` prefixes inside this one.
+    pub(crate) fn has_more_inside(
+        &self,
+        chain: &[u32],
+        prefix: RoutePrefix<A>,
+        limit: usize,
+    ) -> bool {
+        let ribs = chain.iter().filter_map(|table| self.ribs.get(table));
+        ribs.flat_map(|rib| rib.inside(prefix)).take(limit + 1).count() > limit
     }
 }
 

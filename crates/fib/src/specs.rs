@@ -114,6 +114,8 @@ pub(crate) struct SpecState {
     /// The kernel has removed its routes without a message, so they are the kernel's until a dump
     /// shows what has become of them.
     pub is_purged: bool,
+    /// It has found no index, so that its routes were written as the kernel's.
+    pub is_starved: bool,
     /// What lookups return for its routes: [`TargetIndex::KERNEL`] if it has no index of its own.
     pub target: TargetIndex,
     /// The adjacencies of its target, with weights.
@@ -181,6 +183,7 @@ impl Specs {
             spec,
             uses: 0,
             is_purged,
+            is_starved: false,
             target: TargetIndex::KERNEL,
             adjacencies: Vec::new(),
             buckets: None,

@@ -22,6 +22,8 @@ mod xfrm;
 use std::io;
 
 pub(crate) use obstacle::{CheckedInterface, Obstacle, ObstacleKind};
+#[cfg(test)]
+pub(crate) use tcx::accept_all;
 
 /// Finds everything that packets between these interfaces would bypass, and where they would not be
 /// forwarded.
@@ -81,19 +83,11 @@ pub(crate) fn is_set_for(interface: &str, setting: &str) -> bool {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use slipring_bpf::insn::{BpfReg, exit, mov_imm};
-    use slipring_bpf::{BpfAttachType, BpfLinkFlags, BpfProgram, BpfProgramFlags, BpfProgramKind};
+mod tests {
+    use slipring_bpf::{BpfAttachType, BpfLinkFlags};
     use slipring_test_support::{Namespace, installed};
 
     use super::*;
-
-    /// A tcx program that leaves packets to the next one (`TCX_NEXT`).
-    pub(crate) fn accept_all() -> BpfProgram {
-        let insns = [mov_imm(BpfReg::R0, -1), exit()];
-        let flags = BpfProgramFlags::default();
-        BpfProgram::load(BpfProgramKind::Classifier, "test", &insns, flags).unwrap()
-    }
 
     /// What is found in a namespace with a veth pair `r0`, `p0` after these commands.
     fn found_after(commands: &[(&str, &str)]) -> Option<Vec<Obstacle>> {

@@ -1,8 +1,8 @@
 //! Answers requests to a running router.
 //!
 //! Routes come in pages: an answer with `next` continues with a request that has this value as
-//! `after`. So no table is too long for an answer. A page far behind in a table of a million routes
-//! takes tens of milliseconds; the kernel forwards if the heartbeat is late.
+//! `after`, the place of the last route. So no table is too long for an answer, and every page takes
+//! as long as the first.
 
 use std::net::IpAddr;
 use std::time::Instant;
@@ -159,37 +159,62 @@ fn addresses(addresses: &[(IpAddr, u8)]) -> Vec<String> {
 /// A page of the routes within a prefix.
 struct PageRequest {
     within: Option<(IpAddr, u8)>,
-    /// Family and number of the first route.
-    after: (bool, usize),
+    family: RouteFamily,
+    /// The table and the prefix of the last route before.
+    after: Option<(u32, (IpAddr, u8))>,
 }
 
 impl PageRequest {
     fn of(args: &serde_json::Map<String, Value>) -> Result<Self, ControlRefusal> {
         let within = args.get("prefix").and_then(Value::as_str).map(parse_prefix).transpose()?;
-        let after = args.get("after").and_then(Value::as_array);
-        let word = |at: usize| after.and_then(|after| after.get(at)?.as_u64()).unwrap_or_default();
         let starts_v6 = within.is_some_and(|(address, _)| address.is_ipv6());
-        let after = if after.is_some() { (word(0) == 1, word(1) as usize) } else { (starts_v6, 0) };
-        Ok(Self { within, after })
+        let first = Self { within, family: family_of(starts_v6), after: None };
+        match args.get("after") {
+            None | Some(Value::Null) => Ok(first),
+            Some(place) => first.after(place).ok_or_else(|| {
+                ControlRefusal::malformed(format!("`{place}` is no `next` of an answer"))
+            }),
+        }
+    }
+
+    /// The page at a place that [`Self::next`] has written.
+    fn after(self, place: &Value) -> Option<Self> {
+        let family = family_of(place.get("family")?.as_u64()? == 6);
+        let after = match place.get("prefix").and_then(Value::as_str) {
+            Some(prefix) => {
+                let table = u32::try_from(place.get("table")?.as_u64()?).ok()?;
+                Some((table, parse_prefix(prefix).ok()?))
+            }
+            None => None,
+        };
+        Some(Self { family, after, ..self })
     }
 
     fn routes(&self, routing: &Routing) -> Value {
-        let (is_v6, skip) = self.after;
-        let family = if is_v6 { RouteFamily::V6 } else { RouteFamily::V4 };
         let names = InterfaceNames::of(routing);
-        let page: Vec<_> = routing.mirror.routes(family).skip(skip).take(PAGE).collect();
+        let page: Vec<_> =
+            routing.mirror.routes_after(self.family, self.after).take(PAGE).collect();
+        // A page that is full may end between routes for one prefix; the next one begins with it.
+        let (page, rest) = whole_prefixes(&page);
         let rows: Vec<_> = page
             .iter()
             .filter(|entry| entry.table != TABLE_LOCAL && self.covers(entry))
             .map(|entry| names.route(routing, entry))
             .collect();
-        let is_last_family = is_v6 || self.within.is_some();
-        let next = match page.len() == PAGE {
-            true => json!([u64::from(is_v6), skip + PAGE]),
-            false if is_last_family => Value::Null,
-            false => json!([1, 0]),
-        };
-        json!({ "v": ANSWER_VERSION, "routes": rows, "next": next })
+        json!({ "v": ANSWER_VERSION, "routes": rows, "next": self.next(page, rest) })
+    }
+
+    /// The place of the next page; null after the last.
+    fn next(&self, page: &[RouteEntry], is_full: bool) -> Value {
+        match page.last().filter(|_| is_full) {
+            Some(last) => json!({
+                "family": if self.family == RouteFamily::V6 { 6 } else { 4 },
+                "table": last.table,
+                "prefix": format!("{}/{}", last.prefix.0, last.prefix.1),
+            }),
+            None if self.family == RouteFamily::V6 || self.within.is_some() => Value::Null,
+            None => json!({ "family": 6 }),
+        }
     }
 
     fn covers(&self, entry: &RouteEntry) -> bool {
@@ -197,6 +222,19 @@ impl PageRequest {
             entry.prefix.1 >= len && masked(entry.prefix.0, len) == address
         })
     }
+}
+
+const fn family_of(is_v6: bool) -> RouteFamily {
+    if is_v6 { RouteFamily::V6 } else { RouteFamily::V4 }
+}
+
+/// Leaves the last prefix of a full page to the next page, since it may have more routes. Returns
+/// also whether the page is full. A prefix that fills a page is cut off.
+fn whole_prefixes(page: &[RouteEntry]) -> (&[RouteEntry], bool) {
+    let Some(last) = page.last().filter(|_| page.len() == PAGE) else { return (page, false) };
+    let place = (last.table, last.prefix);
+    let others = page.iter().rposition(|entry| (entry.table, entry.prefix) != place);
+    (others.map_or(page, |at| &page[..=at]), true)
 }
 
 fn parse_prefix(text: &str) -> Result<(IpAddr, u8), ControlRefusal> {

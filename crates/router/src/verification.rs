@@ -9,7 +9,7 @@ use slipring_rtnetlink::{
 };
 
 use crate::dump::read_dump;
-use crate::routing::{Routing, RoutingHandle};
+use crate::routing::RoutingHandle;
 
 /// Attempts while routes change during the dump, or are being read from the kernel.
 const ATTEMPTS: u32 = 20;
@@ -43,7 +43,7 @@ fn compare(routing: &RoutingHandle) -> io::Result<slipring_fib::VerifyReport> {
     begun.map_err(io::Error::other)?;
     let parts: io::Result<Vec<_>> =
         [RouteFamily::V4, RouteFamily::V6].into_iter().map(dump_routes).collect();
-    let parts = parts.inspect_err(|_| routing.tell(end_verify))?;
+    let parts = parts.inspect_err(|_| routing.tell(|routing| routing.mirror.abort_verify()))?;
     for part in parts {
         for mut buffer in part {
             buffer.shrink_to_fit();
@@ -57,13 +57,13 @@ fn compare(routing: &RoutingHandle) -> io::Result<slipring_fib::VerifyReport> {
             });
         }
     }
-    let ended = routing.ask(|routing| routing.mirror.end_verify()).ok_or_else(ended)?;
-    ended.map_err(io::Error::other)
-}
-
-/// Ends a comparison that has no result.
-fn end_verify(routing: &mut Routing) {
-    let _ = routing.mirror.end_verify();
+    // A part at a time, for the same reason.
+    loop {
+        let part = routing.ask(|routing| routing.mirror.end_verify()).ok_or_else(ended)?;
+        if let Some(report) = part.map_err(io::Error::other)? {
+            return Ok(report);
+        }
+    }
 }
 
 /// All routes of a family, as the kernel writes them.

@@ -224,7 +224,7 @@ mod tests {
         });
         let before = watch.latest();
         let link = namespace.run(move || {
-            let program = checks::tests::accept_all();
+            let program = checks::accept_all();
             program.attach(ifindex, BpfAttachType::TcxEgress, BpfLinkFlags::Last).unwrap()
         });
         wait(&changed);

@@ -85,18 +85,33 @@ impl Mirror {
     /// The routes of a family, by table and prefix, in the kernel's order. Those that the kernel
     /// has removed silently are left out.
     pub fn routes(&self, family: RouteFamily) -> impl Iterator<Item = RouteEntry> + '_ {
-        let v4 = (family == RouteFamily::V4).then(|| self.routes_of(&self.v4));
-        let v6 = (family == RouteFamily::V6).then(|| self.routes_of(&self.v6));
+        self.routes_after(family, None)
+    }
+
+    /// As [`Self::routes`], those after all routes for a prefix of a table: the next page of a list.
+    pub fn routes_after(
+        &self,
+        family: RouteFamily,
+        after: Option<(u32, (IpAddr, u8))>,
+    ) -> impl Iterator<Item = RouteEntry> + '_ {
+        let v4 = (family == RouteFamily::V4).then(|| self.routes_of(&self.v4, after));
+        let v6 = (family == RouteFamily::V6).then(|| self.routes_of(&self.v6, after));
         v4.into_iter().flatten().chain(v6.into_iter().flatten())
     }
 
     fn routes_of<'m, A: AddressBits>(
         &'m self,
         tables: &'m RouteTables<A>,
+        after: Option<(u32, (IpAddr, u8))>,
     ) -> impl Iterator<Item = RouteEntry> + 'm {
-        let shown = tables.ribs.iter().filter(|(table, _)| **table != RESERVED_TABLE);
+        let first = after.map_or(0, |after| after.0);
+        let prefix = after.and_then(|(_, (address, len))| {
+            Some(RoutePrefix::around(A::of(address)?, len.min(A::BITS)))
+        });
+        let shown = tables.ribs.range(first..).filter(|(table, _)| **table != RESERVED_TABLE);
         shown.flat_map(move |(table, rib)| {
-            rib.all().filter_map(move |(prefix, record)| self.route_entry(*table, prefix, record))
+            let rest = rib.all_after(prefix.filter(|_| *table == first));
+            rest.filter_map(move |(prefix, record)| self.route_entry(*table, prefix, record))
         })
     }
 

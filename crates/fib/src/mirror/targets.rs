@@ -75,7 +75,7 @@ impl Mirror {
         } else {
             self.resolve(&state.spec)
         };
-        let Some(target) = self.target_index(old_target) else { return };
+        let Some(target) = self.target_index(id, old_target) else { return };
         let (action, adjacencies, buckets) = self.act(resolved, old_buckets);
         for (key, _) in &old_adjacencies {
             self.adjacencies.release(*key, self.generation);
@@ -94,14 +94,16 @@ impl Mirror {
     }
 
     /// The index of a spec that has had `old`.
-    fn target_index(&mut self, old: TargetIndex) -> Option<TargetIndex> {
+    fn target_index(&mut self, id: SpecId, old: TargetIndex) -> Option<TargetIndex> {
         if old != TargetIndex::KERNEL {
             return Some(old);
         }
         let index = self.targets.take();
+        let state = self.specs.get_mut(id)?;
+        let was_starved = core::mem::replace(&mut state.is_starved, index.is_none());
         match index {
-            // Its routes may have been written while it had no index.
-            Some(_) if self.counters.exhausted > 0 => self.mark_all(),
+            // Its routes were written while it had no index.
+            Some(_) if was_starved => self.mark_all(),
             Some(_) => {}
             None => self.note_exhausted(),
         }

@@ -1,5 +1,7 @@
 //! Compares the mirror with a fresh dump of the kernel's routes.
 
+use alloc::vec::Vec;
+
 use slipring_rtnetlink::{RouteFamily, RouteMessage};
 
 use super::Mirror;
@@ -7,7 +9,7 @@ use super::write::route_ranges;
 use crate::prefix::{AddressBits, RoutePrefix};
 use crate::resync::DumpKind;
 use crate::routes::RouteCheck;
-use crate::tables::{TargetIndex, VrfIndex};
+use crate::tables::{TargetIndex, VrfIndex, VrfTables};
 
 /// How the mirror differs from the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,11 +30,25 @@ pub struct VerifyReport {
 #[error("the routes are being read from the kernel; try again")]
 pub struct VerifyBusy;
 
+/// Routes that a step at the end of a verification looks at: some milliseconds of work.
+const STEP_ROUTES: usize = 4096;
+
 /// The state of a verification.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Check {
-    v4: RouteCheck,
-    v6: RouteCheck,
+    v4: RouteCheck<u32>,
+    v6: RouteCheck<u128>,
+    /// What is left to compare of the lookup structures.
+    ranges: PendingRanges,
+    /// Ranges of addresses for which the lookup structures answer something else than the routes.
+    wrong: u64,
+}
+
+/// Prefixes in which lookups are to be compared, by VRF.
+#[derive(Debug)]
+struct PendingRanges {
+    v4: Vec<(VrfIndex, RoutePrefix<u32>)>,
+    v6: Vec<(VrfIndex, RoutePrefix<u128>)>,
 }
 
 impl Mirror {
@@ -47,7 +63,13 @@ impl Mirror {
         if self.check.is_some() || kinds.iter().any(|kind| self.resync.is_running(*kind)) {
             return Err(VerifyBusy);
         }
-        self.check = Some(Check { v4: self.v4.begin_check(), v6: self.v6.begin_check() });
+        let vrfs = || (0..self.vrfs.len() as u16).map(VrfIndex);
+        let ranges = PendingRanges {
+            v4: vrfs().map(|vrf| (vrf, RoutePrefix::ALL)).collect(),
+            v6: vrfs().map(|vrf| (vrf, RoutePrefix::ALL)).collect(),
+        };
+        let (v4, v6) = (self.v4.begin_check(), self.v6.begin_check());
+        self.check = Some(Check { v4, v6, ranges, wrong: 0 });
         Ok(())
     }
 
@@ -60,54 +82,63 @@ impl Mirror {
         }
     }
 
-    /// Ends the verification, after both dumps. Also compares the lookup structures with the
-    /// routes, as of the last publication.
+    /// Does a part of what is left after both dumps, some milliseconds long: counts routes that they
+    /// have not mentioned, and compares the lookup structures with the routes, as of the last
+    /// publication. Returns the report after the last part.
     ///
     /// # Errors
     /// If the mirror has begun to dump routes meanwhile, which ends a verification.
-    pub fn end_verify(&mut self) -> Result<VerifyReport, VerifyBusy> {
-        let check = self.check.take().ok_or(VerifyBusy)?;
-        let mut report = VerifyReport::default();
-        for (check, extra) in [
-            (&check.v4, self.v4.unmentioned(&check.v4)),
-            (&check.v6, self.v6.unmentioned(&check.v6)),
-        ] {
-            report.checked += check.checked;
-            report.missing += check.missing;
-            report.different += check.different;
-            report.extra += extra;
+    pub fn end_verify(&mut self) -> Result<Option<VerifyReport>, VerifyBusy> {
+        let mut check = self.check.take().ok_or(VerifyBusy)?;
+        if self.verify_part(&mut check) {
+            self.check = Some(check);
+            return Ok(None);
         }
-        report.different += self.wrong_ranges();
-        Ok(report)
+        Ok(Some(VerifyReport {
+            checked: check.v4.checked + check.v6.checked,
+            missing: check.v4.missing + check.v6.missing,
+            extra: check.v4.extra + check.v6.extra,
+            different: check.v4.different + check.v6.different + check.wrong,
+        }))
     }
 
-    /// AddressRanges of addresses whose lookup does not return what the routes say.
-    fn wrong_ranges(&self) -> u64 {
-        let Some(published) = &self.published else { return 0 };
-        let mut wrong = 0;
-        for (at, (vrf, tables)) in self.vrfs.iter().zip(published.vrfs.iter()).enumerate() {
-            let lookup = |addresses: &[u32], targets: &mut [TargetIndex]| {
-                tables.v4.lookup(addresses, targets)
-            };
-            for chunk in 0..=u8::MAX {
-                let prefix = RoutePrefix::around(u32::from(chunk) << 24, 8);
-                let ranges =
-                    route_ranges(RouteFamily::V4, &self.v4, &vrf.config.v4, &self.specs, prefix);
-                wrong += self.count_wrong(VrfIndex(at as u16), &ranges, prefix, lookup);
-            }
-            let ranges = route_ranges(
-                RouteFamily::V6,
-                &self.v6,
-                &vrf.config.v6,
-                &self.specs,
-                RoutePrefix::ALL,
-            );
-            let lookup = |addresses: &[u128], targets: &mut [TargetIndex]| {
-                tables.v6.lookup(addresses, targets)
-            };
-            wrong += self.count_wrong(VrfIndex(at as u16), &ranges, RoutePrefix::ALL, lookup);
+    /// Gives a verification up.
+    pub fn abort_verify(&mut self) {
+        self.check = None;
+    }
+
+    /// Does the next part. Returns whether there was one.
+    fn verify_part(&self, check: &mut Check) -> bool {
+        if self.v4.count_unmentioned(&mut check.v4, STEP_ROUTES)
+            || self.v6.count_unmentioned(&mut check.v6, STEP_ROUTES)
+        {
+            return true;
         }
-        wrong
+        if let Some((vrf, prefix)) = check.ranges.v4.pop() {
+            let chain = &self.vrfs[usize::from(vrf.0)].config.v4;
+            if self.v4.has_more_inside(chain, prefix, STEP_ROUTES) {
+                check.ranges.v4.extend(halves(prefix).map(|half| (vrf, half)));
+            } else {
+                let ranges = route_ranges(RouteFamily::V4, &self.v4, chain, &self.specs, prefix);
+                let lookup = |tables: &VrfTables, addresses: &[u32], found: &mut [TargetIndex]| {
+                    tables.v4.lookup(addresses, found);
+                };
+                check.wrong += self.count_wrong(vrf, &ranges, prefix, lookup);
+            }
+            return true;
+        }
+        let Some((vrf, prefix)) = check.ranges.v6.pop() else { return false };
+        let chain = &self.vrfs[usize::from(vrf.0)].config.v6;
+        if self.v6.has_more_inside(chain, prefix, STEP_ROUTES) {
+            check.ranges.v6.extend(halves(prefix).map(|half| (vrf, half)));
+        } else {
+            let ranges = route_ranges(RouteFamily::V6, &self.v6, chain, &self.specs, prefix);
+            let lookup = |tables: &VrfTables, addresses: &[u128], found: &mut [TargetIndex]| {
+                tables.v6.lookup(addresses, found);
+            };
+            check.wrong += self.count_wrong(vrf, &ranges, prefix, lookup);
+        }
+        true
     }
 
     /// Looks up the first and the last address of each range. What is left to the kernel for lack
@@ -117,15 +148,17 @@ impl Mirror {
         vrf: VrfIndex,
         ranges: &[(A, TargetIndex)],
         within: RoutePrefix<A>,
-        lookup: impl Fn(&[A], &mut [TargetIndex]),
+        lookup: impl Fn(&VrfTables, &[A], &mut [TargetIndex]),
     ) -> u64 {
+        let published = self.published.as_ref().and_then(|it| it.vrfs.get(usize::from(vrf.0)));
+        let Some(tables) = published else { return 0 };
         let hosts = &self.vrfs[usize::from(vrf.0)].hosts;
         let mut wrong = 0;
         for (at, &(first, expected)) in ranges.iter().enumerate() {
             let last =
                 ranges.get(at + 1).and_then(|next| next.0.previous()).unwrap_or(within.last());
             let (addresses, mut found) = ([first, last], [TargetIndex::KERNEL; 2]);
-            lookup(&addresses, &mut found);
+            lookup(tables, &addresses, &mut found);
             let is_right = |(address, found): (A, TargetIndex)| {
                 let is_host = hosts.get(&address.address()).is_some_and(|key| key.0 == expected);
                 found == expected || found == TargetIndex::KERNEL || is_host
@@ -134,4 +167,10 @@ impl Mirror {
         }
         wrong
     }
+}
+
+/// The two prefixes, one bit longer, that a prefix consists of.
+fn halves<A: AddressBits>(prefix: RoutePrefix<A>) -> [RoutePrefix<A>; 2] {
+    let len = prefix.len + 1;
+    [RoutePrefix::around(prefix.start, len), RoutePrefix::around(prefix.last(), len)]
 }

@@ -64,6 +64,20 @@ fn without_adjacencies_routes_are_the_kernels_until_some_are_free() {
     assert_eq!(gateway(&mirror_tables(&mut mirror), "119.0.0.1"), "10.2.1.99");
 }
 
+#[test]
+fn after_an_exhaustion_a_new_route_writes_only_its_own_addresses() {
+    let limits = FibLimits { adjacencies: 2, ..FibLimits::default() };
+    let (table, written) = ranges::RangeTable::counting();
+    let mut mirror = mirror_with(MirrorConfig { limits, ..config() }, vec![table]);
+    tell(&mut mirror, &[kernel::via("20.0.0.0/8", "10.1.0.2", 1)]);
+    publish(&mut mirror);
+    assert!(mirror.counters().exhausted > 0);
+    let before = written.load(std::sync::atomic::Ordering::Relaxed);
+    tell(&mut mirror, &[kernel::via("21.0.0.0/8", "10.1.0.3", 1)]);
+    publish(&mut mirror);
+    assert_eq!(written.load(std::sync::atomic::Ordering::Relaxed) - before, 1 << 24);
+}
+
 /// A snapshot after a change that no test looks at.
 fn mirror_tables(mirror: &mut Mirror) -> std::sync::Arc<ForwardingTables> {
     tell(mirror, &[kernel::neighbour(2, "10.2.200.1", 2, 1)]);
@@ -167,7 +181,66 @@ fn verify(mirror: &mut Mirror, messages: &[kernel::KernelMessage]) -> VerifyRepo
             }
         }
     }
-    mirror.end_verify().unwrap()
+    end_verify(mirror).0
+}
+
+/// Ends a verification; returns its report, and the number of parts before it.
+fn end_verify(mirror: &mut Mirror) -> (VerifyReport, usize) {
+    let mut parts = 0;
+    loop {
+        if let Some(report) = mirror.end_verify().unwrap() {
+            return (report, parts);
+        }
+        parts += 1;
+    }
+}
+
+/// Many /24 and /48 of which neighbours differ.
+fn many_routes(count: u32) -> Vec<kernel::KernelMessage> {
+    let route = |at: u32| {
+        let (gateway, bytes) = (2 + at % 2, (at << 8 | 20 << 24).to_be_bytes());
+        let v4 = format!("{}.{}.{}.0/24", bytes[0], bytes[1], bytes[2]);
+        let v6 = format!("2001:db8:{at:x}::/48");
+        [
+            kernel::via(&v4, &format!("10.1.0.{gateway}"), 1),
+            kernel::via(&v6, &format!("fd01::{gateway}"), 1),
+        ]
+    };
+    (0..count).flat_map(route).collect()
+}
+
+#[test]
+fn the_end_of_a_verification_is_done_in_parts_and_finds_the_same() {
+    let mut mirror = mirror();
+    let routes = many_routes(20_000);
+    tell(&mut mirror, &routes);
+    publish(&mut mirror);
+    mirror.begin_verify().unwrap();
+    let (report, parts) = end_verify(&mut mirror);
+    assert_eq!(report, VerifyReport { extra: 40_006, ..VerifyReport::default() });
+    // 4096 routes at once, and as many ranges of addresses.
+    assert!(parts > 2 * (40_000 / 4096), "{parts}");
+    let truth = [connected_v4(), connected_v6(), routes].concat();
+    let report = verify(&mut mirror, &truth);
+    assert_eq!(report, VerifyReport { checked: 40_006, ..VerifyReport::default() });
+}
+
+#[test]
+fn pages_of_routes_continue_after_a_prefix() {
+    let mut mirror = mirror();
+    tell(&mut mirror, &many_routes(50));
+    for family in [slipring_rtnetlink::RouteFamily::V4, slipring_rtnetlink::RouteFamily::V6] {
+        let all: Vec<_> = mirror.routes(family).collect();
+        let (mut paged, mut after) = (Vec::new(), None);
+        loop {
+            let page: Vec<_> = mirror.routes_after(family, after).take(7).collect();
+            let Some(last) = page.last() else { break };
+            after = Some((last.table, last.prefix));
+            paged.extend(page);
+        }
+        assert_eq!(paged, all);
+        assert_eq!(all.len(), 53);
+    }
 }
 
 #[test]
@@ -176,4 +249,5 @@ fn a_verification_that_a_dump_ends_reports_nothing() {
     mirror.begin_verify().unwrap();
     mirror.begin_dump(DumpKind::Ipv4Routes);
     assert_eq!(mirror.end_verify(), Err(VerifyBusy));
+    mirror.abort_verify();
 }

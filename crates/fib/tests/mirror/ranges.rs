@@ -1,17 +1,29 @@
 //! An IPv4 table that is quick to make: the first address of each range in a map.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use slipring_classify::dir24::NoBlocks;
 use slipring_fib::{Ipv4Lookup, Ipv4Table, TargetIndex};
 
 #[derive(Clone, Debug)]
-pub(crate) struct RangeTable(Arc<Mutex<BTreeMap<u32, u16>>>);
+pub(crate) struct RangeTable {
+    ranges: Arc<Mutex<BTreeMap<u32, u16>>>,
+    /// The number of addresses that were written.
+    written: Arc<AtomicU64>,
+}
 
 impl RangeTable {
     pub(crate) fn boxed() -> Box<dyn Ipv4Table> {
-        Box::new(Self(Arc::new(Mutex::new([(0, 0)].into()))))
+        Self::counting().0
+    }
+
+    /// Also returns the number of addresses that were written.
+    pub(crate) fn counting() -> (Box<dyn Ipv4Table>, Arc<AtomicU64>) {
+        let written = Arc::new(AtomicU64::new(0));
+        let ranges = Arc::new(Mutex::new([(0, 0)].into()));
+        (Box::new(Self { ranges, written: written.clone() }), written)
     }
 }
 
@@ -21,7 +33,8 @@ impl Ipv4Table for RangeTable {
     }
 
     fn set(&mut self, start: u32, end: u32, ranges: &[(u32, u16)]) -> Result<(), NoBlocks> {
-        let mut map = self.0.lock().unwrap();
+        self.written.fetch_add(u64::from(end - start) + 1, Ordering::Relaxed);
+        let mut map = self.ranges.lock().unwrap();
         if let Some(next) = end.checked_add(1) {
             let after = *map.range(..=next).next_back().unwrap().1;
             map.insert(next, after);
@@ -42,7 +55,7 @@ impl Ipv4Table for RangeTable {
 
 impl Ipv4Lookup for RangeTable {
     fn lookup(&self, destinations: &[u32], targets: &mut [TargetIndex]) {
-        let map = self.0.lock().unwrap();
+        let map = self.ranges.lock().unwrap();
         for (destination, target) in destinations.iter().zip(targets) {
             *target = TargetIndex(*map.range(..=destination).next_back().unwrap().1);
         }

@@ -42,3 +42,13 @@ fn obstacle(name: &str, side: &str) -> Obstacle {
         show: format!("bpftool net show dev {name}"),
     }
 }
+
+/// A program that leaves packets to the next one (`TCX_NEXT`).
+#[cfg(test)]
+pub(crate) fn accept_all() -> slipring_bpf::BpfProgram {
+    use slipring_bpf::insn::{BpfReg, exit, mov_imm};
+    use slipring_bpf::{BpfProgram, BpfProgramFlags, BpfProgramKind};
+    let insns = [mov_imm(BpfReg::R0, -1), exit()];
+    let flags = BpfProgramFlags::default();
+    BpfProgram::load(BpfProgramKind::Classifier, "test", &insns, flags).unwrap()
+}
