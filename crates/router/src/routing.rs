@@ -191,7 +191,11 @@ impl Routing {
         let is_current = progress < FeedProgress::Backlog;
         let is_late = start > self.seen_at + LATE_BEAT_NS;
         let time = now();
-        if self.publish_at.is_some_and(|at| at <= time) || (is_current && is_late) {
+        let must_publish = is_current && is_late;
+        if time >= self.settle_at && !must_publish {
+            // In a turn of its own, because a publication may wait for programs, too.
+            self.settle(time);
+        } else if must_publish || self.publish_at.is_some_and(|at| at <= time) {
             self.publish(time);
         }
         if is_current && !self.is_behind {
@@ -237,9 +241,6 @@ impl Routing {
 
     fn publish(&mut self, time: Nanos) {
         self.publish_at = None;
-        if time >= self.settle_at {
-            self.settle(time);
-        }
         self.follow_rules();
         let tables = self.mirror.publish();
         if tables.is_some() || !self.is_applied {

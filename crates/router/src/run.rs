@@ -48,7 +48,8 @@ impl RoutePlan {
         if let Some(helper) = &helper {
             helper.end_with_it()?;
         }
-        let neighbours = NeighbourRequests::new(helper, ifaces.iter().map(|it| it.index).collect());
+        let neighbours =
+            NeighbourRequests::new(helper, ifaces.iter().map(|it| it.index).collect())?;
         let handle = RoutingHandle::new()?;
         let routing = Routing::new(mirror, engine, feed, neighbours, changed.clone());
         let thread = RoutingThread::start(routing, handle.clone())?;
