@@ -385,6 +385,7 @@ impl Dataplane {
             RuleVerdict::Accept => return self.accepted(frame, crossing, now, outlet),
             RuleVerdict::Forward(hop) => return self.forward(&hop, frame, crossing, now, outlet),
             RuleVerdict::Deny(cause) => self.counters.count_denied(cause),
+            RuleVerdict::Reject(_) => self.counters.count_denied(DenyReason::Rule),
             RuleVerdict::Pipe(number) => {
                 self.shape(ShaperTarget::Pipe, number, frame, crossing, now)
             }

@@ -159,6 +159,7 @@ fn verdict_text(verdict: &RuleVerdict) -> String {
         RuleVerdict::Deny(why) => {
             format!("dropped: {}", crate::dataplane::DataplaneLoss::from(*why).name())
         }
+        RuleVerdict::Reject(_) => "dropped: denied".to_owned(),
         RuleVerdict::Forward(hop) => format!("forwarded to {hop}"),
         RuleVerdict::Pipe(number) => format!("into pipe {number}"),
         RuleVerdict::Queue(number) => format!("into queue {number}"),

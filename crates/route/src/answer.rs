@@ -151,7 +151,7 @@ fn bits(address: IpAddr) -> u128 {
 }
 
 /// Looks up one destination.
-fn route_to(view: &RouteView, destination: IpAddr, vrf: u16) -> Option<TargetIndex> {
+pub(crate) fn route_to(view: &RouteView, destination: IpAddr, vrf: u16) -> Option<TargetIndex> {
     let tables = view.tables.vrfs.get(usize::from(vrf))?;
     let mut target = [TargetIndex::NO_ROUTE];
     match destination {
@@ -163,7 +163,7 @@ fn route_to(view: &RouteView, destination: IpAddr, vrf: u16) -> Option<TargetInd
 
 /// Sends a packet of the router's own, about `cause`, to `peer` by a route. It counts as generated, and then
 /// as whatever becomes of it.
-fn dispatch(
+pub(crate) fn dispatch(
     view: &RouteView,
     parts: &mut AnswerParts<'_>,
     ip: &[u8],
@@ -203,7 +203,7 @@ fn dispatch(
 
 /// Puts a frame of the router's own into the output queue, unless its verdict is to drop it. Returns
 /// whether the packet is in the queue.
-fn enqueue(output: &mut OutputQueue, mut frame: Vec<u8>, verdict: &RouteVerdict) -> bool {
+pub(crate) fn enqueue(output: &mut OutputQueue, mut frame: Vec<u8>, verdict: &RouteVerdict) -> bool {
     match verdict {
         RouteVerdict::Forward(forwarded) => {
             frame.truncate(forwarded.range().end);

@@ -46,14 +46,16 @@ impl Default for RoutePortCounters {
 ///
 /// # Invariant
 /// Between two batches, received packets and ICMP errors together are as many as packets forwarded,
-/// held, dropped and given to the kernel ([`Self::is_balanced`]).
+/// held, delayed, dropped and given to the kernel ([`Self::is_balanced`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RouteCounters {
     /// Packets forwarded, including fragmented ones and sent ICMP errors.
     pub forwarded: u64,
     /// Packets that wait for a neighbour now.
     pub held: u64,
-    /// ICMP errors and redirects that the router made.
+    /// Packets that the program keeps now, to process them again later.
+    pub delayed: u64,
+    /// ICMP errors and redirects that the router made, and other packets of its own.
     pub generated: u64,
     /// Redirects among them.
     pub redirects: u64,
@@ -93,6 +95,7 @@ impl RouteCounters {
                 self.fragmented += 1;
             }
             RouteVerdict::Hold(_) => self.held += 1,
+            RouteVerdict::Delayed => self.delayed += 1,
             RouteVerdict::Kernel(class) => self.port(port).kernel[class as usize] += 1,
             RouteVerdict::Drop(cause) | RouteVerdict::Answered(cause) => {
                 self.port(port).dropped[cause as usize] += 1;
@@ -160,6 +163,7 @@ impl RouteCounters {
     #[must_use]
     pub fn is_balanced(&self) -> bool {
         let appeared = self.received() + self.generated;
-        appeared == self.forwarded + self.held + self.all_dropped() + self.all_kernel()
+        let waiting = self.held + self.delayed;
+        appeared == self.forwarded + waiting + self.all_dropped() + self.all_kernel()
     }
 }

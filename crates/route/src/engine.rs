@@ -27,12 +27,12 @@ use crate::{look_up, parse, rewrite};
 pub struct RouteEngine {
     config: RouteConfig,
     policies: Vec<PortPolicy>,
-    view: RouteView,
+    pub(crate) view: RouteView,
     checks_reverse_paths: bool,
     policers: Policers,
     limiter: IcmpLimiter,
-    output: OutputQueue,
-    counters: RouteCounters,
+    pub(crate) output: OutputQueue,
+    pub(crate) counters: RouteCounters,
 }
 
 impl RouteEngine {
@@ -233,11 +233,15 @@ impl RouteEngine {
         self.counters.count(held.packet.port, &RouteVerdict::Drop(cause));
     }
 
-    fn hash(&self) -> NextHopHash {
+    pub(crate) const fn punts_other_macs(&self) -> bool {
+        self.config.punts_other_macs
+    }
+
+    pub(crate) fn hash(&self) -> NextHopHash {
         NextHopHash { seed: self.config.seed, uses_flow_label: self.config.uses_flow_label }
     }
 
-    fn parts(&mut self) -> (&RouteView, AnswerParts<'_>) {
+    pub(crate) fn parts(&mut self) -> (&RouteView, AnswerParts<'_>) {
         let hash = self.hash();
         let parts = AnswerParts {
             counters: &mut self.counters,

@@ -192,6 +192,7 @@ fn decided(f: &mut fmt::Formatter<'_>, verdict: &RouteVerdict) -> fmt::Result {
         }
         RouteVerdict::Fragmented => f.write_str("forwarded in fragments"),
         RouteVerdict::Hold(held) => write!(f, "held until {} is resolved", held.next_hop),
+        RouteVerdict::Delayed => f.write_str("delayed"),
         RouteVerdict::Kernel(class) => write!(f, "to the kernel as {}", class.name()),
         RouteVerdict::Drop(cause) => write!(f, "dropped: {cause}"),
         RouteVerdict::Answered(cause) => write!(f, "dropped and answered: {cause}"),

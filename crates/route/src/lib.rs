@@ -25,6 +25,7 @@ mod parse;
 mod police;
 mod punt;
 mod rewrite;
+mod staging;
 #[cfg(test)]
 mod tests;
 mod verdict;

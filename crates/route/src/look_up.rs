@@ -33,6 +33,21 @@ pub(crate) fn run(
     }
 }
 
+/// Finds the route and adjacency of one live packet again.
+pub(crate) fn run_one(
+    view: &RouteView,
+    hash: NextHopHash,
+    counters: &mut RouteCounters,
+    batch: &mut RouteBatch,
+    frames: &[RouteFrame<'_>],
+    at: usize,
+) {
+    let RouteBatch { v4, v6, packets, keys, scratch, .. } = batch;
+    let bit = 1 << at;
+    find_targets(view, [*v4 & bit, *v6 & bit], packets, scratch, |at, _| keys[at]);
+    resolve(view, hash, counters, batch, at, frames[at].bytes);
+}
+
 /// Looks up a key for each packet of the two masks, IPv4 and IPv6, and stores the targets in the
 /// packets.
 #[inline(always)]

@@ -18,6 +18,8 @@ pub enum RouteVerdict {
     Fragmented,
     /// The packet waits, unchanged, until its next hop is known.
     Hold(HeldPacket),
+    /// The program keeps a copy of the frame, and processes it again later.
+    Delayed,
     /// The kernel handles the frame, which is unchanged.
     Kernel(PuntClass),
     /// The packet is dropped, and its sender is not told.

@@ -246,7 +246,7 @@ impl CheckCounters {
             | RuleVerdict::Nat(_)
             | RuleVerdict::Nptv6(_)
             | RuleVerdict::Held => &mut self.handed_over,
-            RuleVerdict::Deny(DenyReason::Rule) => &mut self.by_rule,
+            RuleVerdict::Deny(DenyReason::Rule) | RuleVerdict::Reject(_) => &mut self.by_rule,
             RuleVerdict::Deny(DenyReason::Malformed(_)) => &mut self.malformed,
             RuleVerdict::Deny(DenyReason::StatesFull) => &mut self.states_full,
             RuleVerdict::Deny(DenyReason::StateLimit) => &mut self.state_limit,

@@ -1,5 +1,7 @@
 //! The plain interpreter: one packet through the list, rule by rule.
 
+use slipring_neighbour::icmp::IcmpMessage;
+
 use super::config::IpfwConfig;
 use super::list::{RuleCounters, RuleEntry};
 use super::log::{self, LogEvent};
@@ -22,6 +24,9 @@ pub enum RuleVerdict {
     Accept,
     /// The packet is dropped.
     Deny(DenyReason),
+    /// The packet is dropped by a rule, and the caller sends this error to its sender: only if
+    /// [`CheckOutputs::leaves_errors`] is set.
+    Reject(IcmpMessage),
     /// The packet goes to another next hop or port.
     Forward(NextHop),
     /// The packet goes into a pipe.
@@ -411,6 +416,11 @@ impl RuleRun<'_> {
     }
 
     fn reject(&mut self, answer: RejectReply) -> RuleStep {
+        if self.out.leaves_errors
+            && let Some(message) = reply::error_of(self.packet, answer)
+        {
+            return RuleStep::Done(RuleVerdict::Reject(message));
+        }
         let limits = (&mut self.resources.errors, self.now);
         if let Some(frame) = reply::answer(self.frame, self.packet, answer, limits) {
             let toward = match (self.crossing.pass, self.crossing.recv) {

@@ -32,6 +32,9 @@ pub struct CheckOutputs {
     pub log: Vec<LogEvent>,
     /// Whether lines outside the system log have a reader; set by the caller.
     pub is_watched: bool,
+    /// Whether the caller sends the ICMP errors of `reject` and `unreach`, as a router does from an
+    /// address of its own; set by the caller. The verdict is then `RuleVerdict::Reject`.
+    pub leaves_errors: bool,
     /// Number of lines that were omitted from `log` because it has no reader.
     pub unseen: u64,
 }
@@ -45,6 +48,7 @@ impl Default for CheckOutputs {
             whole: None,
             log: Vec::new(),
             is_watched: true,
+            leaves_errors: false,
             unseen: 0,
         }
     }
@@ -123,12 +127,7 @@ pub(super) fn answer(
     let message = match answer {
         RejectReply::Reset => return reset(frame, packet, &link, &flow),
         RejectReply::Abort => return abort(frame, packet, &link, &flow),
-        _ if is_icmp_without_question(packet) => return None,
-        RejectReply::Unreach(unreach) => unreach_message(unreach, packet.version),
-        RejectReply::Unreach6(code) if packet.version == IpFamily::V6 => {
-            IcmpMessage { kind: 1, code, rest: 0 }
-        }
-        RejectReply::Unreach6(_) => return None,
+        _ => error_of(packet, answer)?,
     };
     errors.allows(offending.source, now).ok()?;
     let own = match packet.version {
@@ -138,6 +137,19 @@ pub(super) fn answer(
     let mut answer = link.header(packet.version);
     answer.extend(offending.error(message, own, QuoteLength::Minimal)?);
     Some(answer)
+}
+
+/// Returns the ICMP error of an answer; `None` if the answer is none, or the packet has no such error.
+pub(super) fn error_of(packet: &PacketHeaders, answer: RejectReply) -> Option<IcmpMessage> {
+    if is_icmp_without_question(packet) {
+        return None;
+    }
+    match (answer, packet.version) {
+        (_, IpFamily::None) | (RejectReply::Reset | RejectReply::Abort, _) => None,
+        (RejectReply::Unreach(unreach), version) => Some(unreach_message(unreach, version)),
+        (RejectReply::Unreach6(code), IpFamily::V6) => Some(IcmpMessage { kind: 1, code, rest: 0 }),
+        (RejectReply::Unreach6(_), IpFamily::V4) => None,
+    }
 }
 
 /// The message of `unreach`, in the packet's address family.

@@ -38,6 +38,8 @@ pub enum IcmpProblem {
     },
     /// The packet's TTL or hop limit has expired.
     TimeExceeded,
+    /// A message that the caller has chosen for the packet's address family.
+    Message(IcmpMessage),
 }
 
 /// What distinguishes ICMP errors: type, code, and the 32 bits after the checksum.
@@ -78,6 +80,7 @@ impl IcmpProblem {
             (Self::TooBig { mtu }, true) => (2, 0, mtu),
             (Self::TimeExceeded, false) => (11, 0, 0),
             (Self::TimeExceeded, true) => (3, 0, 0),
+            (Self::Message(message), _) => return message,
         };
         IcmpMessage { kind, code, rest }
     }

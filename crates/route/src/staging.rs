@@ -1,0 +1,121 @@
+//! What stages of the program, such as filter rules, do to frames between the engine's own stages.
+
+use core::net::IpAddr;
+
+use slipring_fib::FibPortIndex;
+
+use crate::answer::{self, AnswerOutcome};
+use crate::batch::{RouteBatch, RouteFrame};
+use crate::cause::RouteDropCause;
+use crate::engine::RouteEngine;
+use crate::field::{be32, be128};
+use crate::packet::{PacketTraits, RoutedPacket};
+use crate::punt::PuntReason;
+use crate::verdict::RouteVerdict;
+use crate::{look_up, parse};
+
+impl RouteEngine {
+    /// Drops a frame that a stage has given to the kernel, instead.
+    ///
+    /// # Panics
+    /// If the verdict about the frame is not [`RouteVerdict::Kernel`].
+    pub fn withhold(&mut self, batch: &mut RouteBatch, at: usize, cause: RouteDropCause) {
+        let (Some(RouteVerdict::Kernel(class)), Some(reason)) =
+            (batch.verdict(at), batch.punt_reason(at))
+        else {
+            panic!("the frame is not for the kernel")
+        };
+        let port = self.counters.port(batch.packets[at].port);
+        port.kernel[class as usize] -= 1;
+        port.reasons[reason as usize] -= 1;
+        batch.settle(&mut self.counters, at, RouteVerdict::Drop(cause));
+    }
+
+    /// Returns whether the kernel will forward a frame that it gets, as far as is known: it gets
+    /// the frame because of the packet's options or its route, not because of its protocol or
+    /// link.
+    ///
+    /// # Panics
+    /// If there is no such frame.
+    #[must_use]
+    pub fn is_for_kernel_to_forward(&self, batch: &RouteBatch, at: usize) -> bool {
+        let forwarded = [
+            PuntReason::Options,
+            PuntReason::HopByHop,
+            PuntReason::Route,
+            PuntReason::ReversePath,
+        ];
+        batch.punt_reason(at).is_some_and(|reason| forwarded.contains(&reason))
+    }
+
+    /// Finds the route of one live frame again, after [`RouteBatch::set_next_hop`]: after the
+    /// third stage.
+    ///
+    /// # Panics
+    /// If there is no such frame.
+    pub fn look_up_again(&mut self, batch: &mut RouteBatch, frames: &[RouteFrame<'_>], at: usize) {
+        let hash = self.hash();
+        look_up::run_one(&self.view, hash, &mut self.counters, batch, frames, at);
+    }
+
+    /// As [`Self::parse`], for frames that were [`RouteVerdict::Delayed`]. They are counted as
+    /// received already.
+    ///
+    /// # Panics
+    /// If there are more than [`crate::MAX_ROUTE_BATCH`] frames, or more than are delayed.
+    pub fn parse_delayed(&mut self, batch: &mut RouteBatch, frames: &[RouteFrame<'_>]) {
+        let punts = self.punts_other_macs();
+        self.counters.delayed -= frames.len() as u64;
+        batch.start(frames.len());
+        for (at, frame) in frames.iter().enumerate() {
+            parse::parse(&self.view, punts, &mut self.counters, batch, at, frame);
+        }
+    }
+
+    /// Drops a delayed packet that arrived at `port`.
+    pub fn discard_delayed(&mut self, port: FibPortIndex, cause: RouteDropCause) {
+        self.counters.delayed -= 1;
+        self.counters.count(port.0, &RouteVerdict::Drop(cause));
+    }
+
+    /// Moves a copy of a frame with the verdict `Forward` or `Hold` to the output queue, for a
+    /// frame that is not in memory of a port. Other verdicts need nothing. Returns whether there
+    /// was room.
+    ///
+    /// # Panics
+    /// If there is no such frame.
+    pub fn emit(&mut self, batch: &RouteBatch, frames: &[RouteFrame<'_>], at: usize) -> bool {
+        let Some(verdict @ (RouteVerdict::Forward(_) | RouteVerdict::Hold(_))) = batch.verdict(at)
+        else {
+            return true;
+        };
+        if !self.output.has_room(1) {
+            return false;
+        }
+        let mut frame = self.output.buffer();
+        frame.extend_from_slice(frames[at].bytes);
+        answer::enqueue(&mut self.output, frame, &verdict)
+    }
+
+    /// Routes an IP packet that the router itself sends, as if it had arrived at `port`, but without
+    /// counting a hop. It is in the output queue then. Returns `false` if it is dropped.
+    pub fn originate(&mut self, port: FibPortIndex, packet: &[u8]) -> bool {
+        let Some((destination, traits)) = destination_of(packet) else { return false };
+        let vrf = self.view.port(port.0).map_or(0, |facts| facts.vrf);
+        let cause = RoutedPacket { port: port.0, vrf, traits, ..RoutedPacket::default() };
+        let (view, mut parts) = self.parts();
+        let Some(route) = answer::route_to(view, destination, vrf) else { return false };
+        parts.output.has_room(1)
+            && answer::dispatch(view, &mut parts, packet, &cause, (destination, route))
+                == AnswerOutcome::Queued
+    }
+}
+
+/// The destination of a packet, and the trait of its family.
+fn destination_of(packet: &[u8]) -> Option<(IpAddr, PacketTraits)> {
+    match (packet.first()? >> 4, packet.len()) {
+        (4, 20..) => Some((IpAddr::V4(be32(packet, 16).into()), PacketTraits::default())),
+        (6, 40..) => Some((IpAddr::V6(be128(packet, 24).into()), PacketTraits::V6)),
+        _ => None,
+    }
+}
