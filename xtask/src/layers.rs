@@ -72,6 +72,7 @@ const TABLE: &[(&str, Layer)] = &[
     ("slipring-wasm", Layer::Service),
     ("slipring-web", Layer::Service),
     ("slipring-datapath", Layer::Service),
+    ("slipring-rules", Layer::Service),
     ("slipring-vale", Layer::Program),
     ("slipring-daemon", Layer::Program),
     ("slipring-emulation", Layer::Program),

@@ -24,9 +24,9 @@ use slipring_wire::frame::{IpSpec, Ipv4Spec, L4Spec, PortPair};
 
 use crate::dataplane::{Dataplane, DataplaneLoss, DataplaneNanos, DataplaneOutput};
 use crate::deferred_output::DeferredOutput;
-use crate::events::LogEvents;
 use crate::shared_stats::SharedDataplaneStats;
 use crate::task_queue::TaskQueue;
+use slipring_rules::LogEvents;
 
 /// Number of frames that are processed between two reads of the clock.
 const FRAMES_PER_BATCH: usize = 256;

@@ -30,7 +30,6 @@
 
 mod bypass;
 mod counters;
-mod directions;
 mod egress;
 mod frame_store;
 mod handoff;
@@ -55,10 +54,10 @@ use slipring_ipfw::run::{
 };
 
 use bypass::FrameRange;
-use directions::asks_directions;
 use frame_store::FrameStore;
 use handoff::RemotePackets;
 use neighbors::NeighborTable;
+use slipring_rules::asks_directions;
 
 /// A time in nanoseconds, according to the caller's clock.
 pub type DataplaneNanos = u64;

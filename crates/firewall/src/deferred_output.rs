@@ -4,7 +4,7 @@
 use slipring_ipfw::run::{LogEvent, PortIndex};
 
 use crate::dataplane::{DataplaneLoss, DataplaneOutput};
-use crate::events::LogEvents;
+use slipring_rules::LogEvents;
 use std::sync::Arc;
 
 /// Frames to be sent when the ports can be used again. There are only few of them: replies, copies,

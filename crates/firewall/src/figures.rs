@@ -8,8 +8,8 @@ use slipring_cli::units::human;
 use slipring_datapath::meter::PortMeter;
 
 use crate::dataplane::{BypassCounters, DataplaneCounters};
-use crate::events::LogEvents;
 use crate::shared_stats::{DataplaneStats, SharedDataplaneStats};
+use slipring_rules::LogEvents;
 
 /// Where all figures of a run come from.
 #[derive(Clone)]

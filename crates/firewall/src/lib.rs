@@ -36,7 +36,6 @@ pub mod dataplane;
 mod deferred_output;
 mod distributor;
 mod dry_run;
-mod events;
 mod explain;
 mod figures;
 mod flags;

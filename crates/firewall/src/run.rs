@@ -25,7 +25,6 @@ use crate::control_plane::ControlPlane;
 use crate::dataplane::Dataplane;
 use crate::distributor::FlowDistribution;
 use crate::dry_run::{DryRunPorts, dry_run_file};
-use crate::events::{LogEvents, LogFileWriter};
 use crate::figures::FirewallFigures;
 use crate::flags::FirewallPlan;
 use crate::manager;
@@ -38,6 +37,7 @@ use crate::shared_stats::SharedDataplaneStats;
 use crate::state_file::StateFile;
 use crate::task_queue::TaskQueue;
 use crate::threads::{self, FirewallThreads};
+use slipring_rules::{LogEvents, LogFileWriter};
 
 impl FirewallPlan {
     /// Sets whether packets that no rule matches are accepted, unless the command line says so.

@@ -11,10 +11,10 @@ use slipring_port::now;
 
 use crate::command_batch::CommandBatch;
 use crate::control_plane::ControlPlane;
-use crate::events::{LogEvents, NumberedEvent};
 use crate::explain;
 use crate::figures::FirewallFigures;
 use crate::metrics;
+use slipring_rules::{LogEvents, NumberedEvent};
 
 /// The value of `program` in the answer to `hello`. By it, clients recognise a firewall.
 pub(crate) const PROGRAM_NAME: &str = "firewall";

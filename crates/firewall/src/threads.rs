@@ -16,12 +16,12 @@ use crate::cross_thread::{CrossThreadLink, CrossThreadState};
 use crate::dataplane::{Dataplane, DataplaneId};
 use crate::deferred_output::DeferredOutput;
 use crate::distributor::{Distributor, PortQueues};
-use crate::events::LogEvents;
 use crate::flags::FirewallPlan;
 use crate::randomness::Randomness;
 use crate::shared_stats::SharedDataplaneStats;
 use crate::task_queue::TaskQueue;
 use crate::worker::{FirewallProcessor, ForwardingOptions};
+use slipring_rules::LogEvents;
 
 /// The parent in the names of the pipes between the threads.
 const WORKER_PIPE_PARENT: &str = "firewall_threads";

@@ -203,7 +203,11 @@ pub(crate) fn dispatch(
 
 /// Puts a frame of the router's own into the output queue, unless its verdict is to drop it. Returns
 /// whether the packet is in the queue.
-pub(crate) fn enqueue(output: &mut OutputQueue, mut frame: Vec<u8>, verdict: &RouteVerdict) -> bool {
+pub(crate) fn enqueue(
+    output: &mut OutputQueue,
+    mut frame: Vec<u8>,
+    verdict: &RouteVerdict,
+) -> bool {
     match verdict {
         RouteVerdict::Forward(forwarded) => {
             frame.truncate(forwarded.range().end);

@@ -103,6 +103,20 @@ impl RouteCounters {
         }
     }
 
+    /// Takes back the count of a packet that was to be forwarded or held.
+    pub(crate) fn uncount(&mut self, verdict: &RouteVerdict) {
+        match *verdict {
+            RouteVerdict::Forward(frame) => {
+                self.forwarded -= 1;
+                let port = self.port(frame.port.0);
+                port.tx_packets -= 1;
+                port.tx_bytes -= u64::from(frame.frame_len());
+            }
+            RouteVerdict::Hold(_) => self.held -= 1,
+            _ => {}
+        }
+    }
+
     /// Counts a forwarded packet of `len` bytes.
     #[inline(always)]
     pub(crate) fn count_sent(&mut self, port: FibPortIndex, len: u32) {

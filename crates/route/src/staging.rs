@@ -3,6 +3,7 @@
 use core::net::IpAddr;
 
 use slipring_fib::FibPortIndex;
+use slipring_neighbour::icmp::OffendingPacket;
 
 use crate::answer::{self, AnswerOutcome};
 use crate::batch::{RouteBatch, RouteFrame};
@@ -31,21 +32,31 @@ impl RouteEngine {
         batch.settle(&mut self.counters, at, RouteVerdict::Drop(cause));
     }
 
-    /// Returns whether the kernel will forward a frame that it gets, as far as is known: it gets
-    /// the frame because of the packet's options or its route, not because of its protocol or
-    /// link.
+    /// Returns whether the kernel will forward a frame that it gets, as far as is known: because of
+    /// the packet's options or its route, and not to the router itself.
     ///
     /// # Panics
     /// If there is no such frame.
     #[must_use]
-    pub fn is_for_kernel_to_forward(&self, batch: &RouteBatch, at: usize) -> bool {
-        let forwarded = [
-            PuntReason::Options,
-            PuntReason::HopByHop,
-            PuntReason::Route,
-            PuntReason::ReversePath,
-        ];
+    pub fn is_for_kernel_to_forward(
+        &self,
+        batch: &RouteBatch,
+        frames: &[RouteFrame<'_>],
+        at: usize,
+    ) -> bool {
+        let forwarded =
+            [PuntReason::Options, PuntReason::HopByHop, PuntReason::Route, PuntReason::ReversePath];
         batch.punt_reason(at).is_some_and(|reason| forwarded.contains(&reason))
+            && !self.is_for_router(batch, &frames[at], at)
+    }
+
+    /// Returns whether the destination is an address of the router.
+    fn is_for_router(&self, batch: &RouteBatch, frame: &RouteFrame<'_>, at: usize) -> bool {
+        let vrf = self.view.port(batch.packets[at].port).map_or(0, |facts| facts.vrf);
+        OffendingPacket::parse(frame.bytes).is_some_and(|packet| match packet.destination {
+            IpAddr::V4(to) => self.view.own.has_v4(to.to_bits(), vrf),
+            IpAddr::V6(to) => self.view.own.has_v6(to.to_bits(), vrf),
+        })
     }
 
     /// Finds the route of one live frame again, after [`RouteBatch::set_next_hop`]: after the
@@ -79,8 +90,8 @@ impl RouteEngine {
     }
 
     /// Moves a copy of a frame with the verdict `Forward` or `Hold` to the output queue, for a
-    /// frame that is not in memory of a port. Other verdicts need nothing. Returns whether there
-    /// was room.
+    /// frame that is not in memory of a port. Other verdicts need nothing. Returns `false` if the
+    /// queue is full, and counts the frame as dropped then.
     ///
     /// # Panics
     /// If there is no such frame.
@@ -90,6 +101,9 @@ impl RouteEngine {
             return true;
         };
         if !self.output.has_room(1) {
+            self.counters.uncount(&verdict);
+            let ingress = batch.packets[at].port;
+            self.counters.count(ingress, &RouteVerdict::Drop(RouteDropCause::OutputQueueFull));
             return false;
         }
         let mut frame = self.output.buffer();

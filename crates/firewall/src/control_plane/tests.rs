@@ -8,7 +8,7 @@ use slipring_dummynet::Dummynet;
 
 use super::*;
 use crate::dataplane::{PortMap, RuleCheckPasses};
-use crate::events::LogEvents;
+use slipring_rules::LogEvents;
 
 /// Threads that each execute the tasks of one engine, until this value is dropped.
 struct EngineThreads {

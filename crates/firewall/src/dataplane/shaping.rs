@@ -1,10 +1,8 @@
 //! Moves frames into pipes and queues, and out of them.
 
-use slipring_dummynet::flow::ShaperFlowKey;
 use slipring_dummynet::{ShaperEvent, ShaperPacket as Shaped, ShaperTarget};
-use slipring_ipfw::packet::{IpFamily, PacketHeaders};
 use slipring_ipfw::run::{PacketMetadata, mark_congestion};
-use slipring_model::aqm::Ecn;
+use slipring_rules::flow_of;
 
 use super::{Dataplane, DataplaneLoss, DataplaneNanos, DataplaneOutput};
 
@@ -69,24 +67,4 @@ impl Dataplane {
         self.resume(&mut waiting.bytes, crossing, now, outlet);
         self.frames.release(handle, Some(waiting));
     }
-}
-
-/// Returns the flow to which the shaper's masks are applied, and the frame's ECN field.
-fn flow_of(frame: &[u8]) -> (ShaperFlowKey, Ecn) {
-    let Ok(packet) = PacketHeaders::parse(frame) else {
-        return (ShaperFlowKey::default(), Ecn::NotEct);
-    };
-    if packet.version == IpFamily::None {
-        return (ShaperFlowKey::default(), Ecn::NotEct);
-    }
-    let key = ShaperFlowKey {
-        is_v6: packet.version == IpFamily::V6,
-        proto: packet.proto,
-        src_port: packet.src_port,
-        dst_port: packet.dst_port,
-        flow_label: packet.flow_label,
-        src: packet.src,
-        dst: packet.dst,
-    };
-    (key, Ecn::from_tos(packet.tos))
 }

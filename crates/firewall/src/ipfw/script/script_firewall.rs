@@ -15,12 +15,12 @@ use crate::command_batch::{CommandBatch, CommandFault, CommandOutcome};
 use crate::control_plane::ControlPlane;
 use crate::dataplane::{Dataplane, DataplaneCounters, DataplaneNanos};
 use crate::deferred_output::DeferredOutput;
-use crate::events::LogEvents;
 use crate::flags::{self, FirewallPlan};
 use crate::ipfw::input::{IpfwAction, IpfwInput};
 use crate::ipfw::{IpfwCommandError, dry_run, explain, flags as words, no_command};
 use crate::randomness::Randomness;
 use crate::task_queue::TaskQueue;
+use slipring_rules::LogEvents;
 
 /// Time at which the script's clock starts, in seconds since 1970. It is the first second of 2026.
 const EPOCH: u64 = 1_767_225_600;

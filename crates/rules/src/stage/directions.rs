@@ -5,7 +5,8 @@ use slipring_ipfw::run::IpfwConfig;
 
 /// Returns whether the result of any enabled rule depends on the direction. This includes
 /// translators, which translate the source in one direction and the destination in the other.
-pub(super) fn asks_directions(config: &IpfwConfig) -> bool {
+#[must_use]
+pub fn asks_directions(config: &IpfwConfig) -> bool {
     let rules = config.list.iter().map(|(entry, _)| &entry.rule);
     let mut run = rules.filter(|rule| config.is_enabled(rule.set));
     run.any(|rule| {

@@ -23,15 +23,16 @@ const MAX_KEPT_LINES: usize = 16_384;
 
 /// A log line, with its number.
 #[derive(Debug, Clone)]
-pub(crate) struct NumberedEvent {
+pub struct NumberedEvent {
     /// The number of the line, counted from 1.
-    pub(crate) seq: u64,
-    pub(crate) event: LogEvent,
+    pub seq: u64,
+    /// The line.
+    pub event: LogEvent,
 }
 
 /// The most recent log lines, for the monitors and for the log file.
 #[derive(Debug, Default)]
-pub(crate) struct LogEvents {
+pub struct LogEvents {
     buffers: Mutex<LogBuffers>,
     /// Wakes the threads of monitors that wait for lines.
     for_monitors: Condvar,
@@ -62,7 +63,7 @@ struct LogBuffers {
 impl LogEvents {
     /// Adds a line. If the buffer for monitors is full, the oldest line in it is removed. If the
     /// buffer for the log file is full, this line is not written to the log file.
-    pub(crate) fn add(&self, event: LogEvent) {
+    pub fn add(&self, event: LogEvent) {
         let mut kept = self.lock();
         let seq = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         if event.to.syslog {
@@ -91,17 +92,17 @@ impl LogEvents {
     }
 
     /// Counts lines that are not stored, because no monitor reads them.
-    pub(crate) fn count_unwatched(&self, lines: u64) {
+    pub fn count_unwatched(&self, lines: u64) {
         self.count.fetch_add(lines, Ordering::Relaxed);
     }
 
     /// Returns whether lines are stored for monitors.
-    pub(crate) fn is_watched(&self) -> bool {
+    pub fn is_watched(&self) -> bool {
         self.is_watched.load(Ordering::Relaxed)
     }
 
     /// Starts to store lines for a monitor. Returns the number of the latest line.
-    pub(crate) fn watch(&self) -> u64 {
+    pub fn watch(&self) -> u64 {
         self.keep(&mut self.lock());
         self.count()
     }
@@ -113,7 +114,7 @@ impl LogEvents {
 
     /// Returns the lines after the line with number `seq`. If there are none yet, waits for one, at
     /// most for `patience`.
-    pub(crate) fn events_after(&self, seq: u64, patience: Duration) -> Vec<NumberedEvent> {
+    pub fn events_after(&self, seq: u64, patience: Duration) -> Vec<NumberedEvent> {
         let is_old = |kept: &mut LogBuffers| {
             kept.recent.back().is_none_or(|event| event.seq <= seq) && !self.is_over()
         };
@@ -140,12 +141,12 @@ impl LogEvents {
     }
 
     /// Returns the number of lines added so far.
-    pub(crate) fn count(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
     /// Returns the number of lines that were not written to the log file.
-    pub(crate) fn missed(&self) -> u64 {
+    pub fn missed(&self) -> u64 {
         self.missed.load(Ordering::Relaxed)
     }
 
@@ -168,14 +169,14 @@ impl LogEvents {
 }
 
 /// A thread that writes the log file. Dropping this value ends it.
-pub(crate) struct LogFileWriter {
+pub struct LogFileWriter {
     events: Arc<LogEvents>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl LogFileWriter {
     /// Starts a thread that writes the log lines to `file`.
-    pub(crate) fn start(events: Arc<LogEvents>, mut file: Box<dyn Write + Send>) -> Self {
+    pub fn start(events: Arc<LogEvents>, mut file: Box<dyn Write + Send>) -> Self {
         let read = events.clone();
         let thread = spawn(move || {
             loop {

@@ -1,0 +1,284 @@
+//! A router's rules: stages between those of the [`RouteEngine`].
+//!
+//! ```text
+//!   parse -> check in -> police -> look_up -> check out -> rewrite -> answer
+//!              |  ^                             |  ^
+//!              '--|---------- pipe, queue ------'--|--> DelayedFrames
+//!                 '---------- run ---------------- '
+//! ```
+//!
+//! # Invariants
+//! 1. Every frame gets one verdict of the engine: one that waits in a pipe, or for other fragments,
+//!    is `Delayed`, and gets another one when it comes back. So the engine's counters balance.
+//! 2. A packet that the kernel would forward is checked as well, and dropped if a rule denies it.
+//!
+//! # Design decisions
+//! - **The check on output** happens only if a rule asks for a direction or translates
+//!   ([`asks_directions`]), as in `slipring firewall`.
+//! - **`reject`, `unreach`** are answered by the engine, within its limits and from its addresses.
+//! - **`fwd`** replaces the destination in the lookup. The next hop must be reachable by a route.
+//! - **Pipes** only delay what the engine forwards. What the kernel forwards would evade their
+//!   limits, so it is dropped.
+//!
+//! Not for: frames that are no IP packets, or that are for the router itself: those that the engine
+//! gives to the kernel for these reasons meet no rules.
+
+mod checks;
+mod delayed;
+mod directions;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use slipring_dummynet::{Dummynet, ShaperEvent};
+use slipring_fib::{FibPortIndex, ForwardingTables};
+use slipring_ipfw::packet::PacketHeaders;
+use slipring_ipfw::rule::RuleAction;
+use slipring_ipfw::run::{
+    CheckOutputs, CheckedBatch, EmissionTarget, EmittedFrame, Firewall, PacketMetadata, Ruleset,
+};
+use slipring_route::{MAX_ROUTE_BATCH, PuntClass, RouteBatch, RouteEngine, RouteFrame};
+
+use crate::events::LogEvents;
+use delayed::{DelayedFrames, ResumedFrame};
+pub use directions::asks_directions;
+
+/// A frame for the kernel that is not in the memory of a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PuntedFrame {
+    /// The port at which the frame arrived.
+    pub ingress: FibPortIndex,
+    /// Its class, by which rates are limited.
+    pub class: PuntClass,
+    /// The whole frame, as the rules have left it.
+    pub bytes: Vec<u8>,
+}
+
+/// What the current rules need.
+#[derive(Clone, Copy, Debug, Default)]
+struct RuleNeeds {
+    /// A check on output.
+    checks_out: bool,
+    /// No frame depends on earlier ones of its batch, so that all are checked together.
+    checks_together: bool,
+    /// Rules change packets, so that checksums must be complete before.
+    rewrites: bool,
+    /// Rules change addresses.
+    translates: bool,
+}
+
+/// Counters of a stage, apart from those of its rules and pipes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RuleStageCounters {
+    /// Frames that rules and pipes have dropped.
+    pub dropped: u64,
+    /// Frames that were put into pipes, or wait for other fragments.
+    pub delayed: u64,
+    /// Packets that the rules have made: resets and keepalives.
+    pub made: u64,
+    /// Those of them for which there is no way.
+    pub unsent: u64,
+}
+
+/// The rules, pipes and states of one worker, and the frames that wait in its pipes.
+#[derive(Debug)]
+pub struct RuleStage {
+    firewall: Firewall,
+    shaper: Dummynet<u32>,
+    needs: RuleNeeds,
+    delayed: DelayedFrames,
+    /// Frames that go on: they have left a pipe, or their packet's last fragment has come.
+    resumed: Vec<ResumedFrame>,
+    punted: Vec<PuntedFrame>,
+    /// The batch for resumed frames, made when it is first needed.
+    resume_batch: Option<Box<RouteBatch>>,
+    /// What the check on output must know of the frames of the batch.
+    crossings: [Option<PacketMetadata>; MAX_ROUTE_BATCH],
+    /// Fragments that the firewall keeps.
+    fragments: usize,
+    checked: CheckedBatch,
+    outputs: CheckOutputs,
+    events: Vec<ShaperEvent<u32>>,
+    log: Arc<LogEvents>,
+    counters: RuleStageCounters,
+}
+
+impl RuleStage {
+    /// Makes a stage. The ports of `firewall` are those of the router's tables, in their order.
+    #[must_use]
+    pub fn new(firewall: Firewall, shaper: Dummynet<u32>, log: Arc<LogEvents>) -> Self {
+        let mut stage = Self {
+            firewall,
+            shaper,
+            needs: RuleNeeds::default(),
+            delayed: DelayedFrames::default(),
+            resumed: Vec::new(),
+            punted: Vec::new(),
+            resume_batch: None,
+            crossings: [const { None }; MAX_ROUTE_BATCH],
+            fragments: 0,
+            checked: CheckedBatch::default(),
+            outputs: CheckOutputs { leaves_errors: true, ..CheckOutputs::default() },
+            events: Vec::new(),
+            log,
+            counters: RuleStageCounters::default(),
+        };
+        stage.inspect();
+        stage
+    }
+
+    /// The rules, states and counters.
+    #[must_use]
+    pub const fn firewall(&self) -> &Firewall {
+        &self.firewall
+    }
+
+    /// The firewall, for commands that change only its counters or states.
+    pub const fn firewall_mut(&mut self) -> &mut Firewall {
+        &mut self.firewall
+    }
+
+    /// The pipes, queues and schedulers.
+    pub const fn shaper_mut(&mut self) -> &mut Dummynet<u32> {
+        &mut self.shaper
+    }
+
+    /// The counters.
+    #[must_use]
+    pub const fn counters(&self) -> &RuleStageCounters {
+        &self.counters
+    }
+
+    /// Returns whether packets are also checked on output.
+    #[must_use]
+    pub const fn checks_out(&self) -> bool {
+        self.needs.checks_out
+    }
+
+    /// Returns whether nothing waits in a pipe or for other fragments.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.delayed.is_empty() && self.resumed.is_empty() && self.fragments == 0
+    }
+
+    /// Adopts compiled rules, between two batches.
+    pub fn adopt(&mut self, ruleset: &mut Ruleset) {
+        self.firewall.adopt(ruleset);
+        self.inspect();
+    }
+
+    /// Queues what a change of the pipes has caused, for the next [`Self::run`].
+    pub fn add_shaper_events(&mut self, events: Vec<ShaperEvent<u32>>) {
+        self.events.extend(events);
+    }
+
+    fn inspect(&mut self) {
+        use RuleAction::{Nat, Nptv6, Reass, SetDscp, TcpSetMss};
+        let config = self.firewall.config();
+        let any = |which: fn(&RuleAction) -> bool| {
+            config.list.iter().any(|(entry, _)| which(&entry.rule.action))
+        };
+        let checks_out = asks_directions(config);
+        self.needs = RuleNeeds {
+            checks_out,
+            // `reass` releases earlier fragments, which must leave before the next frame.
+            checks_together: !checks_out && !any(|action| matches!(action, Reass)),
+            rewrites: any(|action| matches!(action, Nat(_) | Nptv6(_) | SetDscp(_) | TcpSetMss(_))),
+            translates: any(|action| matches!(action, Nat(_) | Nptv6(_))),
+        };
+        self.shaper.settings_mut().one_pass = !self.firewall.continues_after_shaper();
+    }
+
+    /// Decides about up to 64 frames, as [`RouteEngine::process`] does without rules. Frames that
+    /// were delayed and go on now are in the engine's output queue, or in [`Self::take_punted`].
+    ///
+    /// # Panics
+    /// If there are more than [`MAX_ROUTE_BATCH`] frames.
+    pub fn process(
+        &mut self,
+        engine: &mut RouteEngine,
+        batch: &mut RouteBatch,
+        frames: &mut [RouteFrame<'_>],
+        now_ns: u64,
+    ) {
+        self.outputs.is_watched = self.log.is_watched();
+        engine.parse(batch, frames);
+        self.check_in(engine, batch, frames, now_ns);
+        engine.police(batch, frames, now_ns);
+        engine.look_up(batch, frames);
+        self.check_out(engine, batch, frames, now_ns);
+        engine.rewrite(batch, frames, now_ns);
+        engine.answer(batch, frames, now_ns);
+        self.settle(engine, now_ns);
+    }
+
+    /// Time at which [`Self::run`] must be called next, in ns; `None` if nothing is due later.
+    #[must_use]
+    pub fn next_ns(&self) -> Option<u64> {
+        if !self.events.is_empty() || !self.resumed.is_empty() {
+            return Some(0);
+        }
+        self.shaper.next_release().into_iter().chain(self.firewall.next_tick_ns()).min()
+    }
+
+    /// Does what is due: packets leave pipes, states expire, keepalives are sent.
+    pub fn run(&mut self, engine: &mut RouteEngine, now_ns: u64) {
+        self.outputs.is_watched = self.log.is_watched();
+        if self.firewall.next_tick_ns().is_some_and(|due| due <= now_ns) {
+            self.firewall.tick(now_ns, &mut self.outputs);
+        }
+        if self.shaper.next_release().is_some_and(|due| due <= now_ns) {
+            let events = &mut self.events;
+            self.shaper.release(now_ns, &mut |event| events.push(event));
+        }
+        self.settle(engine, now_ns);
+    }
+
+    /// Takes the frames for the kernel that are not in the memory of a port.
+    pub fn take_punted(&mut self) -> Vec<PuntedFrame> {
+        std::mem::take(&mut self.punted)
+    }
+
+    /// Does what checks and pipes have left to do.
+    fn settle(&mut self, engine: &mut RouteEngine, now_ns: u64) {
+        while !self.events.is_empty() || !self.resumed.is_empty() {
+            self.take_shaper_events(engine);
+            self.resume(engine, now_ns);
+        }
+        self.send_outputs(engine);
+        self.count_lost_fragments(engine);
+    }
+
+    /// Sends what the rules have made, and logs their lines.
+    fn send_outputs(&mut self, engine: &mut RouteEngine) {
+        self.outputs.log.drain(..).for_each(|event| self.log.add(event));
+        if self.outputs.unseen > 0 {
+            self.log.count_unwatched(std::mem::take(&mut self.outputs.unseen));
+        }
+        for EmittedFrame { target, frame } in self.outputs.frames.drain(..) {
+            let port = match target {
+                EmissionTarget::Port(port) | EmissionTarget::From(port) => port,
+                EmissionTarget::All => 0,
+            };
+            self.counters.made += 1;
+            let packet = PacketHeaders::parse(&frame).ok();
+            let packet = packet.and_then(|headers| frame.get(headers.l3..headers.end));
+            let is_sent = packet.is_some_and(|packet| engine.originate(FibPortIndex(port), packet));
+            self.counters.unsent += u64::from(!is_sent);
+        }
+    }
+}
+
+/// Names and addresses of a router's ports, as rules use them: for `Firewall::set_ports` and
+/// `Firewall::set_me`.
+#[must_use]
+pub fn router_ports(
+    tables: &ForwardingTables,
+) -> (Vec<String>, Vec<(std::net::IpAddr, Option<u16>)>) {
+    let names = tables.ports.iter().map(|port| port.name.clone()).collect();
+    let own = tables.ports.iter().zip(0..).flat_map(|(port, index)| {
+        port.addresses.iter().map(move |(address, _)| (*address, Some(index)))
+    });
+    (names, own.collect())
+}

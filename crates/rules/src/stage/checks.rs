@@ -1,0 +1,277 @@
+//! Checks frames of a batch, on input and on output, and does what the verdicts say.
+
+use std::net::IpAddr;
+
+use slipring_dummynet::ShaperTarget;
+use slipring_ipfw::rule::NextHop;
+use slipring_ipfw::run::{
+    CheckPass, CheckResult, DenyReason, FrameBatch, PacketMetadata, RuleVerdict,
+};
+use slipring_neighbour::icmp::{IcmpMessage, IcmpProblem};
+use slipring_route::{RouteBatch, RouteDropCause, RouteEngine, RouteFrame, RouteVerdict};
+use slipring_wire::offload::complete_partial;
+
+use super::RuleStage;
+
+/// Frames of a batch, by their indices, for the firewall.
+struct ListedFrames<'l, 'f> {
+    frames: &'l mut [RouteFrame<'f>],
+    list: &'l [u8],
+}
+
+impl FrameBatch for ListedFrames<'_, '_> {
+    #[inline]
+    fn frame(&mut self, at: usize) -> &mut [u8] {
+        self.frames[usize::from(self.list[at])].bytes
+    }
+}
+
+impl RuleStage {
+    /// Checks all frames that are on their way, on input.
+    pub(super) fn check_in(
+        &mut self,
+        engine: &mut RouteEngine,
+        batch: &mut RouteBatch,
+        frames: &mut [RouteFrame<'_>],
+        now_ns: u64,
+    ) {
+        if self.needs.rewrites {
+            complete_checksums(engine, batch, frames);
+        }
+        if self.needs.checks_together {
+            return self.check_together(engine, batch, frames, now_ns);
+        }
+        self.crossings.fill(None);
+        for at in 0..batch.len() {
+            if is_checked(engine, batch, frames, at) {
+                let crossing = PacketMetadata::incoming(batch.ingress(at).0);
+                self.check(engine, batch, frames, at, crossing, now_ns);
+            }
+        }
+    }
+
+    /// Checks all frames that have a route, on output.
+    pub(super) fn check_out(
+        &mut self,
+        engine: &mut RouteEngine,
+        batch: &mut RouteBatch,
+        frames: &mut [RouteFrame<'_>],
+        now_ns: u64,
+    ) {
+        if !self.needs.checks_out {
+            return;
+        }
+        for at in 0..batch.len() {
+            let Some(crossing) = self.crossings[at].take() else { continue };
+            if !is_checked(engine, batch, frames, at) {
+                continue;
+            }
+            // The kernel may forward by an interface that is none of the router's.
+            let egress = engine.egress(batch, at).filter(|_| is_live(batch, at));
+            let mut crossing = crossing.outgoing(egress.map_or(0, |port| port.0));
+            crossing.xmit = egress.map(|port| port.0);
+            self.check(engine, batch, frames, at, crossing, now_ns);
+        }
+    }
+
+    /// Checks the frames of each run of frames from one port with one call of the firewall.
+    fn check_together(
+        &mut self,
+        engine: &mut RouteEngine,
+        batch: &mut RouteBatch,
+        frames: &mut [RouteFrame<'_>],
+        now_ns: u64,
+    ) {
+        let mut list = [0; slipring_route::MAX_ROUTE_BATCH];
+        let mut count = 0;
+        for at in 0..batch.len() {
+            if is_checked(engine, batch, frames, at) {
+                list[count] = at as u8;
+                count += 1;
+            }
+        }
+        let mut rest = &list[..count];
+        while let [first, ..] = *rest {
+            let port = batch.ingress(usize::from(first));
+            let same = |at: &&u8| batch.ingress(usize::from(**at)) == port;
+            let (run, others) = rest.split_at(rest.iter().take_while(same).count());
+            let mut checked = std::mem::take(&mut self.checked);
+            let mut listed = ListedFrames { frames: &mut *frames, list: run };
+            let came = (port.0, now_ns);
+            self.firewall.check_all(&mut listed, run.len(), came, &mut self.outputs, &mut checked);
+            for (&at, result) in run.iter().zip(checked.drain()) {
+                let at = usize::from(at);
+                match result {
+                    CheckResult::Accepted => {}
+                    CheckResult::Denied => self.drop(engine, batch, at),
+                    CheckResult::Other(verdict, crossing) => {
+                        self.act(engine, batch, frames, at, (verdict, crossing), now_ns);
+                    }
+                }
+            }
+            self.checked = checked;
+            rest = others;
+        }
+    }
+
+    /// Checks one frame.
+    pub(super) fn check(
+        &mut self,
+        engine: &mut RouteEngine,
+        batch: &mut RouteBatch,
+        frames: &mut [RouteFrame<'_>],
+        at: usize,
+        mut crossing: PacketMetadata,
+        now_ns: u64,
+    ) {
+        let bytes = &mut *frames[at].bytes;
+        // On a bridge, a translator also changes the destination MAC address. A router replaces it.
+        let mac = bytes.first_chunk::<6>().copied();
+        let verdict = self.firewall.check(bytes, &mut crossing, now_ns, &mut self.outputs);
+        if let (Some(mac), Some(to)) = (mac, bytes.first_chunk_mut()) {
+            *to = mac;
+        }
+        self.outputs.whole = None;
+        self.take_released(&verdict, &crossing, batch, at);
+        self.act(engine, batch, frames, at, (verdict, crossing), now_ns);
+    }
+
+    fn act(
+        &mut self,
+        engine: &mut RouteEngine,
+        batch: &mut RouteBatch,
+        frames: &mut [RouteFrame<'_>],
+        at: usize,
+        (verdict, crossing): (RuleVerdict, PacketMetadata),
+        now_ns: u64,
+    ) {
+        match verdict {
+            RuleVerdict::Accept => self.accepted(engine, batch, frames, at, crossing),
+            RuleVerdict::Reject(message) => self.reject(engine, batch, at, message),
+            RuleVerdict::Forward(hop) => self.forward(engine, batch, frames, at, &hop, crossing),
+            RuleVerdict::Pipe(number) => {
+                let target = (ShaperTarget::Pipe as fn(u16) -> ShaperTarget, number);
+                self.shape(engine, batch, (&frames[at], at), target, crossing, now_ns);
+            }
+            RuleVerdict::Queue(number) => {
+                let target = (ShaperTarget::Queue as fn(u16) -> ShaperTarget, number);
+                self.shape(engine, batch, (&frames[at], at), target, crossing, now_ns);
+            }
+            RuleVerdict::Held => self.hold_fragment(engine, batch, at),
+            // The firewall translates itself, so that the last two are never seen.
+            RuleVerdict::Deny(
+                DenyReason::Rule
+                | DenyReason::Malformed(_)
+                | DenyReason::StatesFull
+                | DenyReason::StateLimit
+                | DenyReason::CallDepth
+                | DenyReason::CallLoop
+                | DenyReason::NoNumber
+                | DenyReason::Translation,
+            )
+            | RuleVerdict::Nat(_)
+            | RuleVerdict::Nptv6(_) => self.drop(engine, batch, at),
+        }
+    }
+
+    fn accepted(
+        &mut self,
+        engine: &mut RouteEngine,
+        batch: &mut RouteBatch,
+        frames: &[RouteFrame<'_>],
+        at: usize,
+        crossing: PacketMetadata,
+    ) {
+        if crossing.pass == CheckPass::Out {
+            return;
+        }
+        if self.needs.translates && is_live(batch, at) {
+            engine.parse_again(batch, frames, at);
+        }
+        self.keep(at, crossing);
+    }
+
+    /// Keeps the metadata of a frame for the check on output.
+    fn keep(&mut self, at: usize, crossing: PacketMetadata) {
+        if self.needs.checks_out {
+            self.crossings[at] = Some(crossing);
+        }
+    }
+
+    /// Has a packet sent to another next hop.
+    fn forward(
+        &mut self,
+        engine: &mut RouteEngine,
+        batch: &mut RouteBatch,
+        frames: &[RouteFrame<'_>],
+        at: usize,
+        hop: &NextHop,
+        crossing: PacketMetadata,
+    ) {
+        let address = match hop {
+            NextHop::V4(address, _) => IpAddr::V4(*address),
+            NextHop::V6(address, _) => IpAddr::V6(*address),
+            NextHop::Port(_) | NextHop::Tablearg(_) => return self.drop(engine, batch, at),
+        };
+        // The kernel would use the route of the destination.
+        if !is_live(batch, at) || !batch.set_next_hop(at, address) {
+            return self.drop(engine, batch, at);
+        }
+        match crossing.pass {
+            CheckPass::In => self.keep(at, crossing),
+            CheckPass::Out => engine.look_up_again(batch, frames, at),
+        }
+    }
+
+    fn reject(
+        &mut self,
+        engine: &mut RouteEngine,
+        batch: &mut RouteBatch,
+        at: usize,
+        message: IcmpMessage,
+    ) {
+        if !is_live(batch, at) {
+            return self.drop(engine, batch, at);
+        }
+        self.counters.dropped += 1;
+        engine.reject(batch, at, RouteDropCause::Rules, IcmpProblem::Message(message));
+    }
+
+    pub(super) fn drop(&mut self, engine: &mut RouteEngine, batch: &mut RouteBatch, at: usize) {
+        self.counters.dropped += 1;
+        if is_live(batch, at) {
+            engine.settle(batch, at, RouteVerdict::Drop(RouteDropCause::Rules));
+        } else {
+            engine.withhold(batch, at, RouteDropCause::Rules);
+        }
+    }
+}
+
+pub(super) fn is_live(batch: &RouteBatch, at: usize) -> bool {
+    batch.live() & 1 << at != 0
+}
+
+/// Returns whether rules are checked for a frame: if it is on its way, or the kernel forwards it.
+fn is_checked(
+    engine: &RouteEngine,
+    batch: &RouteBatch,
+    frames: &[RouteFrame<'_>],
+    at: usize,
+) -> bool {
+    is_live(batch, at) || engine.is_for_kernel_to_forward(batch, frames, at)
+}
+
+/// Completes the transport checksums of local senders, before a rule changes what they cover.
+fn complete_checksums(
+    engine: &mut RouteEngine,
+    batch: &mut RouteBatch,
+    frames: &mut [RouteFrame<'_>],
+) {
+    for at in 0..batch.len() {
+        if frames[at].is_partial && is_live(batch, at) {
+            complete_partial(frames[at].bytes);
+            frames[at].is_partial = false;
+            engine.parse_again(batch, frames, at);
+        }
+    }
+}
