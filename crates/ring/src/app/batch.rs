@@ -32,6 +32,13 @@ impl RxBatch<'_> {
         let done = (&mut self.at, &mut self.remaining);
         BatchFrames { mem, at, remaining, done }
     }
+
+    /// Ends the loan without returning slots to the driver: the frames are still our first slots,
+    /// and can be passed on, or exchanged with slots of another ring.
+    #[inline(always)]
+    pub fn keep(mut self) {
+        self.at = self.ring.head;
+    }
 }
 
 /// Iterator over frames; see [`RxBatch::frames`].
