@@ -119,7 +119,17 @@ impl BpfProgram {
     /// # Errors
     /// The kernel's error.
     pub fn run_live(&self, frame: &[u8], repeat: u32, batch: u32) -> io::Result<()> {
-        sys::run_live_frames(self.fd.as_fd(), frame, repeat, batch)
+        sys::run_live_frames(self.fd.as_fd(), frame, repeat, batch, None)
+    }
+
+    /// Runs an XDP program on a frame as if it had just arrived on an interface of this thread's
+    /// namespace, and performs the resulting action: after `XDP_PASS`, the kernel receives the frame.
+    /// Needs no capability.
+    ///
+    /// # Errors
+    /// The kernel's error: EINVAL for a frame that does not fit a page, ENODEV without the interface.
+    pub fn run_as_received(&self, frame: &[u8], ifindex: u32) -> io::Result<()> {
+        sys::run_live_frames(self.fd.as_fd(), frame, 1, 1, Some(ifindex))
     }
 }
 

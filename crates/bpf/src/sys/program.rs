@@ -151,13 +151,37 @@ unsafe impl BpfCommand for TestRun {
 
 const F_TEST_XDP_LIVE_FRAMES: u32 = 1 << 1;
 
+/// `struct xdp_md` of linux/bpf.h, as a test run takes it: offsets in the frame, and where it seems
+/// to have arrived.
+#[repr(C)]
+struct XdpContext {
+    data: u32,
+    data_end: u32,
+    data_meta: u32,
+    ingress_ifindex: u32,
+    rx_queue_index: u32,
+    egress_ifindex: u32,
+}
+
 pub(crate) fn run_live_frames(
     program: BorrowedFd<'_>,
     frame: &[u8],
     repeat: u32,
     batch: u32,
+    ingress: Option<u32>,
 ) -> io::Result<()> {
+    let context = XdpContext {
+        data: 0,
+        data_end: frame.len() as u32,
+        data_meta: 0,
+        ingress_ifindex: ingress.unwrap_or_default(),
+        rx_queue_index: 0,
+        egress_ifindex: 0,
+    };
+    let has_context = ingress.is_some();
     let mut attr = TestRun {
+        ctx_size_in: if has_context { size_of::<XdpContext>() as u32 } else { 0 },
+        ctx_in: if has_context { (&raw const context).addr() as u64 } else { 0 },
         program: program.as_raw_fd() as u32,
         data_size_in: frame.len() as u32,
         data_in: address(frame),
@@ -166,8 +190,8 @@ pub(crate) fn run_live_frames(
         flags: F_TEST_XDP_LIVE_FRAMES,
         ..TestRun::default()
     };
-    // SAFETY: `data_in` leads to `data_size_in` live bytes, which are only read; the command writes
-    // no output.
+    // SAFETY: `data_in` leads to `data_size_in` live bytes and `ctx_in`, if it is not 0, to `context`;
+    // both are only read. The command writes no output.
     unsafe { bpf(&mut attr) }.map(drop)
 }
 
