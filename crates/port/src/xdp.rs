@@ -43,6 +43,7 @@ pub use delegated::{ClientSync, DelegatedRx, DelegatedTx, DelegatedXdpQueue};
 use std::any::Any;
 use std::sync::Arc;
 
+use slipring_bpf::BpfMap;
 use slipring_ring::Region;
 
 use crate::bpf::host;
@@ -55,7 +56,7 @@ use crate::nic::{MAX_PACKET_DESCRIPTORS, OffloadFixup, TxLimits};
 use crate::options::{OpenOptions, RegionNeeds};
 use crate::port::Port;
 use layout::{HEADROOM, UmemLayout};
-use program::{VlanHandling, XdpAttachMode};
+use program::{VlanHandling, XdpAttachMode, XdpHook};
 use queue::{XdpDevice, XdpQueue};
 use setup::BoundSockets;
 
@@ -102,8 +103,48 @@ pub fn open(
     region: &Arc<Region>,
     options: &OpenOptions,
 ) -> Result<Port, OpenError> {
-    open_interface(name, ifname, queue, region, options, None)
+    open_interface(name, ifname, queue, region, options, XdpHost::default())
         .map_err(|cause| OpenError::new(name, cause))
+}
+
+/// The map of an interface's sockets, by queue, to which a program of the map's owner redirects
+/// frames.
+#[derive(Debug)]
+pub struct XdpSocketMap {
+    /// The map, with an entry for each queue.
+    pub map: BpfMap,
+    /// Whether the program runs in the driver; otherwise in the stack.
+    pub is_native: bool,
+}
+
+/// Opens all queues of an interface for the frames that a program of the caller redirects to
+/// `sockets`. The port attaches no program, and does not take the interface from the host, whatever
+/// the options say.
+///
+/// # Errors
+/// [`OpenError`], as for [`open`].
+pub fn open_into(
+    name: &str,
+    ifname: &str,
+    region: &Arc<Region>,
+    options: &OpenOptions,
+    sockets: XdpSocketMap,
+) -> Result<Port, OpenError> {
+    let mode = if sockets.is_native { XdpAttachMode::Native } else { XdpAttachMode::Generic };
+    let host = XdpHost { beyond: None, hook: Some(XdpHook::of_owner(sockets.map, mode)) };
+    let options =
+        OpenOptions { shared: true, take_over: true, promiscuous: false, ..options.clone() };
+    open_interface(name, ifname, None, region, &options, host)
+        .map_err(|cause| OpenError::new(name, cause))
+}
+
+/// What a port has to do with besides its interface.
+#[derive(Default)]
+struct XdpHost {
+    /// The interface whose frames are redirected to this one.
+    beyond: Option<RedirectPeer>,
+    /// The program, if the caller has attached it.
+    hook: Option<Arc<XdpHook>>,
 }
 
 /// A value that must live as long as any queue of a port.
@@ -142,7 +183,8 @@ pub(crate) fn open_redirected(
     options: &OpenOptions,
     beyond: RedirectPeer,
 ) -> Result<Port, OpenError> {
-    open_interface(name, ifname, queue, region, options, Some(beyond))
+    let host = XdpHost { beyond: Some(beyond), hook: None };
+    open_interface(name, ifname, queue, region, options, host)
         .map_err(|cause| OpenError::new(name, cause))
 }
 
@@ -152,7 +194,7 @@ fn open_interface(
     queue: Option<u32>,
     region: &Arc<Region>,
     options: &OpenOptions,
-    beyond: Option<RedirectPeer>,
+    XdpHost { beyond, hook }: XdpHost,
 ) -> Result<Port, OpenCause> {
     let iface = Iface::find(ifname)?;
     if options.exit_on_link_down {
@@ -165,7 +207,7 @@ fn open_interface(
     check_mtu(&iface, true, region.buf_size())?;
     let numbers = chosen_queues(&iface, queue)?;
     let all = numbers.len() as u32 == queue_count(&iface);
-    let opened = setup::open_queues(&iface, &numbers, region, options)?;
+    let opened = setup::open_queues(&iface, &numbers, region, options, hook)?;
     check_mtu(&iface, opened.mode.chains, region.buf_size())?;
     let kept = beyond.as_ref().map(|beyond| beyond.keep_alive.clone());
     let device = XdpDevice { _kept: kept, ..configure_interface(&iface, &opened, all, options)? };

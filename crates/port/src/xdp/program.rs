@@ -46,7 +46,8 @@ pub(super) enum VlanHandling {
 #[derive(Debug)]
 pub(super) struct XdpHook {
     map: BpfMap,
-    _link: BpfLink,
+    /// What keeps the program attached; `None` if the map's owner does.
+    _link: Option<BpfLink>,
     pub(super) attach_mode: XdpAttachMode,
     pub(super) vlan: VlanHandling,
     pub(super) frags: bool,
@@ -117,11 +118,16 @@ impl XdpHook {
         };
         let link = attach_with_retry(&program, ifindex, flags).map_err(HookError::Refused)?;
         let HookRequest { attach_mode: mode, vlan, frags } = wanted;
-        let hook = Arc::new(Self { map, _link: link, attach_mode: mode, vlan, frags });
+        let hook = Arc::new(Self { map, _link: Some(link), attach_mode: mode, vlan, frags });
         let mut hooks = HOOKS.lock().unwrap_or_else(PoisonError::into_inner);
         hooks.retain(|(_, hook)| hook.strong_count() > 0);
         hooks.push((DeviceKey::of(ifindex), Arc::downgrade(&hook)));
         Ok(hook)
+    }
+
+    /// The program of the map's owner, which takes packets of several buffers.
+    pub(super) fn of_owner(map: BpfMap, attach_mode: XdpAttachMode) -> Arc<Self> {
+        Arc::new(Self { map, _link: None, attach_mode, vlan: VlanHandling::InBand, frags: true })
     }
 
     /// Redirects a queue's frames to a bound socket, until the socket is closed.

@@ -36,21 +36,25 @@ pub(super) struct BoundSockets {
     pub(super) mode: SocketMode,
 }
 
-/// Binds `queues` in the best mode that the options allow.
+/// Binds `queues` in the best mode that the options allow, and that suits the program `given`, which
+/// is attached already.
 pub(super) fn open_queues(
     iface: &Iface,
     queues: &[u32],
     region: &Region,
     options: &OpenOptions,
+    given: Option<Arc<XdpHook>>,
 ) -> Result<BoundSockets, OpenCause> {
     let attempt = SetupAttempt { iface, queues, region, options };
-    let mut hook = XdpHook::existing(iface.index);
+    let attached = given.as_ref().map(|hook| hook.attach_mode);
+    let mut hook = given.or_else(|| XdpHook::existing(iface.index));
     // This error is reported if no mode is left to try.
     let mut last = io::Error::other(format!(
         "buffers of {} bytes cannot be read without a copy; those of 2048 or 4096 can",
         region.buf_size()
     ));
-    for mode in modes(iface, options.xdp, is_aligned(region)) {
+    let fits = |mode: &SocketMode| attached.is_none_or(|attached| mode.attach_mode == attached);
+    for mode in modes(iface, options.xdp, is_aligned(region)).into_iter().filter(fits) {
         match attempt.open(mode, hook.take()) {
             Ok(opened) => return Ok(opened),
             Err(SetupFailure::Fatal(cause)) => return Err(cause),
