@@ -240,6 +240,24 @@ impl WorkerQueues {
         (source.queue.rings().rx, target.queue.rings().tx)
     }
 
+    /// Sends the frame in slot `at` of the rx ring of `from` by `to`, as its first `len` bytes, by
+    /// exchanging the two buffers if both rings are in one region. If there is no space, changes
+    /// nothing and returns false.
+    #[inline]
+    pub fn swap_frame(&mut self, from: usize, at: u32, to: usize, len: usize) -> bool {
+        if !self.queues[to].has_room(1) {
+            return false;
+        }
+        let slot = self.queues[to].filled;
+        let (rx, tx) = self.ring_pair(from, to);
+        if !rx.swap(at, tx, slot) {
+            tx.write_copy(slot, rx, at, SlotFlags::default());
+        }
+        tx.set(slot, len, SlotFlags::BUF_CHANGED);
+        self.queues[to].consume(1);
+        true
+    }
+
     /// Returns whether at least one input will deliver no more frames, and all its frames were
     /// taken.
     pub fn is_any_exhausted(&mut self) -> bool {

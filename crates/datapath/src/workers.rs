@@ -1,6 +1,6 @@
 //! Worker threads, and the loop that supervises them: signals, intervals, the end.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{JoinHandle, sleep, spawn};
@@ -131,9 +131,14 @@ impl Workers {
         Ok(())
     }
 
+    /// Returns a descriptor that is readable after the end of a thread.
+    pub fn ended(&self) -> BorrowedFd<'_> {
+        self.stop.worker_ended.as_fd()
+    }
+
     /// Returns whether a thread is still running and none has failed. If a thread ends without an
     /// error, the others continue.
-    fn is_running(&self) -> bool {
+    pub fn is_running(&self) -> bool {
         self.state.running.load(Ordering::Relaxed) > 0 && !self.state.failed.load(Ordering::Relaxed)
     }
 
