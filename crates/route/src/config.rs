@@ -50,6 +50,9 @@ pub struct PortPolicy {
     /// The priority code point of tagged frames that leave by the port, by the upper three bits of
     /// the DSCP (the class selector, RFC 2474).
     pub priorities: [u8; 8],
+    /// Whether no IPv4 redirects are sent about packets from the port
+    /// (`net.ipv4.conf.IF.send_redirects` of 0), even with [`RouteConfig::sends_redirects`].
+    pub withholds_v4_redirects: bool,
 }
 
 /// Reverse path forwarding checks (RFC 3704).

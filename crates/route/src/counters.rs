@@ -7,7 +7,7 @@ use slipring_fib::FibPortIndex;
 
 use crate::cause::RouteDropCause;
 use crate::punt::{PuntClass, PuntReason};
-use crate::verdict::RouteVerdict;
+use crate::verdict::{ForwardedFrame, RouteVerdict};
 
 /// Counters of a port. Drops and packets for the kernel count at the port where the packet arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,6 +130,15 @@ impl RouteCounters {
         let counters = self.port(port.0);
         counters.tx_packets += 1;
         counters.tx_bytes += u64::from(len);
+    }
+
+    /// Counts a packet as dropped that was counted as forwarded.
+    pub(crate) fn count_unsent(&mut self, ingress: FibPortIndex, frame: &ForwardedFrame) {
+        self.forwarded -= 1;
+        let egress = self.port(frame.port.0);
+        egress.tx_packets -= 1;
+        egress.tx_bytes -= u64::from(frame.frame_len());
+        self.port(ingress.0).dropped[RouteDropCause::TransmitQueueFull as usize] += 1;
     }
 
     fn total(&self, count: impl Fn(&RoutePortCounters) -> u64) -> u64 {

@@ -2,6 +2,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::net::IpAddr;
 
 use slipring_fib::{FibPortIndex, ForwardingTables};
 use slipring_neighbour::icmp::{IcmpLimiter, IcmpProblem};
@@ -16,7 +17,7 @@ use crate::egress;
 use crate::hash::NextHopHash;
 use crate::output::{OutputQueue, RouteOutput};
 use crate::police::{self, Policers};
-use crate::verdict::{HeldPacket, RouteVerdict};
+use crate::verdict::{ForwardedFrame, HeldPacket, RouteVerdict};
 use crate::view::RouteView;
 use crate::{look_up, parse, rewrite};
 
@@ -67,6 +68,12 @@ impl RouteEngine {
         self.checks_reverse_paths = policies.iter().any(is_checked);
         self.policies = policies;
         self.set_tables(Arc::clone(&self.view.tables));
+    }
+
+    /// Sets the addresses of the router apart from those of its ports
+    /// ([`RouteConfig::own_addresses`]), from the next snapshot on.
+    pub fn set_own_addresses(&mut self, addresses: Vec<IpAddr>) {
+        self.config.own_addresses = addresses;
     }
 
     /// The snapshot in use.
@@ -235,6 +242,12 @@ impl RouteEngine {
 
     pub(crate) const fn punts_other_macs(&self) -> bool {
         self.config.punts_other_macs
+    }
+
+    /// Drops a packet from `ingress` after its verdict, because there is no space to send it: it
+    /// counts as dropped for [`RouteDropCause::TransmitQueueFull`] instead of as forwarded.
+    pub fn unsent(&mut self, ingress: FibPortIndex, frame: &ForwardedFrame) {
+        self.counters.count_unsent(ingress, frame);
     }
 
     pub(crate) fn hash(&self) -> NextHopHash {

@@ -39,6 +39,8 @@ pub(crate) struct PortFacts {
     pub(crate) reverse_path: ReversePathMode,
     /// Priorities of tagged frames.
     pub(crate) priorities: [u8; 8],
+    /// Whether no IPv4 redirects are sent about packets from the port.
+    pub(crate) withholds_v4_redirects: bool,
     /// The tags of frames that leave, outermost first.
     pub(crate) tags: VlanTags,
 }
@@ -163,6 +165,7 @@ fn facts(port: &FibPort, policy: &PortPolicy) -> PortFacts {
         is_up: port.is_up,
         reverse_path: policy.reverse_path,
         priorities: policy.priorities,
+        withholds_v4_redirects: policy.withholds_v4_redirects,
         tags: port.tags,
     }
 }

@@ -39,6 +39,8 @@ pub(crate) fn redirect(
     }
     let outcome = if packet.is_v6() {
         redirect_v6(view, parts, bytes, packet, adjacency, now_ns)
+    } else if view.port(packet.port).is_some_and(|port| port.withholds_v4_redirects) {
+        None
     } else {
         redirect_v4(view, parts, bytes, packet, adjacency, now_ns)
     };

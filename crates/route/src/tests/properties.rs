@@ -85,8 +85,12 @@ fn busy_engine() -> RouteEngine {
     let mut engine = RouteEngine::new(config, builder.build());
     let exceed = ExceedAction::Remark(8);
     let policer = PolicerSpec { bps: 1000, burst_bytes: 3000, conform_dscp: None, exceed };
-    let policy =
-        |reverse_path| PortPolicy { reverse_path, policer: Some(policer), priorities: [7; 8] };
+    let policy = |reverse_path| PortPolicy {
+        reverse_path,
+        policer: Some(policer),
+        priorities: [7; 8],
+        ..PortPolicy::default()
+    };
     engine.set_policies([policy(ReversePathMode::Off), policy(ReversePathMode::Loose)].into(), 0);
     engine
 }
