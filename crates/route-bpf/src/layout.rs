@@ -14,6 +14,7 @@
 //!   v6[vrf]   -> | root u32, levels u32, unused to 64 | nodes, 192 bytes each |
 //!   counters     a value per CPU and port: packets and bytes forwarded, packets per reason, u64
 //!   egress       interfaces to redirect to, by port
+//!   sockets      AF_XDP sockets of an interface, by queue; a map of its own for each interface
 //! ```
 //!
 //! A record that a packet needs as a whole is one aligned word of 8 bytes, which the program reads
@@ -36,6 +37,7 @@ pub(crate) mod map {
     pub(crate) const V6: &str = "v6";
     pub(crate) const COUNTERS: &str = "counters";
     pub(crate) const EGRESS: &str = "egress";
+    pub(crate) const SOCKETS: &str = "sockets";
 }
 
 /// Number of cells in the root of an IPv4 table: one for each /24.
@@ -254,6 +256,8 @@ pass_reasons! {
     TooBig = "too-big",
     /// The VRF has no such table, or an index is out of range.
     NoTable = "no-table",
+    /// The queue has no socket of the engine in user space.
+    NoSocket = "no-socket",
     /// The map of interfaces had no interface: the frame was dropped.
     NoDevice = "no-device",
 }

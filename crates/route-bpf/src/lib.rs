@@ -22,6 +22,7 @@
 mod cells;
 mod counters;
 mod flow_hash;
+mod inject;
 mod layout;
 mod maps;
 mod probe;
@@ -35,6 +36,7 @@ mod writer;
 pub use cells::MappedCells;
 pub use counters::ResidentCounters;
 pub use flow_hash::ResidentHash;
+pub use inject::FrameInjector;
 pub use layout::{BpfLimits, PassReason};
 pub use probe::EgressProbe;
 pub use router::{

@@ -73,13 +73,18 @@ impl KernelMaps {
         value.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Loads a program, for any interface or for one whose driver it calls.
+    /// Loads a program, for any interface or for one whose driver it calls. `sockets` is the map of
+    /// the interface's sockets, for a program that has it.
     pub(crate) fn load(
         &self,
         code: &BpfCode,
         bound_to: Option<u32>,
+        sockets: Option<&BpfMap>,
     ) -> Result<BpfProgram, BpfError> {
-        let find = |name: &str| self.arrays.get(name).or_else(|| self.tables.get(name));
+        let find = |name: &str| match name {
+            map::SOCKETS => sockets,
+            name => self.arrays.get(name).or_else(|| self.tables.get(name)),
+        };
         let insns = code.bind(|name| find(name).map(BpfMap::raw_fd));
         let insns = insns.expect("all maps of the program exist");
         let flags = BpfProgramFlags { frags: true, bound_to };

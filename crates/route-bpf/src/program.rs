@@ -17,6 +17,8 @@
 //! 10 transmit    redirect to the port's interface, count
 //! ```
 //!
+//! A port whose frames are forwarded in user space has another program after step 2, in `hand_over`.
+//!
 //! Up to step 7 the program changes nothing and each doubt ends in `XDP_PASS`, with a counter: the
 //! kernel then handles the frame as if the program did not exist. After step 7 the frame is
 //! forwarded.
@@ -40,6 +42,7 @@ mod emit;
 mod engine_tests;
 mod ethernet;
 mod fields;
+mod hand_over;
 mod ipv4;
 mod ipv6;
 #[cfg(test)]
@@ -65,9 +68,13 @@ pub(crate) fn forwarding_program(constants: &PortConstants) -> BpfCode {
     program.put(mov(BpfReg::R6, BpfReg::R1));
     guard(&mut program, constants);
     ethernet::demultiplex(&mut program, constants);
-    ipv4::forward(&mut program, constants);
-    ipv6::forward(&mut program, constants);
-    transmit(&mut program, constants);
+    if constants.has_sockets {
+        hand_over::to_socket(&mut program, constants);
+    } else {
+        ipv4::forward(&mut program, constants);
+        ipv6::forward(&mut program, constants);
+        transmit(&mut program, constants);
+    }
     pass(&mut program, constants);
     program.assemble().expect("each label is defined once, and the program is short")
 }
@@ -117,6 +124,8 @@ fn transmit(program: &mut Assembler, constants: &PortConstants) {
 /// `R9`.
 fn pass(program: &mut Assembler, constants: &PortConstants) {
     let is_used = |reason| match reason {
+        reason if constants.has_sockets && !hand_over::passes_for(reason) => false,
+        PassReason::NoSocket => constants.has_sockets,
         PassReason::PartialChecksum => constants.is_software,
         PassReason::Tagged => constants.tag_function.is_some(),
         PassReason::NoDevice => false,

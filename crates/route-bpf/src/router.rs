@@ -8,7 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
-use slipring_bpf::{BpfAttachType, BpfError, BpfLink, BpfLinkFlags, BpfProgram, MappedArray};
+use slipring_bpf::{
+    BpfAttachType, BpfError, BpfLink, BpfLinkFlags, BpfMap, BpfMapKind, BpfMapSpec, BpfProgram,
+    MappedArray,
+};
 use slipring_classify::dir24::Dir24;
 use slipring_fib::{FibPortIndex, ForwardingTables, Ipv4Table, VrfIndex};
 use slipring_wire::mac::MacAddr;
@@ -16,6 +19,7 @@ use slipring_wire::mac::MacAddr;
 use crate::cells::MappedCells;
 use crate::counters::ResidentCounters;
 use crate::flow_hash::ResidentHash;
+use crate::inject::{self, FrameInjector};
 use crate::layout::{BEATS_OFFSET, BpfLimits, ENABLED_OFFSET};
 use crate::maps::KernelMaps;
 use crate::probe::{self, EgressProbe};
@@ -44,6 +48,9 @@ pub struct AttachOptions {
     /// Frames may come from senders on this machine: veth, TAP, bridges. TCP and UDP packets whose
     /// checksum may be unfinished then go to the kernel.
     pub is_software: bool,
+    /// If it is not 0, the frames of this number of queues go to AF_XDP sockets, whose map is
+    /// [`ResidentAttachment::take_sockets`], and are forwarded by the engine in user space.
+    pub socket_queues: u32,
 }
 
 /// Why a router could not be created or attached.
@@ -108,10 +115,11 @@ impl BpfRouter {
             ResidentMode::Generic => BpfLinkFlags::XdpGeneric,
         };
         let asks_driver_of = options.checks_stripped_tags.then_some(ifindex);
-        let program = self.load(port, options.is_software, asks_driver_of)?;
+        let sockets = sockets(options.socket_queues)?;
+        let program = self.load(port, options.is_software, asks_driver_of, sockets.as_ref())?;
         let link = retry_while_busy(|| program.attach(ifindex, BpfAttachType::Xdp, flags));
         let link = link.map_err(|source| ResidentError::Attach { ifindex, source })?;
-        Ok(ResidentAttachment { link, port })
+        Ok(ResidentAttachment { link, port, sockets })
     }
 
     /// Loads the program of a port without attaching it, to measure it.
@@ -123,7 +131,15 @@ impl BpfRouter {
         port: FibPortIndex,
         is_software: bool,
     ) -> Result<BpfProgram, ResidentError> {
-        self.load(port, is_software, None)
+        self.load(port, is_software, None, None)
+    }
+
+    /// Returns what has the kernel receive frames that the engine in user space leaves to it.
+    ///
+    /// # Errors
+    /// [`ResidentError::Bpf`].
+    pub fn injector(&self) -> Result<FrameInjector, ResidentError> {
+        Ok(FrameInjector::new(self.writer.host.load(&inject::pass_program(), None, None)?))
     }
 
     /// Loads the program of a port. If an interface is given, the program asks its driver for tags.
@@ -132,6 +148,7 @@ impl BpfRouter {
         port: FibPortIndex,
         is_software: bool,
         asks_driver_of: Option<u32>,
+        sockets: Option<&BpfMap>,
     ) -> Result<BpfProgram, ResidentError> {
         let what = "find bpf_xdp_metadata_rx_vlan_tag";
         let tag_function = asks_driver_of
@@ -139,8 +156,10 @@ impl BpfRouter {
             .transpose()
             .map_err(|source| BpfError::System { what, source })?;
         let (hash, limits) = (self.hash, self.limits);
-        let constants = PortConstants { port, is_software, tag_function, hash, limits };
-        Ok(self.writer.host.load(&forwarding_program(&constants), asks_driver_of)?)
+        let has_sockets = sockets.is_some();
+        let constants =
+            PortConstants { port, is_software, tag_function, hash, limits, has_sockets };
+        Ok(self.writer.host.load(&forwarding_program(&constants), asks_driver_of, sockets)?)
     }
 
     /// Returns what finds out whether frames that are redirected to a port leave its interface. `mac`
@@ -155,7 +174,7 @@ impl BpfRouter {
         port: FibPortIndex,
         mac: MacAddr,
     ) -> Result<EgressProbe, ResidentError> {
-        let program = self.writer.host.load(&probe::redirect_program(port.0), None)?;
+        let program = self.writer.host.load(&probe::redirect_program(port.0), None, None)?;
         Ok(EgressProbe::new(program, mac))
     }
 
@@ -293,9 +312,16 @@ impl ResidentHeartbeat {
 pub struct ResidentAttachment {
     link: BpfLink,
     port: FibPortIndex,
+    sockets: Option<BpfMap>,
 }
 
 impl ResidentAttachment {
+    /// Takes the map of the interface's AF_XDP sockets, by queue; `None` if the program has none, or
+    /// it was taken before. The program uses it until it is detached.
+    pub fn take_sockets(&mut self) -> Option<BpfMap> {
+        self.sockets.take()
+    }
+
     /// The router's port.
     #[must_use]
     pub fn port(&self) -> FibPortIndex {
@@ -308,6 +334,15 @@ impl From<ResidentAttachment> for OwnedFd {
     fn from(attachment: ResidentAttachment) -> Self {
         attachment.link.into()
     }
+}
+
+/// Makes the map of the sockets of an interface with `queues` queues; none for 0 queues.
+fn sockets(queues: u32) -> Result<Option<BpfMap>, BpfError> {
+    let make = || {
+        let spec = BpfMapSpec::of_descriptors(BpfMapKind::XskMap, queues);
+        BpfMap::create("slip_sockets", spec)
+    };
+    (queues > 0).then(make).transpose()
 }
 
 /// Retries while the device is busy: a previous program stays attached as long as a copy of its

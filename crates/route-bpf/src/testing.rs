@@ -348,5 +348,6 @@ pub(crate) const fn constants(is_software: bool) -> PortConstants {
         tag_function: Some(TAG_FUNCTION),
         hash: HASH,
         limits: LIMITS,
+        has_sockets: false,
     }
 }

@@ -5,17 +5,13 @@ use std::fmt::Write;
 
 use serde::Serialize;
 use slipring_cli::metrics::{MetricsText, NO_LABELS};
+use slipring_route::{PuntClass, PuntReason, RouteDropCause};
 use slipring_route_bpf::{ResidentCounters, ResidentMode};
 use slipring_rtnetlink::RouteFamily;
 
 use crate::routing::Routing;
-
-/// Packets and their bytes, with Ethernet headers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct ForwardedTraffic {
-    pub(crate) packets: u64,
-    pub(crate) bytes: u64,
-}
+use crate::traffic::ForwardedTraffic;
+use crate::worker::WorkerFigures;
 
 /// The counters of an interface: what arrived on it was forwarded, or left to the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -25,6 +21,31 @@ pub(crate) struct InterfaceFigures {
     pub(crate) forwarded: ForwardedTraffic,
     /// Packets left to the kernel, by reason.
     pub(crate) passed: BTreeMap<&'static str, u64>,
+    /// Packets dropped by the engine in user space, by cause.
+    pub(crate) dropped: BTreeMap<&'static str, u64>,
+    /// Packets that the engine in user space has left to the kernel, by class. They are among
+    /// `passed`.
+    pub(crate) punted: BTreeMap<&'static str, u64>,
+}
+
+/// What a thread of the engine in user space has done.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct WorkerSummary {
+    pub(crate) id: usize,
+    /// Numbers of the queues of each interface that it owns.
+    pub(crate) queues: Vec<u16>,
+    /// Frames received.
+    pub(crate) frames: u64,
+    /// Time of turns that moved frames, in ns.
+    pub(crate) busy_ns: u64,
+    /// Packets that wait for a neighbour.
+    pub(crate) held: u64,
+    /// ICMP errors and redirects that it has sent.
+    pub(crate) generated: u64,
+    /// Packets for the kernel that exceeded the rate of their class, and were dropped, by class.
+    pub(crate) limited: BTreeMap<&'static str, u64>,
+    /// Packets that the kernel did not take.
+    pub(crate) failed: u64,
 }
 
 /// The sizes and events of the tables.
@@ -49,6 +70,8 @@ pub(crate) struct RouterFigures {
     pub(crate) state: &'static str,
     pub(crate) fib: FibFigures,
     pub(crate) interfaces: Vec<InterfaceFigures>,
+    /// The threads of the engine in user space.
+    pub(crate) workers: Vec<WorkerSummary>,
 }
 
 /// The number of tables that a start reads.
@@ -58,9 +81,19 @@ impl RouterFigures {
     pub(crate) fn of(routing: &Routing) -> Self {
         let counters = routing.engine.counters().unwrap_or_default();
         let attached = routing.engine.interfaces().iter().zip(&counters);
-        let interfaces = attached.map(|(attached, counters)| {
-            InterfaceFigures::of(&attached.iface.name, attached.mode, counters)
-        });
+        let mut interfaces: Vec<_> = attached
+            .map(|(attached, counters)| {
+                InterfaceFigures::of(&attached.iface.name, attached.mode, counters)
+            })
+            .collect();
+        // A worker that has ended has no figures any more.
+        let asked = routing.workers.iter().filter_map(|worker| worker.ask(|it| it.figures()));
+        let workers: Vec<_> = asked.collect();
+        if !workers.is_empty() {
+            for (port, figures) in interfaces.iter_mut().enumerate() {
+                figures.set_user_space(port, &workers);
+            }
+        }
         let mirror = routing.mirror.counters();
         let routes = |family| routing.mirror.route_count(family) as u64;
         let fib = FibFigures {
@@ -76,7 +109,8 @@ impl RouterFigures {
                 + mirror.exhausted_blocks,
             failed: routing.counters.failed,
         };
-        Self { state: state(routing), fib, interfaces: interfaces.collect() }
+        let workers = workers.iter().map(WorkerSummary::of).collect();
+        Self { state: state(routing), fib, interfaces, workers }
     }
 
     /// One line for people.
@@ -95,7 +129,7 @@ impl RouterFigures {
     /// The counters by interface and reason, at the end of a run.
     pub(crate) fn summary(&self) -> String {
         let mut text = String::new();
-        for InterfaceFigures { name, forwarded, passed, .. } in &self.interfaces {
+        for InterfaceFigures { name, forwarded, passed, dropped, .. } in &self.interfaces {
             let _ = writeln!(
                 text,
                 "{name}: forwarded {} packets, {} bytes",
@@ -103,6 +137,9 @@ impl RouterFigures {
             );
             for (reason, count) in passed {
                 let _ = writeln!(text, "{name}: to the kernel {count} {reason}");
+            }
+            for (cause, count) in dropped {
+                let _ = writeln!(text, "{name}: dropped {count} {cause}");
             }
         }
         text.trim_end().to_owned()
@@ -124,6 +161,24 @@ impl RouterFigures {
             of.passed.iter().map(move |(reason, count)| (labels(reason), *count))
         });
         text.counter("slipring_route_passed_packets", "Packets left to the kernel", passed);
+        let dropped = self.interfaces.iter().flat_map(|of| {
+            let labels = |cause: &str| [("if", of.name.clone()), ("cause", cause.to_owned())];
+            of.dropped.iter().map(move |(cause, count)| (labels(cause), *count))
+        });
+        text.counter("slipring_route_dropped_packets", "Packets dropped, by ingress", dropped);
+        let punted = self.interfaces.iter().flat_map(|of| {
+            let labels = |class: &str| [("if", of.name.clone()), ("class", class.to_owned())];
+            of.punted.iter().map(move |(class, count)| (labels(class), *count))
+        });
+        text.counter("slipring_route_punted_packets", "Packets for the kernel, by class", punted);
+        let by_worker = |value: fn(&WorkerSummary) -> u64| {
+            let rows = self.workers.iter();
+            rows.map(move |of| ([("worker", of.id.to_string())], value(of))).collect::<Vec<_>>()
+        };
+        let frames = by_worker(|of| of.frames);
+        text.counter("slipring_route_worker_frames", "Frames received by each thread", frames);
+        let busy = by_worker(|of| of.busy_ns);
+        text.counter("slipring_route_worker_busy_ns", "Time in which a thread moved frames", busy);
         let routes = [("ipv4", self.fib.v4), ("ipv6", self.fib.v6)];
         let routes = routes.map(|(family, count)| ([("family", family)], count));
         text.gauge("slipring_route_fib_routes", "Routes in the tables", routes);
@@ -149,7 +204,53 @@ impl InterfaceFigures {
             mode: mode_name(mode),
             forwarded: ForwardedTraffic { packets: counters.packets, bytes: counters.bytes },
             passed: counters.reasons().map(|(reason, count)| (reason.name(), count)).collect(),
+            dropped: BTreeMap::new(),
+            punted: BTreeMap::new(),
         }
+    }
+
+    /// Replaces what the program has handed over by what became of it in the workers.
+    fn set_user_space(&mut self, port: usize, workers: &[WorkerFigures]) {
+        self.mode = "xsk";
+        self.forwarded = ForwardedTraffic::default();
+        for worker in workers {
+            if let Some(forwarded) = worker.totals.forwarded.get(port) {
+                self.forwarded.packets += forwarded.packets;
+                self.forwarded.bytes += forwarded.bytes;
+            }
+            let Some(counters) = worker.route.ports.get(port) else { continue };
+            let reasons = PuntReason::ALL.iter().map(|reason| reason.name());
+            add(&mut self.passed, reasons.zip(counters.reasons));
+            let classes = PuntClass::ALL.iter().map(|class| class.name());
+            add(&mut self.punted, classes.zip(counters.kernel));
+            let causes = RouteDropCause::ALL.iter().map(|cause| cause.name());
+            add(&mut self.dropped, causes.zip(counters.dropped));
+        }
+    }
+}
+
+impl WorkerSummary {
+    fn of(worker: &WorkerFigures) -> Self {
+        let classes = PuntClass::ALL.iter().map(|class| class.name());
+        let mut limited = BTreeMap::new();
+        add(&mut limited, classes.zip(worker.punts.limited));
+        Self {
+            id: worker.id,
+            queues: worker.queues.clone(),
+            frames: worker.totals.frames,
+            busy_ns: worker.totals.busy_ns,
+            held: worker.route.held,
+            generated: worker.route.generated,
+            limited,
+            failed: worker.punts.failed,
+        }
+    }
+}
+
+/// Adds counters to those of the same names, without those that are 0.
+fn add(sums: &mut BTreeMap<&'static str, u64>, counts: impl Iterator<Item = (&'static str, u64)>) {
+    for (name, count) in counts.filter(|(_, count)| *count > 0) {
+        *sums.entry(name).or_default() += count;
     }
 }
 

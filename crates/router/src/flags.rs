@@ -8,7 +8,7 @@ use slipring_cli::units::TimeSpan;
 use slipring_cli::{Diagnostic, Failure, flags, metrics};
 
 use crate::ctl;
-use crate::resident::XdpChoice;
+use crate::io_choice::IoChoice;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,9 +28,14 @@ pub(crate) fn command() -> Command {
             Arg::new("io")
                 .long("io")
                 .value_name("ENGINE")
-                .value_parser(["auto", "xdp", "xdp-generic"])
+                .value_parser(IoChoice::NAMES)
                 .default_value("auto")
-                .help("Where packets are forwarded: in XDP in the driver, or in the stack"),
+                .help("Where packets are forwarded: in XDP, or by threads behind AF_XDP sockets"),
+            Arg::new("threads")
+                .long("threads")
+                .value_name("COUNT")
+                .value_parser(clap::value_parser!(u16).range(1..=1024))
+                .help("Maximum number of threads that forward, with --io xsk"),
             switch(
                 "no-fallback",
                 "Start even if the kernel would not forward in the router's place",
@@ -65,7 +70,9 @@ fn switch(id: &'static str, help: &'static str) -> Arg {
 #[derive(Debug)]
 pub(crate) struct RoutePlan {
     pub(crate) interfaces: Vec<String>,
-    pub(crate) io: XdpChoice,
+    pub(crate) io: IoChoice,
+    /// Maximum number of workers of the engine in user space.
+    pub(crate) threads: Option<usize>,
     /// Whether the kernel need not be able to forward.
     pub(crate) no_fallback: bool,
     /// Whether stages of the kernel may be bypassed.
@@ -83,11 +90,8 @@ impl RoutePlan {
         check_names(&interfaces)?;
         Ok(Self {
             interfaces,
-            io: match matches.get_one::<String>("io").map(String::as_str) {
-                Some("xdp") => XdpChoice::Native,
-                Some("xdp-generic") => XdpChoice::Generic,
-                _ => XdpChoice::Auto,
-            },
+            io: matches.get_one::<String>("io").map_or(IoChoice::Auto, |name| IoChoice::of(name)),
+            threads: matches.get_one::<u16>("threads").map(|count| usize::from(*count)),
             no_fallback: matches.get_flag("no-fallback"),
             bypass: matches.get_flag("bypass-netfilter"),
             max_routes: matches.get_one("max-routes").copied().unwrap_or(4_000_000),

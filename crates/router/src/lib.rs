@@ -8,6 +8,7 @@ mod dump;
 mod feed;
 mod figures;
 mod flags;
+mod io_choice;
 mod lookup_tables;
 mod neighbours;
 mod resident;
@@ -18,8 +19,10 @@ mod service;
 mod show;
 mod start;
 mod supervision;
+mod traffic;
 mod verification;
 mod watch;
+mod worker;
 
 use clap::ArgMatches;
 use slipring_cli::{Failure, Job, Verb};

@@ -42,6 +42,8 @@ pub(crate) struct NeighbourRequests {
     pruned_at: Nanos,
     /// Requests for which there was no space: they are made when the neighbour is wanted again.
     pub(crate) dropped: u64,
+    /// Neighbours that were asked for and did not answer.
+    failed: Vec<GatewayRequest>,
 }
 
 impl NeighbourRequests {
@@ -72,14 +74,26 @@ impl NeighbourRequests {
             .name("neighbours".into())
             .spawn(move || requests.into_iter().for_each(make))?;
         let (waiting, asked) = (VecDeque::new(), BTreeMap::new());
-        Ok(Self { channel, ifindexes, waiting, asked, pruned_at: 0, dropped: 0 })
+        let failed = Vec::new();
+        Ok(Self { channel, ifindexes, waiting, asked, pruned_at: 0, dropped: 0, failed })
     }
 
-    /// Notes a message of the kernel: an entry that has become stale is to be refreshed.
+    /// The neighbours of which the kernel has told since the last call that they do not answer.
+    pub(crate) fn take_failed(&mut self) -> Vec<GatewayRequest> {
+        std::mem::take(&mut self.failed)
+    }
+
+    /// Notes a message of the kernel: an entry that has become stale is to be refreshed, and one that
+    /// has failed may be asked for again.
     pub(crate) fn note(&mut self, message: &NetlinkMessage<'_>) {
         let MessageBody::Neighbour(Change::New, neighbour) = &message.body else { return };
         if neighbour.state == NudState(NudState::STALE) {
             self.want(GatewayRequest { ifindex: neighbour.ifindex, address: neighbour.address });
+        } else if neighbour.state == NudState(NudState::FAILED)
+            && self.asked.remove(&(neighbour.ifindex, neighbour.address)).is_some()
+        {
+            let (ifindex, address) = (neighbour.ifindex, neighbour.address);
+            self.failed.push(GatewayRequest { ifindex, address });
         }
     }
 

@@ -5,36 +5,43 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use slipring_bpf::BpfError;
+use slipring_bpf::{BpfError, BpfMap};
 use slipring_cli::codes::{SR0107, SR0108, SR0199};
 use slipring_cli::{Diagnostic, Failure};
 use slipring_fib::{FibPortIndex, ForwardingTables, Ipv4Table, VrfIndex};
 use slipring_port::iface::{Feature, FeatureGuard, Iface};
+use slipring_port::xdp::XdpSocketMap;
 use slipring_port::{OpenCause, OpenError};
+use slipring_route::PortPolicy;
 use slipring_route_bpf::{
-    AttachOptions, BpfLimits, BpfRouter, EgressProbe, ResidentAttachment, ResidentCounters,
-    ResidentError, ResidentHash, ResidentHeartbeat, ResidentMode, ResidentOptions,
+    AttachOptions, BpfLimits, BpfRouter, EgressProbe, FrameInjector, ResidentAttachment,
+    ResidentCounters, ResidentError, ResidentHash, ResidentHeartbeat, ResidentMode,
+    ResidentOptions,
 };
 use slipring_wire::mac::MacAddr;
+
+use crate::checks;
+use crate::io_choice::IoChoice;
 
 /// Drivers of interfaces whose frames may come from senders on this machine, with checksums that
 /// are not complete.
 const SOFTWARE_DRIVERS: [&str; 5] = ["veth", "tun", "bridge", "macvlan", "virtio_net"];
 
-/// Where XDP programs are attached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum XdpChoice {
-    /// In the driver if it can, else in the stack.
-    Auto,
-    /// In the driver.
-    Native,
-    /// In the stack.
-    Generic,
+/// What the workers use of the engine in the kernel.
+pub(crate) struct UserSpaceIo {
+    pub(crate) injector: Arc<FrameInjector>,
+    pub(crate) heartbeat: ResidentHeartbeat,
+    /// Seed of the choice among next hops.
+    pub(crate) seed: u64,
+    /// The policies of the interfaces.
+    pub(crate) policies: Vec<PortPolicy>,
 }
 
 /// The programs, attached; they are detached when this is dropped, or when the process ends.
 pub(crate) struct ResidentEngine {
     router: BpfRouter,
+    /// Decides which flow takes which of several next hops.
+    seed: u64,
     attachments: Vec<AttachedInterface>,
     /// The newest snapshot whose indices programs may still use beside newer ones.
     unsettled: Option<u64>,
@@ -52,6 +59,8 @@ pub(crate) struct AttachedInterface {
     pub(crate) is_left: bool,
     /// Whether packets that arrive on it are left to the kernel's routing rules.
     is_ruled: bool,
+    /// The map of the sockets of the engine in user space, until the port is open.
+    sockets: Option<BpfMap>,
     _link: ResidentAttachment,
     /// Restores the interface's settings when it is dropped.
     _settings: FeatureGuard,
@@ -62,15 +71,16 @@ impl ResidentEngine {
     ///
     /// # Errors
     /// If a privilege is missing, another program is attached, or no mode works.
-    pub(crate) fn open(ifaces: &[Iface], choice: XdpChoice) -> Result<Self, Failure> {
+    pub(crate) fn open(ifaces: &[Iface], choice: IoChoice) -> Result<Self, Failure> {
         let queues = ifaces.iter().map(|iface| iface.rx_queues).max().unwrap_or(1);
         let queues = u16::try_from(queues).unwrap_or(u16::MAX);
         let limits = BpfLimits { queues, ..BpfLimits::default() };
-        let hash = ResidentHash { seed: random_seed()?, ..ResidentHash::default() };
+        let seed = random_seed()?;
+        let hash = ResidentHash { seed, ..ResidentHash::default() };
         let router = BpfRouter::create(limits, hash).map_err(|error| refused(&error, None))?;
         let attach = |(at, iface)| attach(&router, FibPortIndex(at as u16), iface, choice);
         let attachments = ifaces.iter().enumerate().map(attach).collect::<Result<_, _>>()?;
-        let mut engine = Self { router, attachments, unsettled: None };
+        let mut engine = Self { router, seed, attachments, unsettled: None };
         // Until it is known whether an interface sends redirected frames, it gets none.
         (0..ifaces.len()).for_each(|at| engine.leave(FibPortIndex(at as u16), false));
         Ok(engine)
@@ -78,6 +88,30 @@ impl ResidentEngine {
 
     pub(crate) fn interfaces(&self) -> &[AttachedInterface] {
         &self.attachments
+    }
+
+    /// Takes the interfaces with the maps of their sockets, if their packets are forwarded in user
+    /// space.
+    pub(crate) fn take_sockets(&mut self) -> Vec<(Iface, XdpSocketMap)> {
+        let take = |of: &mut AttachedInterface| {
+            let is_native = of.mode == ResidentMode::Native;
+            Some((of.iface.clone(), XdpSocketMap { map: of.sockets.take()?, is_native }))
+        };
+        self.attachments.iter_mut().filter_map(take).collect()
+    }
+
+    /// What workers in user space use of this engine.
+    ///
+    /// # Errors
+    /// If the kernel refuses the program for frames that they leave to it.
+    pub(crate) fn user_space_io(&self) -> Result<UserSpaceIo, Failure> {
+        let injector = self.router.injector().map_err(|error| refused(&error, None))?;
+        Ok(UserSpaceIo {
+            injector: Arc::new(injector),
+            heartbeat: self.router.heartbeat(),
+            seed: self.seed,
+            policies: self.attachments.iter().map(|of| policy(&of.iface.name)).collect(),
+        })
     }
 
     /// The IPv4 table of the main VRF, in the memory that the programs read.
@@ -108,6 +142,11 @@ impl ResidentEngine {
         let Some(generation) = self.unsettled.take() else { return Ok(None) };
         self.router.quiesce()?;
         Ok(Some(generation))
+    }
+
+    /// Has the next [`Self::settle`] settle this snapshot again, which another reader uses still.
+    pub(crate) fn unsettle(&mut self, generation: u64) {
+        self.unsettled = self.unsettled.max(Some(generation));
     }
 
     /// Returns the writer of heartbeats: without them, everything is left to the kernel.
@@ -154,6 +193,12 @@ impl ResidentEngine {
     }
 }
 
+/// What the kernel's settings of an interface mean for the engine in user space.
+fn policy(name: &str) -> PortPolicy {
+    let withholds_v4_redirects = !checks::is_set_for(name, "send_redirects");
+    PortPolicy { withholds_v4_redirects, ..PortPolicy::default() }
+}
+
 fn probe_of(
     router: &BpfRouter,
     port: FibPortIndex,
@@ -179,32 +224,37 @@ fn attach(
     router: &BpfRouter,
     port: FibPortIndex,
     iface: &Iface,
-    choice: XdpChoice,
+    choice: IoChoice,
 ) -> Result<AttachedInterface, Failure> {
     // XDP sees no tag that the device has taken out of the frame.
     let settings = iface.with_features(&[(Feature::RxVlan, false)]);
     let takes_tags_out = !settings.refused().is_empty();
     let is_software = SOFTWARE_DRIVERS.contains(&iface.driver.as_str());
-    let modes: &[ResidentMode] = match choice {
-        XdpChoice::Auto => &[ResidentMode::Native, ResidentMode::Generic],
-        XdpChoice::Native => &[ResidentMode::Native],
-        XdpChoice::Generic => &[ResidentMode::Generic],
-    };
+    let queues = iface.rx_queues.max(iface.tx_queues);
+    let socket_queues = if choice.sockets().is_some() { queues } else { 0 };
     let mut error = None;
-    for &mode in modes {
+    for &mode in choice.modes() {
         // The stack's program cannot see a tag that the driver takes out: it would forward the frame
         // as if it had none.
         if takes_tags_out && mode == ResidentMode::Generic {
             continue;
         }
-        let options = AttachOptions { mode, is_software, checks_stripped_tags: takes_tags_out };
+        let options = AttachOptions {
+            mode,
+            is_software,
+            checks_stripped_tags: takes_tags_out,
+            socket_queues,
+        };
         match router.attach(iface.index, port, options) {
-            Ok(link) => {
+            Ok(mut link) => {
+                let sockets = link.take_sockets();
+                let has_sockets = sockets.is_some();
                 return Ok(AttachedInterface {
                     iface: iface.clone(),
                     mode,
-                    sends: mode == ResidentMode::Generic,
-                    probe: probe_of(router, port, iface, mode)?,
+                    sends: has_sockets || mode == ResidentMode::Generic,
+                    probe: if has_sockets { None } else { probe_of(router, port, iface, mode)? },
+                    sockets,
                     is_left: false,
                     is_ruled: false,
                     _link: link,

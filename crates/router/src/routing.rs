@@ -8,7 +8,8 @@
 //! ```
 //!
 //! The heartbeat is this thread's: if it hangs or ends, the programs leave all packets to the
-//! kernel within 100 ms.
+//! kernel within 100 ms. Workers of the engine in user space write their own, up to the time of this
+//! thread's.
 //!
 //! # Invariants
 //! 1. Nothing is forwarded before every table has been dumped once.
@@ -16,6 +17,7 @@
 //!    time to write it.
 
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -23,7 +25,8 @@ use std::sync::mpsc;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use slipring_datapath::control_queue::ControlQueue;
 use slipring_fib::{
-    AdjacencyIndex, DumpKind, FibPortIndex, ForwardingTables, Mirror, VrfConfig, VrfIndex,
+    AdjacencyIndex, DumpKind, FibPortIndex, ForwardingTables, GatewayRequest, Mirror, VrfConfig,
+    VrfIndex,
 };
 use slipring_port::{Nanos, now};
 use slipring_ring::Doorbell;
@@ -34,6 +37,7 @@ use crate::feed::{FeedProgress, FeedReader, KernelFeed};
 use crate::lookup_tables::LookupTables;
 use crate::neighbours::NeighbourRequests;
 use crate::resident::ResidentEngine;
+use crate::worker::{RouteWorker, WorkerLink};
 
 /// Time between two heartbeats; three may be late before the kernel takes over.
 const BEAT_PERIOD_NS: Nanos = 25_000_000;
@@ -56,6 +60,10 @@ pub(crate) struct Routing {
     feed: KernelFeed,
     neighbours: NeighbourRequests,
     heartbeat: ResidentHeartbeat,
+    /// The threads of the engine in user space; none if programs forward.
+    pub(crate) workers: Vec<WorkerLink>,
+    /// The time that the workers were told last.
+    told: u64,
     /// When everything that the kernel had told was read, by the clock of heartbeats and by ours.
     seen: u64,
     seen_at: Nanos,
@@ -131,6 +139,7 @@ impl Routing {
         engine: ResidentEngine,
         feed: KernelFeed,
         neighbours: NeighbourRequests,
+        workers: Vec<WorkerLink>,
         ready: Arc<Doorbell>,
     ) -> Self {
         let heartbeat = engine.heartbeat();
@@ -141,6 +150,8 @@ impl Routing {
             feed,
             neighbours,
             heartbeat,
+            workers,
+            told: 0,
             publish_at: None,
             current: None,
             is_applied: true,
@@ -201,8 +212,24 @@ impl Routing {
         if is_current && !self.is_behind {
             (self.seen, self.seen_at) = (seen, start);
         }
-        self.heartbeat.beat_all(self.seen);
+        self.beat();
         Ok(progress)
+    }
+
+    /// Writes the heartbeat, or has the workers write theirs, up to this time.
+    fn beat(&mut self) {
+        if self.workers.is_empty() {
+            self.heartbeat.beat_all(self.seen);
+            return;
+        }
+        let seen = self.seen;
+        let was_late = seen.saturating_sub(std::mem::replace(&mut self.told, seen)) > LATE_BEAT_NS;
+        for worker in &self.workers {
+            worker.set_seen(seen);
+            if was_late {
+                worker.tell(move |worker| worker.catch_up(seen));
+            }
+        }
     }
 
     /// Waits for a message, a task, the time to publish, or the next heartbeat.
@@ -236,6 +263,10 @@ impl Routing {
             self.publish_at = Some(now() + COALESCE_NS);
         }
         self.neighbours.send();
+        for GatewayRequest { ifindex, address } in self.neighbours.take_failed() {
+            let fail = move |worker: &mut RouteWorker| worker.fail_neighbour(ifindex, address);
+            self.workers.iter().for_each(|worker| worker.tell(fail));
+        }
         Ok(progress)
     }
 
@@ -266,7 +297,9 @@ impl Routing {
         if self.counters.published == 1 || !self.unprobed.is_empty() {
             self.ready.ring();
         }
-        self.engine.set_local(&self.mirror.local_addresses());
+        let local = self.mirror.local_addresses();
+        self.engine.set_local(&local);
+        self.tell_workers(tables.clone(), &local);
         for request in self.mirror.solicit(MAX_SOLICITS) {
             self.neighbours.want(request);
         }
@@ -309,8 +342,33 @@ impl Routing {
     fn settle(&mut self, time: Nanos) {
         self.settle_at = time + SETTLE_PERIOD_NS;
         if let Ok(Some(generation)) = self.engine.settle() {
-            self.mirror.quiesced(generation);
+            let used = self.workers.iter().map(WorkerLink::generation).min();
+            let quiesced = used.map_or(generation, |used| used.min(generation));
+            if quiesced < generation {
+                self.engine.unsettle(generation);
+            }
+            self.mirror.quiesced(quiesced);
         }
+    }
+
+    /// Gives the workers a snapshot, with the addresses of this machine.
+    fn tell_workers(&self, tables: Arc<ForwardingTables>, local: &[(IpAddr, u8)]) {
+        let is_host =
+            |(address, len): &&(IpAddr, u8)| *len == if address.is_ipv4() { 32 } else { 128 };
+        let own: Vec<_> = local.iter().filter(is_host).map(|(address, _)| *address).collect();
+        for worker in &self.workers {
+            let (tables, own) = (tables.clone(), own.clone());
+            worker.tell(move |worker| {
+                worker.engine.set_own_addresses(own);
+                worker.set_tables(tables, now());
+            });
+        }
+    }
+
+    /// Has the kernel find neighbours for which workers hold packets.
+    pub(crate) fn want_neighbours(&mut self, requests: Vec<GatewayRequest>) {
+        requests.into_iter().for_each(|request| self.neighbours.want(request));
+        self.neighbours.send();
     }
 
     /// The probes of interfaces that have come up, and of those in `again`.
@@ -344,6 +402,7 @@ impl Routing {
     pub(crate) fn leave(&mut self, left: &[bool]) {
         for (at, &is_left) in left.iter().enumerate() {
             self.engine.leave(FibPortIndex(at as u16), is_left);
+            self.workers.iter().for_each(|worker| worker.tell(move |it| it.leave(at, is_left)));
         }
     }
 }

@@ -9,6 +9,7 @@ use slipring_cli::report::ReportSample;
 use slipring_cli::{Diagnostic, Exit, Failure, Session, Signals, metrics};
 use slipring_control::{ControlError, ControlServer, Reservation};
 use slipring_datapath::confine::Confinement;
+use slipring_datapath::workers::Workers;
 use slipring_fib::{FibLimits, Mirror, MirrorConfig, PortConfig, VlanTags, VrfConfig, VrfIndex};
 use slipring_port::iface::{Iface, set_settings_keeper};
 use slipring_privileged::{HelperOperation, HelperPolicy, PrivilegedHelper};
@@ -19,13 +20,14 @@ use crate::feed::KernelFeed;
 use crate::figures::{RouterFigures, mode_name};
 use crate::flags::RoutePlan;
 use crate::neighbours::NeighbourRequests;
-use crate::resident::ResidentEngine;
+use crate::resident::{ResidentEngine, UserSpaceIo};
 use crate::routing::{Routing, RoutingHandle};
 use crate::routing_thread::RoutingThread;
 use crate::service::RouterService;
 use crate::start;
 use crate::supervision::Supervision;
 use crate::watch::BypassWatch;
+use crate::worker::{NeighbourAsker, UserSpacePorts};
 
 impl RoutePlan {
     /// Forwards until a signal, `quit`, or the end of `--duration`.
@@ -36,13 +38,14 @@ impl RoutePlan {
         let reservation = reservation.map_err(|error| Diagnostic::of(&error))?;
         let signals = Signals::install()?;
         let mut engine = ResidentEngine::open(&ifaces, self.io)?;
+        let user_space = self.open_user_space(&mut engine)?;
         let mirror = Mirror::new(self.mirror_config(&ifaces), vec![engine.ipv4_table()?]);
         let feed = KernelFeed::open()?;
         let changed = Arc::new(Doorbell::new()?);
         let watch = BypassWatch::start(start::checked(&ifaces), found.clone(), changed.clone())?;
         let watch = Arc::new(watch);
         session.reporter.start(None, "monotonic", &[])?;
-        self.announce(session, &engine, &found)?;
+        self.announce(session, &engine, user_space.as_ref().map(|(ports, _)| ports), &found)?;
         let helper = start_helper(&ifaces, session)?;
         Confinement::drop_all().updating_maps().begin(session)?;
         if let Some(helper) = &helper {
@@ -51,8 +54,13 @@ impl RoutePlan {
         let neighbours =
             NeighbourRequests::new(helper, ifaces.iter().map(|it| it.index).collect())?;
         let handle = RoutingHandle::new()?;
-        let routing = Routing::new(mirror, engine, feed, neighbours, changed.clone());
+        let (tasks, links) = match user_space {
+            Some((ports, io)) => ports.into_workers(&io, &asker(&handle))?,
+            None => Default::default(),
+        };
+        let routing = Routing::new(mirror, engine, feed, neighbours, links, changed.clone());
         let thread = RoutingThread::start(routing, handle.clone())?;
+        let workers = if tasks.is_empty() { None } else { Some(Workers::start(tasks)?) };
         let started = Instant::now();
         let _control = self.serve(reservation, &handle, &watch, started)?;
         let asked = handle.clone();
@@ -64,6 +72,7 @@ impl RoutePlan {
             plan: &self,
             handle: &handle,
             thread: &thread,
+            workers: workers.as_ref(),
             watch: &watch,
             changed: &changed,
             interfaces: ifaces.iter().map(|iface| iface.name.clone()).collect(),
@@ -71,12 +80,25 @@ impl RoutePlan {
         let watched = supervision.run(session, &signals, started);
         let figures = handle.ask(|routing| RouterFigures::of(routing));
         let ended = thread.finish();
+        let workers = workers.map_or(Ok(()), Workers::finish);
         if let Some(figures) = figures {
             session.reporter.end(&sample(&figures, started.elapsed()), figures.summary())?;
         }
         watched?;
         ended.map_err(|error| lost(&error))?;
+        workers?;
         Ok(Exit::Done)
+    }
+
+    /// Opens the sockets of the engine in user space, if packets are forwarded there.
+    fn open_user_space(
+        &self,
+        engine: &mut ResidentEngine,
+    ) -> Result<Option<(UserSpacePorts, UserSpaceIo)>, Failure> {
+        let Some(mode) = self.io.sockets() else { return Ok(None) };
+        let io = engine.user_space_io()?;
+        let ports = UserSpacePorts::open(engine.take_sockets(), mode, self.threads)?;
+        Ok(Some((ports, io)))
     }
 
     fn mirror_config(&self, ifaces: &[Iface]) -> MirrorConfig {
@@ -101,15 +123,21 @@ impl RoutePlan {
         &self,
         session: &mut Session<'_>,
         engine: &ResidentEngine,
+        user_space: Option<&UserSpacePorts>,
         found: &[Obstacle],
     ) -> Result<(), Failure> {
-        for attached in engine.interfaces() {
+        let modes = user_space.map(UserSpacePorts::modes).unwrap_or_default();
+        for (at, attached) in engine.interfaces().iter().enumerate() {
             let Iface { name, mac, mtu, rx_queues, .. } = &attached.iface;
             let mac = slipring_wire::mac::MacAddr(*mac);
-            let mode = mode_name(attached.mode);
+            let mode = modes.get(at).map_or(mode_name(attached.mode), String::as_str);
             session
                 .reporter
                 .say(format_args!("{name}: {mode}, mac {mac}, mtu {mtu}, {rx_queues} rx queues"))?;
+        }
+        if let Some(ports) = user_space {
+            let count = ports.workers();
+            session.reporter.say(format_args!("{count} threads forward"))?;
         }
         for obstacle in found.iter().filter(|of| of.kind == ObstacleKind::Bypass) {
             session.reporter.warn(format_args!("bypassed: {}", obstacle.what))?;
@@ -158,6 +186,12 @@ fn start_helper(
             Ok(None)
         }
     }
+}
+
+/// Has the routing thread ask for neighbours.
+fn asker(routing: &RoutingHandle) -> NeighbourAsker {
+    let routing = routing.clone();
+    Arc::new(move |requests| routing.tell(move |routing| routing.want_neighbours(requests)))
 }
 
 /// The report of a moment.

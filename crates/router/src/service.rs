@@ -14,7 +14,7 @@ use slipring_fib::{NeighbourInfo, RouteEntry, RouteLead, TargetAction, VrfIndex}
 use slipring_rtnetlink::{NudState, RouteFamily, RouteKind, TABLE_LOCAL, TABLE_MAIN};
 use slipring_wire::mac::MacAddr;
 
-use crate::figures::{RouterFigures, mode_name};
+use crate::figures::RouterFigures;
 use crate::routing::{Routing, RoutingHandle};
 use crate::verification;
 use crate::watch::BypassWatch;
@@ -89,19 +89,17 @@ impl RouterService {
     }
 
     fn status(&self) -> Result<Value, ControlRefusal> {
-        let (figures, modes, ruled) = self.ask(|routing| {
-            let modes: Vec<_> =
-                routing.engine.interfaces().iter().map(|of| mode_name(of.mode)).collect();
+        let (figures, ruled) = self.ask(|routing| {
             let ruled = routing.engine.interfaces().iter().zip(&routing.ruled);
             let ruled: Vec<_> =
                 ruled.filter(|(_, ruled)| **ruled).map(|(of, _)| of.iface.name.clone()).collect();
-            (RouterFigures::of(routing), modes, ruled)
+            (RouterFigures::of(routing), ruled)
         })?;
         let ruled =
             ruled.iter().map(|name| format!("routing rules (ip rule) for packets from {name}"));
         let left: Vec<_> =
             self.watch.latest().into_iter().map(|found| found.what).chain(ruled).collect();
-        let mut io = modes;
+        let mut io: Vec<_> = figures.interfaces.iter().map(|of| of.mode).collect();
         io.dedup();
         Ok(json!({
             "v": ANSWER_VERSION,
@@ -110,6 +108,7 @@ impl RouterService {
             "io": io.join(", "),
             "fib": figures.fib,
             "interfaces": figures.interfaces,
+            "workers": figures.workers,
             "left_to_kernel": left,
         }))
     }
@@ -147,6 +146,8 @@ fn interfaces(routing: &Routing, only: Option<&str>) -> Value {
             "addresses": entry.map(|entry| addresses(&entry.addresses)),
             "forwarded": figures.forwarded,
             "passed": figures.passed,
+            "dropped": figures.dropped,
+            "punted": figures.punted,
         })
     });
     json!({ "v": ANSWER_VERSION, "interfaces": rows.collect::<Vec<_>>() })

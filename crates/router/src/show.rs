@@ -58,6 +58,16 @@ fn status(answer: &Value) -> String {
         field(fib, "generation"),
         field(fib, "resyncs")
     );
+    for worker in answer["workers"].as_array().into_iter().flatten() {
+        let (id, queues, frames) =
+            (field(worker, "id"), field(worker, "queues"), field(worker, "frames"));
+        let busy = worker["busy_ns"].as_u64().unwrap_or_default() / 1_000_000;
+        let held = field(worker, "held");
+        let _ = writeln!(
+            text,
+            "worker {id}: queues {queues}, {frames} frames, busy for {busy} ms, {held} held"
+        );
+    }
     for left in answer["left_to_kernel"].as_array().into_iter().flatten() {
         let _ = writeln!(text, "left to the kernel: {}", left.as_str().unwrap_or_default());
     }
@@ -81,6 +91,12 @@ fn interface(of: &Value) -> String {
     let _ = writeln!(text, "    forwarded {packets} packets, {bytes} bytes");
     for (cause, count) in of["passed"].as_object().into_iter().flatten() {
         let _ = writeln!(text, "    to the kernel: {count} {cause}");
+    }
+    for (cause, count) in of["dropped"].as_object().into_iter().flatten() {
+        let _ = writeln!(text, "    dropped: {count} {cause}");
+    }
+    for (class, count) in of["punted"].as_object().into_iter().flatten() {
+        let _ = writeln!(text, "    to the kernel by class: {count} {class}");
     }
     text
 }

@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use slipring_cli::{Failure, Session, Signals};
+use slipring_datapath::workers::Workers;
 use slipring_fib::FibPortIndex;
 use slipring_ring::Doorbell;
 
 use crate::checks::{Obstacle, ObstacleKind};
 use crate::figures::RouterFigures;
 use crate::flags::RoutePlan;
-use crate::routing::RoutingHandle;
+use crate::routing::{Routing, RoutingHandle};
 use crate::routing_thread::RoutingThread;
 use crate::run::sample;
 use crate::watch::BypassWatch;
@@ -24,6 +25,8 @@ pub(crate) struct Supervision<'r> {
     pub(crate) plan: &'r RoutePlan,
     pub(crate) handle: &'r RoutingHandle,
     pub(crate) thread: &'r RoutingThread,
+    /// The threads of the engine in user space, if there are any.
+    pub(crate) workers: Option<&'r Workers>,
     pub(crate) watch: &'r BypassWatch,
     /// Rings when the first tables are in use, and when the watch has found a change.
     pub(crate) changed: &'r Doorbell,
@@ -42,7 +45,7 @@ impl Supervision<'_> {
         let deadline = self.plan.duration.map(|duration| started + duration);
         let mut next_report = self.plan.period.map(|period| started + period);
         let mut state = SupervisedState::default();
-        while !signals.stopping() && !self.thread.has_ended() {
+        while !signals.stopping() && self.is_running() {
             let time = Instant::now();
             if deadline.is_some_and(|deadline| time >= deadline) {
                 break;
@@ -71,8 +74,17 @@ impl Supervision<'_> {
         Ok(())
     }
 
+    fn is_running(&self) -> bool {
+        !self.thread.has_ended() && self.workers.is_none_or(Workers::is_running)
+    }
+
     fn is_forwarding(&self) -> bool {
-        self.handle.ask(|routing| routing.counters.published > 0).unwrap_or_default()
+        // An answer of a worker comes after it has taken over the tables, and has beaten.
+        let is_ready = |routing: &mut Routing| {
+            let mut workers = routing.workers.iter();
+            routing.counters.published > 0 && workers.all(|worker| worker.ask(|_| ()).is_some())
+        };
+        self.handle.ask(is_ready).unwrap_or_default()
     }
 
     fn report(
@@ -97,7 +109,13 @@ impl Supervision<'_> {
             tv_sec: time.as_secs() as i64,
             tv_nsec: time.subsec_nanos().into(),
         });
-        let fds = [signals.wake_fd(), self.thread.ended(), self.changed.as_fd()];
+        let ended = self.thread.ended();
+        let fds = [
+            signals.wake_fd(),
+            ended,
+            self.changed.as_fd(),
+            self.workers.map_or(ended, Workers::ended),
+        ];
         let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         // Interrupted or not, the caller checks all conditions.
         let _ = poll(&mut fds, timeout.as_ref());

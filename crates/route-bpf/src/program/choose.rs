@@ -30,6 +30,17 @@ pub(super) fn adjacency(program: &mut Assembler, constants: &PortConstants, fami
     program.label(&chosen);
 }
 
+/// Passes the frame if the kernel handles packets for the target `R9`.
+pub(super) fn pass_kernel(program: &mut Assembler, constants: &PortConstants) {
+    target_word(program, constants);
+    program.put(alu(AluOp::Rsh, BpfReg::R9, 48)).jump_if(
+        BpfReg::R9,
+        JumpIf::Eq,
+        ActionCode::Kernel as i32,
+        pass_label(PassReason::Kernel),
+    );
+}
+
 /// `R9` = the word of the target `R9`.
 fn target_word(program: &mut Assembler, constants: &PortConstants) {
     let targets = i32::from(constants.limits.targets);

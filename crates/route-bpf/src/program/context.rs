@@ -44,6 +44,8 @@ pub(crate) struct PortConstants {
     /// The hash that chooses among several next hops.
     pub(crate) hash: ResidentHash,
     pub(crate) limits: BpfLimits,
+    /// The engine in user space gets the frames, instead of being forwarded here.
+    pub(crate) has_sockets: bool,
 }
 
 /// The two versions of IP, and where their fields are in a frame.

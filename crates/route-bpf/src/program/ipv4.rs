@@ -66,7 +66,7 @@ fn not_local(program: &mut Assembler) {
 }
 
 /// 5: `R9` = the target index of the destination, by DIR-24-8.
-fn look_up(program: &mut Assembler, constants: &PortConstants) {
+pub(super) fn look_up(program: &mut Assembler, constants: &PortConstants) {
     emit::table_of_vrf(program, constants, map::V4);
     program
         .put(load(AccessWidth::Word, BpfReg::R1, BpfReg::R7, DESTINATION))

@@ -34,7 +34,7 @@ impl InKernel {
         fill(&mut writer);
         // Test runs have no driver.
         let constants = PortConstants { tag_function: None, ..constants(is_software) };
-        let program = writer.host.load(&forwarding_program(&constants), None).unwrap();
+        let program = writer.host.load(&forwarding_program(&constants), None, None).unwrap();
         Some(Self { writer, program })
     }
 

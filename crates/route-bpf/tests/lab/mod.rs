@@ -205,7 +205,7 @@ pub(crate) fn start(
     }
     // veth tells programs of tags; the stack does not.
     let checks_stripped_tags = mode == ResidentMode::Native;
-    let options = AttachOptions { mode, is_software: true, checks_stripped_tags };
+    let options = AttachOptions { mode, is_software: true, checks_stripped_tags, socket_queues: 0 };
     let attachments = [(ifindices[0], LEFT), (ifindices[1], RIGHT)]
         .into_iter()
         .map(|(ifindex, port)| router.attach(ifindex, port, options))

@@ -38,15 +38,18 @@ fn packets(count: u32) -> Vec<Packet> {
     (0..count).map(packet).collect()
 }
 
-/// What the router has counted at an interface: packets forwarded, and packets left to the kernel.
+/// What the router has counted at an interface: packets forwarded, and packets left to the kernel or
+/// dropped.
 fn counted(rig: &Rig, ifname: &str) -> [u64; 2] {
     let answer = rig.ask(&["interface", ifname]);
     let interface = &answer["interfaces"][0];
     let forwarded = interface["forwarded"]["packets"].as_u64();
-    let passed = interface["passed"]
-        .as_object()
-        .map(|causes| causes.values().map(|count| count.as_u64().unwrap()).sum());
-    [forwarded, passed].map(|count| count.unwrap_or_else(|| panic!("no counters in {answer}")))
+    let sum = |counters: &str| {
+        let causes = interface[counters].as_object()?;
+        Some(causes.values().map(|count| count.as_u64().unwrap()).sum::<u64>())
+    };
+    let others = sum("passed").zip(sum("dropped")).map(|(passed, dropped)| passed + dropped);
+    [forwarded, others].map(|count| count.unwrap_or_else(|| panic!("no counters in {answer}")))
 }
 
 /// All other checks would pass if the kernel forwarded everything.

@@ -1,0 +1,54 @@
+//! The engines of `--io`.
+
+use slipring_port::XdpMode;
+use slipring_route_bpf::ResidentMode;
+
+/// Where packets are forwarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IoChoice {
+    /// In XDP, in the driver if it can, else in the stack.
+    Auto,
+    /// In XDP, in the driver.
+    Xdp,
+    /// In XDP, in the stack.
+    XdpGeneric,
+    /// By threads behind AF_XDP sockets, without a copy if the driver can.
+    Xsk,
+    /// By threads behind AF_XDP sockets, without a copy.
+    XskZeroCopy,
+}
+
+impl IoChoice {
+    /// The values of `--io`.
+    pub(crate) const NAMES: [&str; 5] = ["auto", "xdp", "xdp-generic", "xsk", "xsk-zc"];
+
+    /// The choice of this name.
+    pub(crate) fn of(name: &str) -> Self {
+        match name {
+            "xdp" => Self::Xdp,
+            "xdp-generic" => Self::XdpGeneric,
+            "xsk" => Self::Xsk,
+            "xsk-zc" => Self::XskZeroCopy,
+            _ => Self::Auto,
+        }
+    }
+
+    /// Where XDP programs may run, best first. Sockets need the driver: a program in the stack would
+    /// see again what the engine leaves to the kernel.
+    pub(crate) const fn modes(self) -> &'static [ResidentMode] {
+        match self {
+            Self::Auto => &[ResidentMode::Native, ResidentMode::Generic],
+            Self::Xdp | Self::Xsk | Self::XskZeroCopy => &[ResidentMode::Native],
+            Self::XdpGeneric => &[ResidentMode::Generic],
+        }
+    }
+
+    /// How sockets are bound; `None` if programs forward.
+    pub(crate) const fn sockets(self) -> Option<XdpMode> {
+        match self {
+            Self::Xsk => Some(XdpMode::Native),
+            Self::XskZeroCopy => Some(XdpMode::ZeroCopy),
+            Self::Auto | Self::Xdp | Self::XdpGeneric => None,
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Numbers of packets.
+
+use serde::Serialize;
+
+/// Packets and their bytes, with Ethernet headers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct ForwardedTraffic {
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+}

@@ -1,0 +1,237 @@
+//! The engine in user space: threads that forward what XDP programs hand over to AF_XDP sockets.
+//!
+//! ```text
+//!   rx queue i of each interface --> turn.rs: RouteEngine, up to 64 frames at a time
+//!                                      |-- forward, ICMP errors, fragments --> tx queue of the egress
+//!                                      |-- kernel: punt.rs, limited by class --> received by the
+//!                                      |                                         real interface
+//!                                      '-- hold: held.rs --> the routing thread asks the kernel
+//!   routing thread --tables--> WorkerLink --> run_tasks          and tells by the next tables
+//! ```
+//!
+//! Worker `w` of `n` owns the queues `q` of every interface with `q mod n = w`: it receives from all of
+//! them, and sends by queue `w`. Buffers of all queues are in one region, so that a packet is forwarded
+//! by an exchange of buffers.
+//!
+//! # Invariants
+//! 1. The heartbeat of a queue is written by its worker, and is never later than the time up to which
+//!    the routing thread had read all changes when the tables that the worker uses were current. If
+//!    either thread hangs, the program of the interface leaves the queue's packets to the kernel.
+//! 2. A frame in a slot of the worker is in memory that no one else writes: the region is private, and
+//!    the kernel gets the buffer back only after the slot is released.
+//! 3. Received packets, and the packets that the router makes, are forwarded, given to the kernel,
+//!    dropped for a counted cause, or held.
+
+mod deliver;
+mod held;
+mod link;
+mod open;
+mod punt;
+mod turn;
+
+use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use slipring_datapath::environment::Clock;
+use slipring_datapath::queues::WorkerQueues;
+use slipring_datapath::worker::FrameProcessor;
+use slipring_fib::{FibPortIndex, ForwardingTables, GatewayRequest};
+use slipring_port::Nanos;
+use slipring_route::{RouteBatch, RouteCounters, RouteEngine, RouteOutput};
+use slipring_route_bpf::ResidentHeartbeat;
+
+pub(crate) use link::WorkerLink;
+pub(crate) use open::UserSpacePorts;
+
+use crate::traffic::ForwardedTraffic;
+use held::HeldFrames;
+use link::WorkerShared;
+use punt::{KernelPunts, PuntFigures};
+
+/// Time between two heartbeats; three may be late before the kernel takes over.
+const BEAT_PERIOD_NS: Nanos = 25_000_000;
+/// How old the tables may be by which frames are forwarded, as for the programs.
+const MAX_TABLES_AGE_NS: u64 = 100_000_000;
+/// By how much the loop ends a sleep before the next event. The heartbeat need not be so exact that
+/// the loop polls for that time.
+const WAKE_MARGIN_NS: Nanos = 30_000;
+
+/// Has the kernel find neighbours; what it finds comes with the next tables.
+pub(crate) type NeighbourAsker = Arc<dyn Fn(Vec<GatewayRequest>) + Send + Sync>;
+
+/// The queues and interfaces of a worker.
+pub(crate) struct WorkerPorts {
+    /// The port of each of the worker's queues, by the index of the queue.
+    pub(crate) of_queue: Vec<FibPortIndex>,
+    /// The queue by which frames leave, by interface: the first ports have the same index.
+    pub(crate) tx_of: Vec<usize>,
+    /// Kernel's index of each interface.
+    pub(crate) ifindexes: Vec<u32>,
+    /// Numbers of the interfaces' queues that this worker owns.
+    pub(crate) numbers: Vec<u16>,
+}
+
+/// The processor of a thread.
+pub(crate) struct RouteWorker {
+    id: usize,
+    pub(crate) engine: RouteEngine,
+    batch: Box<RouteBatch>,
+    ports: WorkerPorts,
+    /// The interface of each port of the tables, as an index into [`WorkerPorts::ifindexes`].
+    interface_of: Vec<Option<usize>>,
+    /// Interfaces whose packets the kernel forwards, by interface.
+    is_left: Vec<bool>,
+    punts: KernelPunts,
+    held: HeldFrames,
+    /// A packet of the engine that waits for space in the queue by which it leaves.
+    unsent: Option<RouteOutput>,
+    scratch: Vec<u8>,
+    shared: Arc<WorkerShared>,
+    asker: NeighbourAsker,
+    heartbeat: ResidentHeartbeat,
+    /// Time of the tables in use, by the clock of heartbeats.
+    seen: u64,
+    next_beat: Nanos,
+    turn_start: Nanos,
+    moved: u32,
+    totals: WorkerTotals,
+}
+
+/// What a worker has done since the start.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WorkerTotals {
+    /// Frames taken from the queues.
+    pub(crate) frames: u64,
+    /// Time of turns that moved frames, in ns.
+    pub(crate) busy_ns: u64,
+    /// Packets forwarded, by the port on which they arrived.
+    pub(crate) forwarded: Vec<ForwardedTraffic>,
+}
+
+/// The figures of a worker at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct WorkerFigures {
+    pub(crate) id: usize,
+    pub(crate) queues: Vec<u16>,
+    pub(crate) totals: WorkerTotals,
+    pub(crate) route: RouteCounters,
+    pub(crate) punts: PuntFigures,
+}
+
+impl RouteWorker {
+    /// The figures of this moment.
+    pub(crate) fn figures(&self) -> WorkerFigures {
+        WorkerFigures {
+            id: self.id,
+            queues: self.ports.numbers.clone(),
+            totals: self.totals.clone(),
+            route: self.engine.counters().clone(),
+            punts: self.punts.figures().clone(),
+        }
+    }
+
+    /// Takes over a snapshot: packets that waited for its neighbours can be sent.
+    pub(crate) fn set_tables(&mut self, tables: Arc<ForwardingTables>, now_ns: Nanos) {
+        let index = |ifindex| self.ports.ifindexes.iter().position(|other| *other == ifindex);
+        self.interface_of = tables.ports.iter().map(|port| index(port.ifindex)).collect();
+        self.totals.forwarded.resize(tables.ports.len(), ForwardedTraffic::default());
+        self.held.resolve(&tables, now_ns);
+        let generation = tables.generation;
+        self.engine.set_tables(tables);
+        self.shared.set_generation(generation);
+    }
+
+    /// Leaves an interface to the kernel, for packets that would leave by it, or takes it back.
+    pub(crate) fn leave(&mut self, interface: usize, is_left: bool) {
+        self.is_left[interface] = is_left;
+    }
+
+    /// Beats at once, since the routing thread was late, or is at its first tables. The tasks before
+    /// this one have brought the tables up to `seen`.
+    pub(crate) fn catch_up(&mut self, seen: u64) {
+        self.seen = self.seen.max(seen);
+        self.next_beat = 0;
+        self.beat(slipring_port::now());
+    }
+
+    /// Drops the frames that wait for a neighbour which the kernel has not found.
+    pub(crate) fn fail_neighbour(&mut self, ifindex: u32, neighbour: IpAddr) {
+        for (at, port) in self.engine.tables().ports.iter().enumerate() {
+            if port.ifindex == ifindex {
+                self.held.fail(at, neighbour);
+            }
+        }
+    }
+
+    /// The interface of a port.
+    fn interface(&self, port: FibPortIndex) -> Option<usize> {
+        *self.interface_of.get(usize::from(port.0))?
+    }
+
+    /// Writes the heartbeats of this worker's queues, if it is time.
+    fn beat(&mut self, now: Nanos) {
+        if now < self.next_beat {
+            return;
+        }
+        self.next_beat = now + BEAT_PERIOD_NS;
+        let beat = self.seen.min(ResidentHeartbeat::now());
+        self.ports.numbers.iter().for_each(|number| self.heartbeat.beat(*number, beat));
+    }
+}
+
+impl FrameProcessor for RouteWorker {
+    fn process(&mut self, queues: &mut WorkerQueues, input: usize, clock: &impl Clock) -> u32 {
+        self.forward(queues, input, clock.now())
+    }
+
+    fn run_tasks(&mut self, _: &mut WorkerQueues, clock: &impl Clock) -> bool {
+        self.turn_start = clock.now();
+        // Before the tasks: the tables of that time are among them.
+        let seen = self.shared.seen.load(Ordering::Acquire);
+        for task in self.shared.tasks.drain() {
+            task(self);
+        }
+        self.seen = self.seen.max(seen);
+        // After a stop of the process, frames wait until the tables are current again.
+        ResidentHeartbeat::now().saturating_sub(self.seen) <= MAX_TABLES_AGE_NS
+    }
+
+    fn before_inputs(&mut self, queues: &mut WorkerQueues, _: &impl Clock) -> u32 {
+        let before = self.totals.frames;
+        self.send_held(queues, self.turn_start);
+        self.send_outputs(queues);
+        (self.totals.frames - before) as u32
+    }
+
+    fn after_inputs(&mut self, queues: &mut WorkerQueues, _: &impl Clock) {
+        self.send_held(queues, self.turn_start);
+        self.send_outputs(queues);
+        self.ask_for_neighbours();
+    }
+
+    fn next_due(&self) -> Option<Nanos> {
+        let beat = self.next_beat + WAKE_MARGIN_NS;
+        Some(self.held.next_ns().map_or(beat, |due| due.min(beat)))
+    }
+
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.shared.tasks.wake_fd())
+    }
+
+    fn is_finished(&mut self, _: &mut WorkerQueues) -> bool {
+        false
+    }
+
+    fn publish(&mut self) {
+        let now = if self.moved > 0 { slipring_port::now() } else { self.turn_start };
+        self.totals.busy_ns += now - self.turn_start;
+        self.totals.frames += u64::from(std::mem::take(&mut self.moved));
+        self.beat(now);
+    }
+
+    fn publish_final(&mut self) {
+        self.shared.tasks.close();
+    }
+}

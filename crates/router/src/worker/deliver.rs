@@ -1,0 +1,190 @@
+//! What becomes of a frame after the engine's verdict.
+
+use slipring_datapath::queues::WorkerQueues;
+use slipring_fib::{FibPortIndex, GatewayRequest};
+use slipring_port::Nanos;
+use slipring_route::{ForwardedFrame, PuntReason, RouteDropCause, RouteOutput, RouteVerdict};
+
+use super::RouteWorker;
+use super::held::HeldEvent;
+
+/// Where a frame is.
+pub(super) enum BatchFrame<'f> {
+    /// In a slot of the rx ring of a queue.
+    Slot { input: usize, at: u32 },
+    /// In memory of the worker.
+    Copy { frame: &'f mut [u8], ingress: FibPortIndex },
+}
+
+impl BatchFrame<'_> {
+    fn bytes<'q>(&'q mut self, queues: &'q mut WorkerQueues) -> &'q [u8] {
+        match self {
+            Self::Slot { input, at } => {
+                queues[*input].rx().frame(*at).map_or(&[], |frame| frame.bytes)
+            }
+            Self::Copy { frame, .. } => frame,
+        }
+    }
+}
+
+impl RouteWorker {
+    /// Does what the engine has decided about frame `of` of the batch. The kernel gets the frame
+    /// without a limit if `is_left`.
+    #[inline]
+    pub(super) fn deliver(
+        &mut self,
+        queues: &mut WorkerQueues,
+        source: BatchFrame<'_>,
+        of: usize,
+        is_left: bool,
+        now_ns: Nanos,
+    ) {
+        let Some(verdict) = self.batch.verdict(of) else { return };
+        if let RouteVerdict::Forward(frame) = verdict {
+            return self.send(queues, source, &frame);
+        }
+        // The program passes packets whose route is the kernel's. Those that come here were on their
+        // way when the route changed, and the kernel forwards them.
+        let is_changing = self.batch.punt_reason(of) == Some(PuntReason::Route);
+        self.deliver_other(queues, source, verdict, is_left || is_changing, now_ns);
+    }
+
+    fn ingress(&self, source: &BatchFrame<'_>) -> FibPortIndex {
+        match source {
+            BatchFrame::Slot { input, .. } => self.ports.of_queue[*input],
+            BatchFrame::Copy { ingress, .. } => *ingress,
+        }
+    }
+
+    /// Sends a rewritten frame by the worker's queue of the egress interface, or drops it if the queue
+    /// is full.
+    fn send(
+        &mut self,
+        queues: &mut WorkerQueues,
+        mut source: BatchFrame<'_>,
+        frame: &ForwardedFrame,
+    ) {
+        let ingress = self.ingress(&source);
+        let Some(to) = self.interface(frame.port).map(|it| self.ports.tx_of[it]) else {
+            return self.engine.unsent(ingress, frame);
+        };
+        let range = frame.range();
+        let is_plain = range.start == 0 && frame.prepend().is_empty();
+        let is_sent = match source {
+            BatchFrame::Slot { input, at } if is_plain => {
+                queues.swap_frame(input, at, to, range.end)
+            }
+            _ => {
+                self.scratch.clear();
+                self.scratch.extend_from_slice(frame.prepend());
+                let bytes = source.bytes(queues).get(range).unwrap_or_default();
+                self.scratch.extend_from_slice(bytes);
+                queues[to].copy_frame(&self.scratch)
+            }
+        };
+        if is_sent {
+            self.count_forwarded(ingress, frame.frame_len().into());
+        } else {
+            self.engine.unsent(ingress, frame);
+        }
+    }
+
+    fn count_forwarded(&mut self, ingress: FibPortIndex, bytes: u64) {
+        if let Some(forwarded) = self.totals.forwarded.get_mut(usize::from(ingress.0)) {
+            forwarded.packets += 1;
+            forwarded.bytes += bytes;
+        }
+    }
+
+    #[inline(never)]
+    fn deliver_other(
+        &mut self,
+        queues: &mut WorkerQueues,
+        mut source: BatchFrame<'_>,
+        verdict: RouteVerdict,
+        is_left: bool,
+        now_ns: Nanos,
+    ) {
+        let ingress = self.ingress(&source);
+        match verdict {
+            RouteVerdict::Forward(frame) => self.send(queues, source, &frame),
+            RouteVerdict::Fragmented => {
+                let len = source.bytes(queues).len() as u64;
+                self.count_forwarded(ingress, len);
+            }
+            RouteVerdict::Kernel(class) => {
+                let Some(at) = self.interface(ingress) else { return };
+                let ifindex = self.ports.ifindexes[at];
+                let class = (!is_left).then_some(class);
+                self.punts.punt(source.bytes(queues), ifindex, class, now_ns);
+            }
+            RouteVerdict::Hold(held) => {
+                let frame = source.bytes(queues)[..held.frame_len()].to_vec();
+                if let Err(held) = self.held.hold(held, frame, now_ns) {
+                    self.engine.discard(&held, RouteDropCause::HoldQueueFull);
+                }
+            }
+            RouteVerdict::Drop(_) | RouteVerdict::Answered(_) | RouteVerdict::Delayed => {}
+        }
+    }
+
+    /// Sends held frames whose neighbour is known, and answers those whose neighbour is silent.
+    pub(super) fn send_held(&mut self, queues: &mut WorkerQueues, now_ns: Nanos) {
+        self.held.tick(now_ns);
+        while let Some(event) = self.held.poll() {
+            let (held, mut frame, verdict) = match event {
+                HeldEvent::Released { held, mut frame, mac } => {
+                    let verdict = self.engine.release(&held, &mut frame, mac, now_ns);
+                    (held, frame, verdict)
+                }
+                HeldEvent::Unanswered { held, frame } => {
+                    let verdict = self.engine.unanswered(&held, &frame, now_ns);
+                    (held, frame, verdict)
+                }
+                HeldEvent::Displaced { held } => {
+                    self.engine.discard(&held, RouteDropCause::HoldQueueFull);
+                    continue;
+                }
+            };
+            let source = BatchFrame::Copy { frame: &mut frame, ingress: held.ingress() };
+            self.deliver_other(queues, source, verdict, false, now_ns);
+        }
+    }
+
+    /// Sends the packets that the engine has made, until one finds no space; it is the first one in
+    /// the next turn.
+    pub(super) fn send_outputs(&mut self, queues: &mut WorkerQueues) {
+        while let Some(output) = self.unsent.take().or_else(|| self.engine.pop()) {
+            match output {
+                RouteOutput::Send { port, frame } => {
+                    // The tables may have lost the port since the packet was made.
+                    let to = self.interface(port).map(|it| self.ports.tx_of[it]);
+                    if let Some(to) = to.filter(|to| !queues[*to].copy_frame(&frame)) {
+                        queues[to].await_room();
+                        self.unsent = Some(RouteOutput::Send { port, frame });
+                        return;
+                    }
+                    self.engine.recycle(frame);
+                }
+                RouteOutput::Hold { held, frame } => {
+                    if let Err(held) = self.held.hold(held, frame, self.turn_start) {
+                        self.engine.discard(&held, RouteDropCause::HoldQueueFull);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Has the kernel asked for the neighbours that frames wait for.
+    pub(super) fn ask_for_neighbours(&mut self) {
+        let asked = self.held.take_requests();
+        let request = |(port, address)| {
+            let ifindex = self.ports.ifindexes[self.interface(port)?];
+            Some(GatewayRequest { ifindex, address })
+        };
+        let requests: Vec<_> = asked.into_iter().filter_map(request).collect();
+        if !requests.is_empty() {
+            (self.asker)(requests);
+        }
+    }
+}

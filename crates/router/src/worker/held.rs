@@ -1,0 +1,144 @@
+//! Frames that wait until the kernel has found their neighbour.
+//!
+//! The kernel keeps the neighbours. A frame without a MAC address waits here; the kernel is asked once,
+//! and the next tables contain its answer. If it finds none, it tells so, and the sender gets an ICMP
+//! error, as from the kernel.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+use slipring_fib::{FibPortIndex, ForwardingTables, NextHopAddress};
+use slipring_neighbour::{
+    HoldDropCause, NeighbourCache, NeighbourClaim, NeighbourEvent, NeighbourLimits, NeighbourState,
+    NeighbourTimers,
+};
+use slipring_port::Nanos;
+use slipring_route::HeldPacket;
+use slipring_wire::mac::MacAddr;
+
+/// What becomes of a frame that has waited.
+pub(super) enum HeldEvent {
+    /// Its neighbour has this MAC address.
+    Released { held: HeldPacket, frame: Vec<u8>, mac: MacAddr },
+    /// Its neighbour does not answer.
+    Unanswered { held: HeldPacket, frame: Vec<u8> },
+    /// It had to make space for another one.
+    Displaced { held: HeldPacket },
+}
+
+/// Time after which a neighbour is given up of which the kernel tells nothing.
+const ANSWER_TIMEOUT_NS: Nanos = 5_000_000_000;
+
+type WaitingFrame = (HeldPacket, Vec<u8>);
+
+/// The waiting frames of a worker, by egress port.
+#[derive(Default)]
+pub(super) struct HeldFrames {
+    caches: Vec<NeighbourCache<WaitingFrame>>,
+    requests: Vec<(FibPortIndex, IpAddr)>,
+    events: VecDeque<HeldEvent>,
+}
+
+impl HeldFrames {
+    /// Stores a frame.
+    ///
+    /// # Errors
+    /// The packet, if there is no space for it.
+    pub(super) fn hold(
+        &mut self,
+        held: HeldPacket,
+        frame: Vec<u8>,
+        now_ns: Nanos,
+    ) -> Result<(), HeldPacket> {
+        let port = usize::from(held.port.0);
+        while self.caches.len() <= port {
+            let timers = NeighbourTimers {
+                retransmit_ns: ANSWER_TIMEOUT_NS,
+                max_multicast_solicits: 1,
+                ..NeighbourTimers::default()
+            };
+            let limits = NeighbourLimits::default();
+            self.caches.push(NeighbourCache::new(timers, limits, 0));
+        }
+        let len = frame.len() as u32;
+        let stored = self.caches[port].hold(held.next_hop, (held, frame), len, now_ns);
+        self.collect(port);
+        stored.map_err(|((held, _), _)| held)
+    }
+
+    /// Releases the frames whose neighbours have a MAC address in these tables.
+    pub(super) fn resolve(&mut self, tables: &ForwardingTables, now_ns: Nanos) {
+        if self.caches.iter().all(NeighbourCache::is_empty) {
+            return;
+        }
+        for adjacency in tables.adjacencies.iter() {
+            let (NextHopAddress::Via(address), Some(mac)) = (adjacency.next_hop, adjacency.mac)
+            else {
+                continue;
+            };
+            let port = usize::from(adjacency.port.0);
+            let Some(cache) = self.caches.get_mut(port) else { continue };
+            let entry = cache.get(address, now_ns);
+            if entry.is_some_and(|entry| entry.state == NeighbourState::Incomplete) {
+                cache.learn(NeighbourClaim::answer(address, mac), now_ns);
+            }
+            // From now on, the tables know it.
+            cache.remove(address);
+            self.collect(port);
+        }
+    }
+
+    /// Gives up a neighbour on the link of a port.
+    pub(super) fn fail(&mut self, port: usize, neighbour: IpAddr) {
+        if let Some(cache) = self.caches.get_mut(port) {
+            cache.fail(neighbour);
+            self.collect(port);
+        }
+    }
+
+    /// Handles the timers that are due.
+    pub(super) fn tick(&mut self, now_ns: Nanos) {
+        for port in 0..self.caches.len() {
+            if self.caches[port].next_ns().is_some_and(|due| due <= now_ns) {
+                self.caches[port].tick(now_ns);
+                self.collect(port);
+            }
+        }
+    }
+
+    /// When [`Self::tick`] has something to do.
+    pub(super) fn next_ns(&self) -> Option<Nanos> {
+        self.caches.iter().filter_map(NeighbourCache::next_ns).min()
+    }
+
+    /// The next frame that does not wait any more.
+    pub(super) fn poll(&mut self) -> Option<HeldEvent> {
+        self.events.pop_front()
+    }
+
+    /// The neighbours that the kernel is to be asked for.
+    pub(super) fn take_requests(&mut self) -> Vec<(FibPortIndex, IpAddr)> {
+        std::mem::take(&mut self.requests)
+    }
+
+    fn collect(&mut self, port: usize) {
+        while let Some(event) = self.caches[port].poll_event() {
+            match event {
+                NeighbourEvent::Solicit { target, .. } => {
+                    self.requests.push((FibPortIndex(port as u16), target));
+                }
+                NeighbourEvent::Released { mac, frame: (held, frame), .. } => {
+                    self.events.push_back(HeldEvent::Released { held, frame, mac });
+                }
+                NeighbourEvent::Dropped { frame: (held, frame), cause, .. } => {
+                    let is_silent = cause == HoldDropCause::Unanswered;
+                    self.events.push_back(match is_silent {
+                        true => HeldEvent::Unanswered { held, frame },
+                        false => HeldEvent::Displaced { held },
+                    });
+                }
+                NeighbourEvent::Changed { .. } => {}
+            }
+        }
+    }
+}

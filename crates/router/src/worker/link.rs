@@ -1,0 +1,72 @@
+//! What the routing thread and a worker share.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+
+use slipring_datapath::control_queue::ControlQueue;
+
+use super::RouteWorker;
+
+/// Something that another thread wants a worker to do between two turns.
+pub(crate) type RouteWorkerTask = Box<dyn FnOnce(&mut RouteWorker) + Send>;
+
+/// The words that both threads read and write.
+pub(super) struct WorkerShared {
+    pub(super) tasks: ControlQueue<RouteWorkerTask>,
+    /// Time up to which the routing thread has read what the kernel tells, by the clock of heartbeats.
+    /// Stored after the tables of that time were queued, with Release; loaded with Acquire.
+    pub(super) seen: AtomicU64,
+    /// Generation of the snapshot in use.
+    generation: AtomicU64,
+}
+
+impl WorkerShared {
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self {
+            tasks: ControlQueue::new()?,
+            seen: AtomicU64::new(0),
+            generation: AtomicU64::new(0),
+        })
+    }
+
+    /// Tells the routing thread that earlier snapshots are not used any more.
+    pub(super) fn set_generation(&self, generation: u64) {
+        // Release: pairs with the Acquire in `WorkerLink::generation`; all lookups in earlier tables
+        // were made before.
+        self.generation.store(generation, Ordering::Release);
+    }
+}
+
+/// The routing thread's end.
+#[derive(Clone)]
+pub(crate) struct WorkerLink(pub(super) Arc<WorkerShared>);
+
+impl WorkerLink {
+    /// Has the worker do something, without waiting for it.
+    pub(crate) fn tell(&self, task: impl FnOnce(&mut RouteWorker) + Send + 'static) {
+        self.0.tasks.push(Box::new(task));
+    }
+
+    /// Has the worker answer a question. `None` if it has ended.
+    pub(crate) fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut RouteWorker) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (sender, answer) = mpsc::sync_channel(1);
+        // If the thread that asked has ended, its answer is not needed.
+        self.tell(move |worker| drop(sender.send(question(worker))));
+        answer.recv().ok()
+    }
+
+    /// Tells the worker that the tables which it was given are those of this time.
+    pub(crate) fn set_seen(&self, seen: u64) {
+        self.0.seen.store(seen, Ordering::Release);
+    }
+
+    /// The generation of the snapshot that the worker uses, or an earlier one.
+    pub(crate) fn generation(&self) -> u64 {
+        self.0.generation.load(Ordering::Acquire)
+    }
+}

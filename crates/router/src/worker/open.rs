@@ -1,0 +1,162 @@
+//! Opens the queues of all interfaces in one region, and distributes them over workers.
+
+use std::sync::Arc;
+
+use slipring_cli::Failure;
+use slipring_datapath::queues::{WorkerQueue, WorkerQueues};
+use slipring_datapath::worker::Worker;
+use slipring_datapath::workers::WorkerTask;
+use slipring_fib::{FibPortIndex, ForwardingTables};
+use slipring_port::iface::Iface;
+use slipring_port::xdp::{self, XdpSocketMap};
+use slipring_port::{OpenError, OpenOptions, Port, RegionNeeds, WaitStrategy, XdpMode};
+use slipring_ring::{BUF_SIZE_FOR_DEVICES, Geometry, HugePages, Region};
+use slipring_route::{RouteBatch, RouteConfig, RouteEngine};
+
+use super::held::HeldFrames;
+use super::link::{WorkerLink, WorkerShared};
+use super::punt::KernelPunts;
+use super::{NeighbourAsker, RouteWorker, WorkerPorts, WorkerTotals};
+use crate::resident::UserSpaceIo;
+
+/// Slots of a ring.
+const SLOTS: u32 = 1024;
+
+/// The open ports, one for each interface.
+pub(crate) struct UserSpacePorts {
+    ports: Vec<Port>,
+    ifindexes: Vec<u32>,
+    workers: usize,
+}
+
+impl UserSpacePorts {
+    /// Opens a port for each interface, to which its program redirects frames. `threads` is the
+    /// greatest number of workers; `None` for as many as there are CPUs.
+    ///
+    /// # Errors
+    /// If an interface has no AF_XDP in the mode, or there is no memory.
+    pub(crate) fn open(
+        interfaces: Vec<(Iface, XdpSocketMap)>,
+        mode: XdpMode,
+        threads: Option<usize>,
+    ) -> Result<Self, Failure> {
+        let options = OpenOptions { slots: SLOTS, xdp: mode, ..OpenOptions::default() };
+        let mut needs = RegionNeeds::default();
+        for (iface, _) in &interfaces {
+            needs += xdp::needs(&iface.name, &iface.name, None, &options)?;
+        }
+        let geometry = Geometry {
+            ring_bytes: needs.ring_bytes + 4096,
+            // Buffers 0 and 1 are reserved.
+            bufs: needs.bufs + 2,
+            buf_size: BUF_SIZE_FOR_DEVICES,
+        };
+        let region = Region::create(geometry, HugePages::Try)
+            .map_err(|error| OpenError::new("route", error))?;
+        let workers = worker_count(interfaces.iter().map(|(iface, _)| iface), threads);
+        let ifindexes = interfaces.iter().map(|(iface, _)| iface.index).collect();
+        let open = |(iface, sockets): (Iface, XdpSocketMap)| {
+            xdp::open_into(&iface.name, &iface.name, &region, &options, sockets)
+        };
+        let ports = interfaces.into_iter().map(open).collect::<Result<_, _>>()?;
+        Ok(Self { ports, ifindexes, workers })
+    }
+
+    /// How each port is open, in words.
+    pub(crate) fn modes(&self) -> Vec<String> {
+        let mode = |port: &Port| format!("xsk {}", port.info.mode.get("mode").unwrap_or_default());
+        self.ports.iter().map(mode).collect()
+    }
+
+    /// Number of workers.
+    pub(crate) const fn workers(&self) -> usize {
+        self.workers
+    }
+
+    /// Makes the workers: a task for each thread, and the routing thread's end of each.
+    ///
+    /// # Errors
+    /// If the process is out of descriptors.
+    pub(crate) fn into_workers(
+        self,
+        io: &UserSpaceIo,
+        asker: &NeighbourAsker,
+    ) -> Result<(Vec<WorkerTask>, Vec<WorkerLink>), Failure> {
+        let (count, interfaces) = (self.workers, self.ports.len());
+        let mut queues: Vec<Vec<_>> = (0..count).map(|_| Vec::new()).collect();
+        for (interface, port) in self.ports.into_iter().enumerate() {
+            for (number, queue) in port.queues.into_iter().enumerate() {
+                queues[number % count].push((interface, number, queue));
+            }
+        }
+        let (mut tasks, mut links) = (Vec::new(), Vec::new());
+        for (id, owned) in queues.into_iter().enumerate() {
+            let mut ports = WorkerPorts {
+                of_queue: Vec::new(),
+                tx_of: vec![0; interfaces],
+                ifindexes: self.ifindexes.clone(),
+                numbers: Vec::new(),
+            };
+            let mut inputs = Vec::new();
+            for (interface, number, queue) in owned {
+                if number == id {
+                    ports.tx_of[interface] = inputs.len();
+                }
+                ports.of_queue.push(FibPortIndex(interface as u16));
+                if !ports.numbers.contains(&(number as u16)) {
+                    ports.numbers.push(number as u16);
+                }
+                inputs.push(WorkerQueue::input(queue));
+            }
+            let shared = Arc::new(WorkerShared::new()?);
+            links.push(WorkerLink(shared.clone()));
+            let worker = RouteWorker {
+                id,
+                engine: engine(io),
+                batch: Box::new(RouteBatch::new()),
+                interface_of: Vec::new(),
+                is_left: vec![false; interfaces],
+                ports,
+                punts: KernelPunts::new(io.injector.clone(), count),
+                held: HeldFrames::default(),
+                unsent: None,
+                scratch: Vec::new(),
+                shared,
+                asker: asker.clone(),
+                heartbeat: io.heartbeat.clone(),
+                seen: 0,
+                next_beat: 0,
+                turn_start: 0,
+                moved: 0,
+                totals: WorkerTotals::default(),
+            };
+            let worker = Worker::new(worker, WorkerQueues::new(inputs));
+            tasks.push(worker.into_task("route", WaitStrategy::default()));
+        }
+        Ok((tasks, links))
+    }
+}
+
+/// An engine that knows no routes yet: all packets are the kernel's.
+fn engine(io: &UserSpaceIo) -> RouteEngine {
+    // The kernel's settings of the interfaces are in their policies; IPv6 has none.
+    let config = RouteConfig { seed: io.seed, sends_redirects: true, ..RouteConfig::default() };
+    let tables = ForwardingTables {
+        generation: 0,
+        ports: [].into(),
+        vrfs: [].into(),
+        targets: [].into(),
+        adjacencies: [].into(),
+        buckets: [].into(),
+    };
+    let mut engine = RouteEngine::new(config, Arc::new(tables));
+    engine.set_policies(io.policies.clone(), 0);
+    engine
+}
+
+/// Each worker needs a queue of its own of every interface, to receive and to send.
+fn worker_count<'i>(ifaces: impl Iterator<Item = &'i Iface>, threads: Option<usize>) -> usize {
+    let queues = ifaces.map(|iface| iface.rx_queues.min(iface.tx_queues)).min().unwrap_or(1);
+    let cpus = || std::thread::available_parallelism().map_or(1, usize::from);
+    threads.unwrap_or_else(cpus).min(queues as usize).max(1)
+}

@@ -1,0 +1,109 @@
+//! A worker's turn at one queue: up to 64 frames through the stages of the engine.
+//!
+//! ```text
+//!   rx slots --lent--> parse -> police -> look up -> [left to the kernel] -> rewrite -> answer
+//!                                                     verdict of each frame --> deliver.rs
+//! ```
+
+use slipring_datapath::queues::WorkerQueues;
+use slipring_datapath::slots::{bytes, slots_of, whole_frames};
+use slipring_fib::FibPortIndex;
+use slipring_port::Nanos;
+use slipring_ring::{RxRing, SlotFlags};
+use slipring_route::{MAX_ROUTE_BATCH, PuntClass, RouteFrame, RouteVerdict};
+
+use super::RouteWorker;
+use super::deliver::BatchFrame;
+
+impl RouteWorker {
+    /// Takes a batch of frames from a queue. Returns the number of slots.
+    pub(super) fn forward(
+        &mut self,
+        queues: &mut WorkerQueues,
+        input: usize,
+        now_ns: Nanos,
+    ) -> u32 {
+        let rx = queues[input].rx();
+        let count = single_slot_frames(rx);
+        if count == 0 {
+            return self.forward_long(queues, input, now_ns);
+        }
+        let port = self.ports.of_queue[input];
+        let mut lent = rx.batch(count);
+        let mut slots = lent.frames();
+        let mut frames: [_; MAX_ROUTE_BATCH] = std::array::from_fn(|_| {
+            RouteFrame::new(slots.next().map_or(&mut [], |frame| frame.bytes), port)
+        });
+        drop(slots);
+        let left = self.decide(&mut frames[..count as usize], now_ns);
+        lent.keep();
+        for at in 0..count {
+            let is_left = left & 1 << at != 0;
+            self.deliver(queues, BatchFrame::Slot { input, at }, at as usize, is_left, now_ns);
+        }
+        queues[input].rx().advance(count);
+        self.moved += count;
+        count
+    }
+
+    /// The stages, in their order. Returns the frames that the kernel gets whatever their number is,
+    /// since it forwards on an interface: bit `i` is frame `i`.
+    fn decide(&mut self, frames: &mut [RouteFrame<'_>], now_ns: Nanos) -> u64 {
+        let Self { engine, batch, .. } = self;
+        engine.parse(batch, frames);
+        engine.police(batch, frames, now_ns);
+        engine.look_up(batch, frames);
+        let left = self.leave_to_kernel();
+        let Self { engine, batch, .. } = self;
+        engine.rewrite(batch, frames, now_ns);
+        engine.answer(batch, frames, now_ns);
+        left
+    }
+
+    /// Gives packets to the kernel whose egress interface is left to it.
+    fn leave_to_kernel(&mut self) -> u64 {
+        let mut left = 0;
+        if !self.is_left.contains(&true) {
+            return left;
+        }
+        for at in
+            (0..self.batch.len()).filter(|at| self.batch.live() & 1 << at != 0).collect::<Vec<_>>()
+        {
+            let egress = self.engine.egress(&self.batch, at);
+            if egress.and_then(|port| self.interface(port)).is_some_and(|it| self.is_left[it]) {
+                let verdict = RouteVerdict::Kernel(PuntClass::Other);
+                self.engine.settle(&mut self.batch, at, verdict);
+                left |= 1 << at;
+            }
+        }
+        left
+    }
+
+    /// Takes a frame of several slots, in a copy.
+    #[cold]
+    fn forward_long(&mut self, queues: &mut WorkerQueues, input: usize, now_ns: Nanos) -> u32 {
+        let rx = queues[input].rx();
+        let end = whole_frames(rx, 1);
+        if end == 0 {
+            return 0;
+        }
+        let count = slots_of(rx, 0, end);
+        let mut frame = Vec::new();
+        bytes(rx, 0, count, &mut frame);
+        let port: FibPortIndex = self.ports.of_queue[input];
+        let left = self.decide(&mut [RouteFrame::new(&mut frame, port)], now_ns);
+        let source = BatchFrame::Copy { frame: &mut frame, ingress: port };
+        self.deliver(queues, source, 0, left != 0, now_ns);
+        queues[input].rx().advance(count);
+        self.moved += 1;
+        count
+    }
+}
+
+/// The number of frames at the start of the ring that have one slot each, at most a batch.
+fn single_slot_frames(rx: &mut RxRing) -> u32 {
+    let most = rx.avail().min(MAX_ROUTE_BATCH as u32);
+    let is_single =
+        |at: &u32| rx.slot(*at).is_some_and(|slot| !slot.flags.has(SlotFlags::MOREFRAG));
+    (0..most).take_while(is_single).count() as u32
+}
