@@ -257,6 +257,9 @@ pub(crate) const fn egress_of(port: u16) -> u32 {
     100 + port as u32
 }
 
+/// The socket of queue 0 in the interpreter.
+pub(crate) const SOCKET: u32 = 9;
+
 /// A router whose programs the interpreter runs.
 #[derive(Debug)]
 pub(crate) struct Simulation {
@@ -268,6 +271,19 @@ pub(crate) struct Simulation {
 impl Simulation {
     /// The router of the test snapshot, with the program of port 0.
     pub(crate) fn new(is_software: bool) -> Self {
+        Self::with(&constants(is_software))
+    }
+
+    /// The same router with the program that hands over packets of queue 0 to [`SOCKET`].
+    pub(crate) fn with_socket() -> Self {
+        let mut router = Self::with(&PortConstants { has_sockets: true, ..constants(false) });
+        let sockets = BpfMapSpec::of_descriptors(BpfMapKind::XskMap, 2);
+        router.interpreter.add_map(map::SOCKETS, SimulatedMap::new(sockets));
+        assert!(router.interpreter.set_reference(map::SOCKETS, 0, SOCKET));
+        router
+    }
+
+    fn with(constants: &PortConstants) -> Self {
         let mut writer = TableWriter::create(MemoryMaps::default(), LIMITS).unwrap();
         fill(&mut writer);
         let mut interpreter = Interpreter::new();
@@ -280,8 +296,7 @@ impl Simulation {
             let outer = BpfMapSpec::of_descriptors(BpfMapKind::ArrayOfMaps, LIMITS.vrfs.into());
             interpreter.add_map(name, SimulatedMap::new(outer));
         }
-        let constants = constants(is_software);
-        let code = forwarding_program(&constants);
+        let code = forwarding_program(constants);
         let mut simulation = Self { writer, interpreter, code };
         simulation.beat();
         simulation.copy_maps();

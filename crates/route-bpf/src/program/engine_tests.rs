@@ -13,7 +13,8 @@ use slipring_route::{RouteBatch, RouteConfig, RouteEngine, RouteFrame, RouteVerd
 
 use super::context::XDP_REDIRECT;
 use super::kernel_tests::frames;
-use crate::testing::{HASH, LOCAL, Simulation, snapshot};
+use super::tests::{v4_to, v6_to};
+use crate::testing::{HASH, LOCAL, SOCKET, Simulation, snapshot, target};
 use crate::{MappedCells, PassReason};
 
 /// The tables of the test router, for the engine.
@@ -109,4 +110,72 @@ fn what_the_program_forwards_the_engine_forwards_alike() {
     });
     let both = count.into_inner();
     assert!(both > 200, "{both}");
+}
+
+/// Frames that one program leaves to the kernel and the other hands over, unchanged, are such as the
+/// engine decides about itself: those that it drops, answers or holds.
+#[test]
+fn what_one_program_forwards_the_other_hands_over_unchanged() {
+    let mut resident = Simulation::new(false);
+    let mut handing = Simulation::with_socket();
+    let count = RefCell::new(0);
+    let cell = RefCell::new((&mut resident, &mut handing));
+    let config =
+        ProptestConfig { cases: 6000, failure_persistence: None, ..ProptestConfig::default() };
+    proptest!(config, |(frame in frames())| {
+        let mut cell = cell.borrow_mut();
+        let (resident, handing) = &mut *cell;
+        let before = handing.counters();
+        let (forwarded, handed) = (resident.run(&frame), handing.run(&frame));
+        prop_assert_eq!(&handed.frame, &frame);
+        let after = handing.counters();
+        prop_assert_eq!(after.seen(), before.seen() + 1);
+        if handed.action == XDP_REDIRECT as u32 {
+            let socket = Some(slipring_bpf::BpfRedirect::MapEntry(SOCKET));
+            prop_assert_eq!((handed.redirect, after.packets), (socket, before.packets + 1));
+            prop_assert_eq!(after.bytes, before.bytes + frame.len() as u64);
+        } else {
+            prop_assert_ne!(forwarded.action, XDP_REDIRECT as u32);
+        }
+        *count.borrow_mut() += u32::from(forwarded.action == XDP_REDIRECT as u32);
+    });
+    let both = count.into_inner();
+    assert!(both > 200, "{both}");
+}
+
+#[test]
+fn packets_of_the_kernel_and_of_queues_without_a_socket_are_not_handed_over() {
+    let mut router = Simulation::with_socket();
+    let plain = v4_to(target::FORWARD);
+    let to = |at: usize, bytes: &[u8]| {
+        let mut frame = plain.clone();
+        frame[at..at + bytes.len()].copy_from_slice(bytes);
+        frame
+    };
+    let v6 = |at: usize, bytes: &[u8]| {
+        let mut frame = v6_to(target::FORWARD);
+        frame[at..at + bytes.len()].copy_from_slice(bytes);
+        frame
+    };
+    for (frame, reason) in [
+        (v4_to(target::KERNEL), PassReason::Kernel),
+        (v6_to(target::KERNEL), PassReason::Kernel),
+        (to(30, &[224, 0, 0, 5]), PassReason::Address),
+        (to(30, &[255; 4]), PassReason::Address),
+        (to(26, &[0, 1, 2, 3]), PassReason::Address),
+        (v6(38, &[0xff, 2]), PassReason::Address),
+        (v6(38, &[0xfe, 0x80]), PassReason::Address),
+        (to(14, &[0x46]), PassReason::Options),
+        (v6(20, &[0]), PassReason::Options),
+        (to(12, &[8, 6]), PassReason::NotIp),
+        (to(0, &[2, 9, 9, 9, 9, 9]), PassReason::OtherMac),
+    ] {
+        assert_eq!(router.reason(&frame), reason);
+    }
+    assert_eq!(router.run_on_queue(&plain, 1).action, super::context::XDP_PASS as u32);
+    assert_eq!(router.counters().passed(PassReason::NoSocket), 1);
+    // Those that the engine drops or answers are its own.
+    for frame in [to(22, &[1]), to(24, &[0, 0]), to(14, &[0x44]), v4_to(target::NO_ROUTE)] {
+        assert_eq!(router.run(&frame).action, XDP_REDIRECT as u32);
+    }
 }

@@ -43,7 +43,7 @@ pub(crate) fn v4(to: [u8; 4]) -> Vec<u8> {
 }
 
 /// [`v4`] for a target of the test snapshot.
-fn v4_to(target: u16) -> Vec<u8> {
+pub(crate) fn v4_to(target: u16) -> Vec<u8> {
     v4([10, 0, target as u8, 77])
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn v6(group: u16, lower: u64) -> Vec<u8> {
     frame
 }
 
-fn v6_to(target: u16) -> Vec<u8> {
+pub(crate) fn v6_to(target: u16) -> Vec<u8> {
     v6(target, 0x77)
 }
 
