@@ -15,6 +15,7 @@ crate::program_checks! {
     for crate::rig::Setup:
     packets_take_the_fast_path_in_both_families,
     what_is_received_is_forwarded_or_given_to_the_kernel_and_counted_once,
+    threads_have_no_privileges,
     the_tables_agree_with_the_kernels_after_many_changes,
     a_table_of_thousands_of_routes_is_shown_whole,
     forwarding_goes_on_when_the_router_is_killed,
@@ -78,6 +79,27 @@ fn what_is_received_is_forwarded_or_given_to_the_kernel_and_counted_once(setup: 
         let counted: u64 = after[at].iter().sum::<u64>() - before[at].iter().sum::<u64>();
         assert_eq!(counted, now - sent[at], "frames at interface {at}");
     }
+}
+
+/// But for one: the kernel lists nftables and IPsec to CAP_NET_ADMIN only.
+fn threads_have_no_privileges(setup: Setup) {
+    let rig = setup.start();
+    let program = rig.take_program();
+    let threads = std::fs::read_dir(format!("/proc/{}/task", program.pid())).unwrap();
+    let threads: Vec<_> = threads
+        .map(|thread| std::fs::read_to_string(thread.unwrap().path().join("status")).unwrap())
+        .collect();
+    let value = |status: &str, key: &str| {
+        let mut lines = status.lines().filter_map(|line| line.split_once(':'));
+        lines.find(|(name, _)| *name == key).map(|(_, value)| value.trim().to_owned()).unwrap()
+    };
+    for status in &threads {
+        assert_eq!((&*value(status, "NoNewPrivs"), &*value(status, "Seccomp")), ("1", "2"));
+    }
+    let privileged = threads.iter().filter(|status| value(status, "CapEff") != "0".repeat(16));
+    let capabilities: Vec<_> = privileged.map(|status| value(status, "CapEff")).collect();
+    assert_eq!(capabilities, [format!("{:016x}", 1 << 12)]);
+    program.stop(Signal::INT).well();
 }
 
 fn the_tables_agree_with_the_kernels_after_many_changes(setup: Setup) {
