@@ -46,10 +46,14 @@ pub enum BpfHelper {
     KtimeGetNs = 5,
     /// `bpf_tail_call(ctx, program_array, index)`
     TailCall = 12,
+    /// `bpf_clone_redirect(skb, ifindex, flags)`: sends a copy at once.
+    CloneRedirect = 13,
     /// `bpf_skb_vlan_push(skb, protocol, tci)`
     SkbVlanPush = 18,
     /// `bpf_redirect(ifindex, flags)`
     Redirect = 23,
+    /// `bpf_skb_load_bytes(skb, offset, to, len)`: copies bytes of the frame.
+    SkbLoadBytes = 26,
     /// `bpf_xdp_adjust_head(ctx, delta)`
     XdpAdjustHead = 44,
     /// `bpf_redirect_map(map, key, flags)`

@@ -10,6 +10,9 @@ use crate::sys::program as sys;
 /// Kinds of programs (`BPF_PROG_TYPE_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BpfProgramKind {
+    /// For sockets ([`BpfProgram::filter`]): receives socket buffers and returns how many bytes of
+    /// the frame the socket gets.
+    SocketFilter = 1,
     /// For tcx: receives socket buffers.
     Classifier = 3,
     /// For XDP: receives frames before there is a socket buffer.
