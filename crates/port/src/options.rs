@@ -1,5 +1,6 @@
 //! How a port is to be opened, beyond its name.
 
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -69,6 +70,10 @@ pub struct OpenOptions {
     pub daemon: Option<PathBuf>,
     /// Whether each frame is sent at once, without the kernel's queueing discipline.
     pub qdisc_bypass: bool,
+    /// Socket filters (`SO_ATTACH_BPF`), one for each receive queue of a `packet:` port, which decide
+    /// which frames the port receives. The port must be [`Self::shared`] and have all queues. If the
+    /// list is empty, the port receives all frames from the wire.
+    pub socket_filters: Vec<Arc<OwnedFd>>,
     /// Rings of a previous process that the port resumes: tx and rx of each pair, with
     /// [`Self::slots`] slots each. If the list is empty, the port creates new rings.
     pub rings: Vec<[RingView; 2]>,
@@ -114,6 +119,7 @@ impl Default for OpenOptions {
             vnet_hdr: 0,
             daemon: None,
             qdisc_bypass: true,
+            socket_filters: Vec::new(),
             rings: Vec::new(),
         }
     }

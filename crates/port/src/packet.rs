@@ -131,11 +131,32 @@ fn filters(
     }
     check_queue(iface, queue)?;
     let queues = iface.rx_queues;
+    if !options.socket_filters.is_empty() {
+        return given_filters(iface, queue, options);
+    }
     match queue {
         Some(queue) if queues > 1 => Ok(vec![SocketFilter::Queue { queue, of: queues }]),
         Some(_) => Ok(vec![SocketFilter::Everything]),
         None => Ok(vec![SocketFilter::Everything; queues as usize]),
     }
+}
+
+/// The filters of the options: one for each receive queue, all of which the port must have.
+fn given_filters(
+    iface: &Iface,
+    queue: Option<u32>,
+    options: &OpenOptions,
+) -> Result<Vec<SocketFilter>, OpenCause> {
+    let queues = iface.rx_queues as usize;
+    let all = queue.is_none() || queues == 1;
+    if !all || !options.shared || options.socket_filters.len() != queues {
+        return Err(OpenCause::Unsupported {
+            what: format!("`packet:` on `{}` with socket filters", iface.name),
+            needs: "a shared port with a filter for each receive queue",
+        });
+    }
+    let filters = options.socket_filters.iter();
+    Ok(filters.map(|filter| SocketFilter::Program(Arc::clone(filter))).collect())
 }
 
 fn info(
@@ -191,7 +212,7 @@ fn receivers(
     let rings = rings.collect::<io::Result<Vec<_>>>()?;
     let mut filters = filters.to_vec();
     if let Err(error) = share(&rings) {
-        if iface.up {
+        if iface.up || matches!(filters[..], [SocketFilter::Program(_), ..]) {
             return Err(error);
         }
         // Before Linux 6.13, a fanout group accepts no socket whose interface is down. Then filters
@@ -199,7 +220,7 @@ fn receivers(
         let of = rings.len() as u32;
         filters = (0..of).map(|queue| SocketFilter::Queue { queue, of }).collect();
     }
-    for (ring, &filter) in rings.iter().zip(&filters) {
+    for (ring, filter) in rings.iter().zip(&filters) {
         sys::filter(ring.as_fd(), filter)?;
     }
     Ok(rings)
@@ -223,7 +244,7 @@ fn receiver(
     if options.promiscuous {
         sys::promiscuous(socket, iface.index)?;
     }
-    sys::filter(socket, SocketFilter::Nothing)?;
+    sys::filter(socket, &SocketFilter::Nothing)?;
     sys::bind(socket, iface.index, SocketUse::Receive)?;
     Ok(ring)
 }

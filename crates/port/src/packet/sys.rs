@@ -7,6 +7,7 @@ use std::ffi::c_int;
 use std::io;
 use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
@@ -136,6 +137,8 @@ pub(super) enum SocketSetting {
     SendBuffer,
     Mark,
     BusyPoll,
+    /// The descriptor of an eBPF program that replaces the socket's filter.
+    FilterProgram,
 }
 
 impl SocketSetting {
@@ -152,6 +155,7 @@ impl SocketSetting {
             Self::SendBuffer => (libc::SOL_SOCKET, libc::SO_SNDBUFFORCE),
             Self::Mark => (libc::SOL_SOCKET, libc::SO_MARK),
             Self::BusyPoll => (libc::SOL_SOCKET, libc::SO_BUSY_POLL),
+            Self::FilterProgram => (libc::SOL_SOCKET, libc::SO_ATTACH_BPF),
         }
     }
 
@@ -208,7 +212,7 @@ pub(super) fn take_drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
 }
 
 /// Which received frames a socket gets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(super) enum SocketFilter {
     Nothing,
     /// All frames that come from the wire.
@@ -220,10 +224,12 @@ pub(super) enum SocketFilter {
         /// Total number of queues of the device.
         of: u32,
     },
+    /// What an eBPF program decides.
+    Program(Arc<OwnedFd>),
 }
 
 /// Replaces the socket's filter.
-pub(super) fn filter(socket: BorrowedFd<'_>, filter: SocketFilter) -> io::Result<()> {
+pub(super) fn filter(socket: BorrowedFd<'_>, filter: &SocketFilter) -> io::Result<()> {
     const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
     const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
     const MODULO: u16 = (libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K) as u16;
@@ -237,7 +243,7 @@ pub(super) fn filter(socket: BorrowedFd<'_>, filter: SocketFilter) -> io::Result
         op(JUMP_EQUAL, 0, 1, TO_HOST_MARK),
         none,
     ];
-    let rest: &[_] = match filter {
+    let rest: &[_] = match *filter {
         SocketFilter::Nothing => &[none],
         SocketFilter::Everything => &[all],
         SocketFilter::Queue { queue, of } => &[
@@ -247,6 +253,9 @@ pub(super) fn filter(socket: BorrowedFd<'_>, filter: SocketFilter) -> io::Result
             all,
             none,
         ],
+        SocketFilter::Program(ref program) => {
+            return SocketSetting::FilterProgram.set(socket, program.as_raw_fd() as u32);
+        }
     };
     attach(socket, &mut [&from_wire, rest].concat())
 }
