@@ -319,6 +319,13 @@ impl RingMem {
         self.values().shared(buf, len)
     }
 
+    /// Like [`Self::shared`] with the whole buffer, but for code outside the two halves: empty in a
+    /// private region.
+    #[inline(always)]
+    pub(crate) fn open_buf(&self, buf: BufIdx) -> SharedBuf<'_> {
+        self.shared(buf, self.open_bytes)
+    }
+
     /// Writes the first bytes of a buffer; `bytes` is at most `buf_size` long.
     #[inline(always)]
     pub(crate) fn write(&self, buf: BufIdx, bytes: &[u8]) {

@@ -70,11 +70,18 @@ impl<'m> SharedBuf<'m> {
         Self { data, len: self.len - at, ..self }
     }
 
-    /// Prefetches all bytes, without waiting for them.
+    /// Prefetches all bytes, without waiting for them; the first cache line even if the length is
+    /// 0.
     #[inline(always)]
     pub(crate) fn prefetch(self) {
-        for at in (0..self.len).step_by(CACHE_LINE_BYTES) {
+        let mut at = 0;
+        // Most frames take one line, for which this order needs one comparison and no division.
+        loop {
             prefetch_address(self.data.as_ptr().wrapping_add(at));
+            at += CACHE_LINE_BYTES;
+            if at >= self.len {
+                break;
+            }
         }
     }
 

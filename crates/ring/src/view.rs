@@ -11,8 +11,7 @@ use crate::index::{BufIdx, SlotIdx};
 use crate::mem::{RingMem, Slot};
 use crate::offsets::RingOffsets;
 use crate::region::Region;
-use crate::shared::CACHE_LINE_BYTES;
-use slipring_simd::prefetch_address;
+use crate::shared::SharedBuf;
 
 /// Access to a ring's indices, slots and buffers; keeps the ring alive.
 #[derive(Debug, Clone)]
@@ -198,18 +197,22 @@ impl RingView {
         self.0.head().store(to, Ordering::Release);
     }
 
-    /// Prefetches the first `len` bytes of the buffer in slot `i`, without waiting.
+    /// Prefetches the first `len` bytes of the buffer in slot `i`, without waiting. An index out of
+    /// range means buffer 0.
     ///
     /// # Panics
     /// If `i` is not a slot of this ring.
     #[inline(always)]
     pub fn prefetch(&self, i: SlotIdx, len: u32) {
-        let region = self.region();
-        if let Some(data) = region.data(self.slot(i).buf) {
-            for at in (0..len.min(region.buf_size()) as usize).step_by(CACHE_LINE_BYTES) {
-                prefetch_address(data.as_ptr().wrapping_add(at));
-            }
-        }
+        self.0.shared(self.slot(i).buf, len).prefetch();
+    }
+
+    /// A buffer of the ring's region, to copy bytes from and to. It is empty in a private region,
+    /// whose rings lend their buffers. An index out of range means buffer 0.
+    #[must_use]
+    #[inline(always)]
+    pub fn shared_buf(&self, buf: BufIdx) -> SharedBuf<'_> {
+        self.0.open_buf(buf)
     }
 
     /// Copies `len` bytes from byte `from_at` of a buffer of `from` to byte `at` of a buffer of

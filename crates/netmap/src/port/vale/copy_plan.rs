@@ -1,12 +1,12 @@
 //! Copies frames into slots: unchanged, with a changed tag or header, or rebuilt as a virtio-net
 //! header requests.
 
-use slipring_ring::{RingView, Slot, SlotFlags, SlotIdx};
+use slipring_ring::{RingView, SharedBuf, Slot, SlotFlags, SlotIdx};
 use slipring_switch::{DeliveryCounts, FrameCopy};
 
 use crate::port::slot_snapshot::SlotSnapshot;
 use crate::port::vale::frame_edit::FrameEdit;
-use crate::port::vale::frames::SyncFrames;
+use crate::port::vale::frames::{LINE_BYTES, SyncFrames};
 use crate::port::vale::offload_fixup::apply_offloads;
 
 /// The ring and the frames from which a sync copies.
@@ -28,6 +28,19 @@ fn prefetch_slot(at: SlotIdx, n: u32) -> SlotIdx {
     // Computed without a division, which would take as long as all other work for a short frame.
     let to = at + PREFETCH_DISTANCE;
     if to < n { to } else { (to - n).min(at) }
+}
+
+/// Copies the first `len` bytes of a frame whose first cache line is `line`, at most a line, to
+/// `to`; returns their number. Rounds up to whole words, so that the shortest Ethernet frames are
+/// copied as a whole line too: its length is known to the compiler.
+#[inline(always)]
+fn copy_line(to: SharedBuf<'_>, line: &[u8; LINE_BYTES], len: usize) -> usize {
+    let short = len.min(LINE_BYTES);
+    let words = short.next_multiple_of(8);
+    if words < LINE_BYTES || !to.write(0, *line) {
+        to.copy_in(&line[..words]);
+    }
+    short
 }
 
 /// A range of free slots that one sender may fill.
@@ -98,10 +111,7 @@ impl CopyPlan<'_> {
             view.prefetch(prefetch_slot(at, n), copy.len);
             let (from, line) = self.source.frames.single(copy.slots);
             let (buf, len) = (view.slot(at).buf, usize::from(from.len));
-            // Copies a whole cache line if the buffer has space for one; that is cheaper than a
-            // copy of exactly `len` bytes.
-            let short = len.min(line.len());
-            view.region().copy_in(buf, &line[..short.next_multiple_of(8)]);
+            let short = copy_line(view.shared_buf(buf), line, len);
             let mut len = short;
             if usize::from(from.len) > short {
                 let rest = usize::from(from.len) - short;

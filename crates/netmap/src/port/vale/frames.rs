@@ -9,7 +9,7 @@ use crate::port::slot_snapshot::SlotSnapshot;
 
 /// Bytes kept of each frame: a cache line, whose first bytes the switch examines. Short frames are
 /// copied from here, so that a buffer of the source is touched once.
-const LINE_BYTES: usize = 64;
+pub(super) const LINE_BYTES: usize = 64;
 /// Bytes that the switch examines.
 const HEADER_BYTES: usize = 24;
 /// The maximum number of slots of a frame; longer frames are lost.
@@ -109,7 +109,6 @@ impl SyncFrames {
     #[inline(always)]
     fn add(&mut self, ring: &RingView, first: usize, vnet: usize) {
         let slots = &self.slots[first..];
-        let mut line = CacheLine([0; LINE_BYTES]);
         let mut frame = FrameEntry {
             len: 0,
             slots: FrameSlots { first: first as u32, count: slots.len() as u16 },
@@ -118,17 +117,27 @@ impl SyncFrames {
         if let [slot] = slots
             && vnet == 0
             && slot.offset == 0
+            && let Some(line) = ring.shared_buf(slot.buf).read(0)
         {
             frame.len = slot.len.into();
-            ring.region().copy_out(slot.buf, &mut line.0);
+            // Pushed as it was read, in registers. A line that is filled in memory and then moved
+            // is loaded in units that are wider than those just stored, which stalls the processor.
+            self.lines.push(CacheLine(line));
         } else {
             let len: u32 = slots.iter().map(|slot| u32::from(slot.len)).sum();
             frame.len = len.saturating_sub(vnet as u32);
-            line.0[..HEADER_BYTES].copy_from_slice(&gather_header(ring, slots, vnet));
-            self.fragmented = true;
+            self.gather_line(ring, first, vnet);
         }
         self.frames.push(frame);
-        self.lines.push(line);
+    }
+
+    /// Adds the first bytes of a frame that may be spread over several slots.
+    #[cold]
+    fn gather_line(&mut self, ring: &RingView, first: usize, vnet: usize) {
+        let mut line = [0; LINE_BYTES];
+        line[..HEADER_BYTES].copy_from_slice(&gather_header(ring, &self.slots[first..], vnet));
+        self.lines.push(CacheLine(line));
+        self.fragmented = true;
     }
 
     /// Returns whether there are neither frames to send nor lost frames to count.
@@ -197,7 +206,6 @@ fn marks(slots: &[SlotSnapshot]) -> SlotMarks {
 
 /// Returns the first bytes after a virtio-net header of `vnet` bytes; they may be spread over
 /// several slots.
-#[cold]
 fn gather_header(ring: &RingView, slots: &[SlotSnapshot], vnet: usize) -> [u8; HEADER_BYTES] {
     let mut bytes = [0; MAX_VNET_HEADER_LEN + HEADER_BYTES];
     let mut filled = 0;
