@@ -20,7 +20,7 @@ use core::cmp::Ordering;
 /// let mut line = slipring_model::DelayLine::new();
 /// line.push(200, "late");
 /// line.push(100, "early");
-/// assert_eq!(line.next_release_ns(), Some(100));
+/// assert_eq!((line.next_release_ns(), line.first()), (Some(100), Some(&"early")));
 /// assert_eq!(line.pop_due(99), None);
 /// assert_eq!(line.pop_due(150), Some("early"));
 /// assert_eq!(line.len(), 1);
@@ -96,6 +96,14 @@ impl<H> DelayLine<H> {
         let first =
             if self.first_overtakes() { self.overtaking.peek() } else { self.in_order.front() };
         first.map(|entry| entry.release_ns)
+    }
+
+    /// The first handle; `None` if the line is empty.
+    #[must_use]
+    pub fn first(&self) -> Option<&H> {
+        let first =
+            if self.first_overtakes() { self.overtaking.peek() } else { self.in_order.front() };
+        first.map(|entry| &entry.handle)
     }
 
     /// How many handles are in the line.

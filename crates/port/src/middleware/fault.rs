@@ -7,6 +7,9 @@
 //! Frames keep their buffers. The buffers are exchanged between the rings that the program sees
 //! (the front rings) and those of the inner queue. A delayed frame waits in a spare buffer.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use slipring_model::{Chance, DelayLine, Stream};
@@ -81,6 +84,8 @@ struct DelayedSlot {
     buf: OwnedBuf,
     len: u16,
     flags: SlotFlags,
+    /// Number of slots from this one to the last of its packet.
+    slots: u32,
 }
 
 /// One direction: its random decisions and its delayed frames.
@@ -170,7 +175,7 @@ impl FaultQueue {
         let head = self.tx_kern.released().map_err(|fault| ring_fault(&self.name, fault))?;
         let inner = self.inner.rings().tx;
         let direction = &mut self.outgoing;
-        direction.emit_due(inner, time);
+        direction.emit_due(inner, &self.counters, time);
         let mut at = self.tx_kern.hwcur();
         while at != head {
             let end = packet_end(&self.tx_kern, at, head);
@@ -185,6 +190,11 @@ impl FaultQueue {
                 at = end;
                 continue;
             }
+            if !self.tx_kern.slots(at, end).all(|(_, slot)| direction.is_usable(slot)) {
+                self.counters.dropped(DropCause::TxBadSlot, 1);
+                at = end;
+                continue;
+            }
             let bytes = self.tx_kern.bytes(at);
             if let Some((at, bit)) = direction.corruption(bytes.len())
                 && let Some([byte]) = bytes.read(at)
@@ -194,8 +204,9 @@ impl FaultQueue {
             while at != end {
                 let slot = self.tx_kern.slot(at);
                 if direction.delay > 0 {
+                    let left = self.tx_kern.pending(end) - self.tx_kern.pending(at);
                     let kern = &mut self.tx_kern;
-                    direction.hold(slot, time, |buf| {
+                    direction.hold((slot, left), time, |buf| {
                         kern.replace(at, buf, slot.len, SlotFlags::BUF_CHANGED)
                     });
                 } else if inner.swap_to_driver(0, &mut self.tx_kern, at, SlotFlags::BUF_CHANGED) {
@@ -214,7 +225,7 @@ impl FaultQueue {
         let head = self.rx_kern.released().map_err(|fault| ring_fault(&self.name, fault))?;
         self.rx_kern.complete_to(head);
         let direction = &mut self.incoming;
-        direction.deliver_due(&mut self.rx_kern, time);
+        direction.deliver_due(&mut self.rx_kern, &self.counters, time);
         let inner = self.inner.rings().rx;
         let mut waiting = inner.avail();
         loop {
@@ -228,8 +239,12 @@ impl FaultQueue {
             if room < slots {
                 break;
             }
+            let usable =
+                (0..slots).all(|i| inner.slot(i).is_some_and(|slot| direction.is_usable(slot)));
             if direction.should_drop() {
                 self.counters.dropped(DropCause::Fault, 1);
+            } else if !usable {
+                self.counters.dropped(DropCause::RxMalformed, 1);
             } else {
                 if let Some(frame) = inner.frame(0)
                     && let Some((at, bit)) = direction.corruption(frame.bytes.len())
@@ -242,7 +257,7 @@ impl FaultQueue {
                     let flags = kept(slot.flags) | SlotFlags::BUF_CHANGED;
                     let at = self.rx_kern.hwtail();
                     if direction.delay > 0 {
-                        direction.hold(slot, time, |buf| inner.replace(i, buf));
+                        direction.hold((slot, slots - i), time, |buf| inner.replace(i, buf));
                     } else if inner.swap_to_driver(i, &mut self.rx_kern, at, flags) {
                         self.rx_kern.set_tail(self.rx_kern.next(at));
                     }
@@ -275,49 +290,90 @@ fn kept(flags: SlotFlags) -> SlotFlags {
 }
 
 impl FaultDirection {
-    /// Puts the frame of a slot into the delay line. `replace` gives the slot a spare buffer
-    /// instead.
+    /// Returns whether the slot refers to a buffer that may carry a frame. A program that maps the
+    /// rings may write anything into its slots.
+    fn is_usable(&self, slot: Slot) -> bool {
+        self.region.is_usable(slot.buf)
+    }
+
+    /// Puts the frame of a slot into the delay line. `left` is the number of slots from this one to
+    /// the last of its packet. `replace` gives the slot a spare buffer instead.
     fn hold(
         &mut self,
-        slot: Slot,
+        (slot, left): (Slot, u32),
         time: Nanos,
         replace: impl FnOnce(OwnedBuf) -> Result<OwnedBuf, OwnedBuf>,
     ) {
-        // The caller has checked that there is a spare buffer for every slot of the packet.
+        // The caller has checked that there is a spare buffer for every slot of the packet, and
+        // that the slots have usable buffers.
         let Some(spare) = self.spare_bufs.pop() else { return };
         match replace(spare) {
             Ok(buf) => {
-                let held = DelayedSlot { buf, len: slot.len, flags: kept(slot.flags) };
+                let flags = kept(slot.flags);
+                let held = DelayedSlot { buf, len: slot.len, flags, slots: left };
                 self.delay_line.push(time + self.delay, held);
             }
             Err(spare) => self.spare_bufs.push(spare),
         }
     }
 
-    fn emit_due(&mut self, ring: &mut TxRing, time: Nanos) {
-        while ring.avail() > 0 {
-            let Some(held) = self.delay_line.pop_due(time) else { return };
-            match ring.replace(0, held.buf) {
-                Ok(buf) => {
-                    self.spare_bufs.push(buf);
-                    queue(ring, held.len, held.flags);
+    /// Returns the number of slots of the first packet in the delay line, if it is due and fits
+    /// into `room` slots. A part of a packet is never passed on: its end might never follow.
+    fn due_packet(&self, time: Nanos, room: u32) -> Option<u32> {
+        let is_due = self.delay_line.next_release_ns()? <= time;
+        let slots = self.delay_line.first()?.slots;
+        (is_due && slots <= room).then_some(slots)
+    }
+
+    fn emit_due(&mut self, ring: &mut TxRing, counters: &QueueCounters, time: Nanos) {
+        while let Some(slots) = self.due_packet(time, ring.avail()) {
+            if !(0..slots).all(|i| ring.slot(i).is_some_and(|slot| self.is_usable(slot))) {
+                self.drop_first(slots);
+                counters.dropped(DropCause::TxRefused, 1);
+                continue;
+            }
+            for _ in 0..slots {
+                let Some((_, held)) = self.delay_line.pop() else { return };
+                match ring.replace(0, held.buf) {
+                    Ok(buf) => {
+                        self.spare_bufs.push(buf);
+                        queue(ring, held.len, held.flags);
+                    }
+                    Err(buf) => self.spare_bufs.push(buf),
                 }
-                Err(buf) => self.spare_bufs.push(buf),
             }
         }
     }
 
-    fn deliver_due(&mut self, ring: &mut KernRing, time: Nanos) {
-        while ring.free_slots() > 0 {
-            let Some(held) = self.delay_line.pop_due(time) else { return };
-            let at = ring.hwtail();
-            match ring.replace(at, held.buf, held.len, held.flags | SlotFlags::BUF_CHANGED) {
-                Ok(buf) => {
-                    self.spare_bufs.push(buf);
-                    ring.set_tail(ring.next(at));
-                }
-                Err(buf) => self.spare_bufs.push(buf),
+    fn deliver_due(&mut self, ring: &mut KernRing, counters: &QueueCounters, time: Nanos) {
+        while let Some(slots) = self.due_packet(time, ring.free_slots()) {
+            let from = ring.hwtail();
+            let to = (0..slots).fold(from, |at, _| ring.next(at));
+            if !ring.slots(from, to).all(|(_, slot)| self.is_usable(slot)) {
+                self.drop_first(slots);
+                counters.dropped(DropCause::RxNoBuffer, 1);
+                continue;
             }
+            let mut at = from;
+            for _ in 0..slots {
+                let Some((_, held)) = self.delay_line.pop() else { return };
+                match ring.replace(at, held.buf, held.len, held.flags | SlotFlags::BUF_CHANGED) {
+                    Ok(buf) => {
+                        self.spare_bufs.push(buf);
+                        at = ring.next(at);
+                    }
+                    Err(buf) => self.spare_bufs.push(buf),
+                }
+            }
+            ring.set_tail(at);
+        }
+    }
+
+    /// Removes the first `slots` slots from the delay line.
+    fn drop_first(&mut self, slots: u32) {
+        for _ in 0..slots {
+            let Some((_, held)) = self.delay_line.pop() else { return };
+            self.spare_bufs.push(held.buf);
         }
     }
 }
