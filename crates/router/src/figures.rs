@@ -21,7 +21,7 @@ pub(crate) struct InterfaceFigures {
     pub(crate) forwarded: ForwardedTraffic,
     /// Packets left to the kernel, by reason.
     pub(crate) passed: BTreeMap<&'static str, u64>,
-    /// Packets dropped by the engine in user space, by cause.
+    /// Packets dropped by the engine in user space, or lost at its queues, by cause.
     pub(crate) dropped: BTreeMap<&'static str, u64>,
     /// Packets that the engine in user space has left to the kernel, by class. They are among
     /// `passed`.
@@ -225,6 +225,8 @@ impl InterfaceFigures {
             add(&mut self.punted, classes.zip(counters.kernel));
             let causes = RouteDropCause::ALL.iter().map(|cause| cause.name());
             add(&mut self.dropped, causes.zip(counters.dropped));
+            let lost = worker.lost.iter().filter(|(of, ..)| usize::from(of.0) == port);
+            add(&mut self.dropped, lost.map(|(_, cause, count)| (cause.name(), *count)));
         }
     }
 }

@@ -38,7 +38,7 @@ use slipring_datapath::environment::Clock;
 use slipring_datapath::queues::WorkerQueues;
 use slipring_datapath::worker::FrameProcessor;
 use slipring_fib::{FibPortIndex, ForwardingTables, GatewayRequest};
-use slipring_port::Nanos;
+use slipring_port::{DropCause, Nanos, QueueCounters};
 use slipring_route::{RouteBatch, RouteCounters, RouteEngine, RouteOutput};
 use slipring_route_bpf::ResidentHeartbeat;
 
@@ -71,6 +71,19 @@ pub(crate) struct WorkerPorts {
     pub(crate) ifindexes: Vec<u32>,
     /// Numbers of the interfaces' queues that this worker owns.
     pub(crate) numbers: Vec<u16>,
+    /// Counters of each of the worker's queues, with what the kernel has lost before them.
+    pub(crate) counters: Vec<Arc<QueueCounters>>,
+}
+
+impl WorkerPorts {
+    fn lost(&self) -> Vec<(FibPortIndex, DropCause, u64)> {
+        let mut lost = Vec::new();
+        for (port, counters) in self.of_queue.iter().zip(&self.counters) {
+            let counts = counters.snapshot();
+            lost.extend(counts.drops().map(|(cause, count)| (*port, cause, count)));
+        }
+        lost
+    }
 }
 
 /// The processor of a thread.
@@ -118,6 +131,8 @@ pub(crate) struct WorkerFigures {
     pub(crate) totals: WorkerTotals,
     pub(crate) route: RouteCounters,
     pub(crate) punts: PuntFigures,
+    /// Frames that the queues have lost, with the port on which they arrived.
+    pub(crate) lost: Vec<(FibPortIndex, DropCause, u64)>,
 }
 
 impl RouteWorker {
@@ -129,6 +144,7 @@ impl RouteWorker {
             totals: self.totals.clone(),
             route: self.engine.counters().clone(),
             punts: self.punts.figures().clone(),
+            lost: self.ports.lost(),
         }
     }
 

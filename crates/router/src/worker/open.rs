@@ -96,6 +96,7 @@ impl UserSpacePorts {
                 tx_of: vec![0; interfaces],
                 ifindexes: self.ifindexes.clone(),
                 numbers: Vec::new(),
+                counters: Vec::new(),
             };
             let mut inputs = Vec::new();
             for (interface, number, queue) in owned {
@@ -106,6 +107,7 @@ impl UserSpacePorts {
                 if !ports.numbers.contains(&(number as u16)) {
                     ports.numbers.push(number as u16);
                 }
+                ports.counters.push(queue.counters().clone());
                 inputs.push(WorkerQueue::input(queue));
             }
             let shared = Arc::new(WorkerShared::new()?);
