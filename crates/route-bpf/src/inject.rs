@@ -5,31 +5,53 @@
 //! kernel continues with it as with a frame from the driver. Programs of the interface in the driver
 //! do not see it again; those in the stack would.
 
+use std::collections::BTreeMap;
 use std::io;
 
+use rustix::io::Errno;
 use slipring_bpf::insn::{BpfReg, exit, mov_imm};
 use slipring_bpf::{Assembler, BpfCode, BpfProgram};
 
+use crate::interception::PacketInterception;
 use crate::program::context::XDP_PASS;
 
-/// Has the kernel receive frames. Loading its program needs privileges, running it does not.
+/// Has the kernel receive frames. Loading its programs needs privileges, running them does not.
 #[derive(Debug)]
 pub struct FrameInjector {
     program: BpfProgram,
+    intercepted: BTreeMap<u32, BpfProgram>,
 }
 
 impl FrameInjector {
     pub(crate) const fn new(program: BpfProgram) -> Self {
-        Self { program }
+        Self { program, intercepted: BTreeMap::new() }
+    }
+
+    /// Makes the kernel receive frames of an interface past its interception, which would take them
+    /// again.
+    ///
+    /// # Errors
+    /// The kernel's error, if there are too many descriptors.
+    pub fn pass_interception(&mut self, interception: &PacketInterception) -> io::Result<()> {
+        self.intercepted.insert(interception.ifindex(), interception.injection()?);
+        Ok(())
     }
 
     /// Has the kernel receive a frame, from the destination MAC address on, as from an interface of
     /// the calling thread's namespace.
     ///
     /// # Errors
-    /// The kernel's error: EINVAL for a frame that does not fit a page.
+    /// The kernel's error: EINVAL for a frame that does not fit a page, ENOBUFS if its queue is full.
     pub fn receive(&self, frame: &[u8], ifindex: u32) -> io::Result<()> {
-        self.program.run_as_received(frame, ifindex)
+        let Some(program) = self.intercepted.get(&ifindex) else {
+            return self.program.run_as_received(frame, ifindex);
+        };
+        match program.test_run(frame, 1)?.result as i32 {
+            0 => Ok(()),
+            // NET_RX_DROP
+            1 => Err(Errno::NOBUFS.into()),
+            error => Err(io::Error::from_raw_os_error(-error)),
+        }
     }
 }
 

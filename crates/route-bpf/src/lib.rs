@@ -23,6 +23,7 @@ mod cells;
 mod counters;
 mod flow_hash;
 mod inject;
+mod interception;
 mod layout;
 mod maps;
 mod probe;
@@ -37,6 +38,7 @@ pub use cells::MappedCells;
 pub use counters::ResidentCounters;
 pub use flow_hash::ResidentHash;
 pub use inject::FrameInjector;
+pub use interception::PacketInterception;
 pub use layout::{BpfLimits, PassReason};
 pub use probe::EgressProbe;
 pub use router::{

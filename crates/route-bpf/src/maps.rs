@@ -73,12 +73,32 @@ impl KernelMaps {
         value.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Loads a program, for any interface or for one whose driver it calls. `sockets` is the map of
-    /// the interface's sockets, for a program that has it.
+    /// Loads an XDP program, for any interface or for one whose driver it calls. `sockets` is the map
+    /// of the interface's sockets, for a program that has it.
     pub(crate) fn load(
         &self,
         code: &BpfCode,
         bound_to: Option<u32>,
+        sockets: Option<&BpfMap>,
+    ) -> Result<BpfProgram, BpfError> {
+        let flags = BpfProgramFlags { frags: true, bound_to };
+        self.load_as(BpfProgramKind::Xdp, code, flags, sockets)
+    }
+
+    /// Loads a program for socket buffers.
+    pub(crate) fn load_for_skb(
+        &self,
+        kind: BpfProgramKind,
+        code: &BpfCode,
+    ) -> Result<BpfProgram, BpfError> {
+        self.load_as(kind, code, BpfProgramFlags::default(), None)
+    }
+
+    fn load_as(
+        &self,
+        kind: BpfProgramKind,
+        code: &BpfCode,
+        flags: BpfProgramFlags,
         sockets: Option<&BpfMap>,
     ) -> Result<BpfProgram, BpfError> {
         let find = |name: &str| match name {
@@ -87,8 +107,7 @@ impl KernelMaps {
         };
         let insns = code.bind(|name| find(name).map(BpfMap::raw_fd));
         let insns = insns.expect("all maps of the program exist");
-        let flags = BpfProgramFlags { frags: true, bound_to };
-        BpfProgram::load(BpfProgramKind::Xdp, "slipring_route", &insns, flags)
+        BpfProgram::load(kind, "slipring_route", &insns, flags)
     }
 
     fn make(

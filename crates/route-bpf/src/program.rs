@@ -47,6 +47,7 @@ mod ipv4;
 mod ipv6;
 #[cfg(test)]
 mod kernel_tests;
+pub(crate) mod packet_filter;
 mod partial;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -85,13 +86,23 @@ pub(crate) fn forwarding_program(constants: &PortConstants) -> BpfCode {
 /// advances in ticks.
 fn guard(program: &mut Assembler, constants: &PortConstants) {
     let queues = i32::from(constants.limits.queues);
+    program.put(load(AccessWidth::Word, BpfReg::R2, BpfReg::R6, CTX_RX_QUEUE)).jump_if(
+        BpfReg::R2,
+        JumpIf::Ge,
+        queues,
+        pass_label(PassReason::Stale),
+    );
+    queue_is_alive(program);
+}
+
+/// Leaves unless forwarding is enabled and the heartbeat of the queue `R2`, which is within the
+/// limits, is recent.
+fn queue_is_alive(program: &mut Assembler) {
     let limit = layout::BEAT_LIMIT_NS as i32;
     program
         .load_map_value(BpfReg::R1, map::CONTROL, 0)
-        .put(load(AccessWidth::Double, BpfReg::R2, BpfReg::R1, layout::ENABLED_OFFSET as i16))
-        .jump_if(BpfReg::R2, JumpIf::Ne, 1, pass_label(PassReason::Disabled))
-        .put(load(AccessWidth::Word, BpfReg::R2, BpfReg::R6, CTX_RX_QUEUE))
-        .jump_if(BpfReg::R2, JumpIf::Ge, queues, pass_label(PassReason::Stale))
+        .put(load(AccessWidth::Double, BpfReg::R3, BpfReg::R1, layout::ENABLED_OFFSET as i16))
+        .jump_if(BpfReg::R3, JumpIf::Ne, 1, pass_label(PassReason::Disabled))
         .put_all([alu(AluOp::Lsh, BpfReg::R2, 3), alu(AluOp::Add, BpfReg::R1, BpfReg::R2)])
         .put(load(AccessWidth::Double, BpfReg::R9, BpfReg::R1, layout::BEATS_OFFSET as i16))
         .put_all([call(BpfHelper::KtimeGetCoarseNs), alu(AluOp::Sub, BpfReg::R0, BpfReg::R9)])
@@ -120,8 +131,7 @@ fn transmit(program: &mut Assembler, constants: &PortConstants) {
     program.label("aborted").put_all([mov_imm(BpfReg::R0, XDP_ABORTED), exit()]);
 }
 
-/// The end of a frame that the kernel handles: one label per reason, and the counter's number in
-/// `R9`.
+/// The end of a frame that the kernel handles.
 fn pass(program: &mut Assembler, constants: &PortConstants) {
     let is_used = |reason| match reason {
         reason if constants.has_sockets && !hand_over::passes_for(reason) => false,
@@ -131,8 +141,19 @@ fn pass(program: &mut Assembler, constants: &PortConstants) {
         PassReason::NoDevice => false,
         _ => true,
     };
-    // The verifier refuses instructions that no path reaches.
-    for &reason in PassReason::ALL.iter().filter(|&&reason| is_used(reason)) {
+    let reasons = PassReason::ALL.iter().copied().filter(|&reason| is_used(reason));
+    count_reasons(program, constants, reasons);
+    program.put_all([mov_imm(BpfReg::R0, XDP_PASS), exit()]);
+}
+
+/// The labels of these reasons: each counts, and then continues after this. The verifier refuses
+/// instructions that no path reaches, so all reasons must be in use.
+fn count_reasons(
+    program: &mut Assembler,
+    constants: &PortConstants,
+    reasons: impl Iterator<Item = PassReason>,
+) {
+    for reason in reasons {
         let at = 8 * (counter::REASONS + reason as u32);
         program.label(pass_label(reason)).put(mov_imm(BpfReg::R9, at as i32)).jump("pass");
     }
@@ -140,7 +161,7 @@ fn pass(program: &mut Assembler, constants: &PortConstants) {
     counters(program, constants, "passed");
     program.put(alu(AluOp::Add, BpfReg::R0, BpfReg::R9));
     count(program, 0, 1);
-    program.label("passed").put_all([mov_imm(BpfReg::R0, XDP_PASS), exit()]);
+    program.label("passed");
 }
 
 /// `R0` = the counters of the port on this CPU, or jumps to `otherwise`.

@@ -81,9 +81,9 @@ pub enum ResidentError {
 /// Nothing is forwarded until [`Self::enable`], and without a heartbeat.
 #[derive(Debug)]
 pub struct BpfRouter {
-    writer: TableWriter<KernelMaps>,
-    limits: BpfLimits,
-    hash: ResidentHash,
+    pub(crate) writer: TableWriter<KernelMaps>,
+    pub(crate) limits: BpfLimits,
+    pub(crate) hash: ResidentHash,
 }
 
 impl BpfRouter {

@@ -51,19 +51,22 @@ pub(super) const fn passes_for(reason: PassReason) -> bool {
 
 /// Gives the packet of the frame from `R7` to `R2` to the engine or to the kernel.
 pub(super) fn to_socket(program: &mut Assembler, constants: &PortConstants) {
+    program.label("v4");
     pass_special_v4(program);
     ipv4::look_up(program, constants);
     choose::pass_kernel(program, constants);
     program.jump("socket");
+    program.label("v6");
+    emit::at_least(program, Family::V6.headers_len(), pass_label(PassReason::NotIp));
     pass_special_v6(program);
     ipv6::look_up(program, constants);
     choose::pass_kernel(program, constants);
     redirect(program, constants);
 }
 
-fn pass_special_v4(program: &mut Assembler) {
+/// What the kernel keeps of the packets whose header is at `R7`.
+pub(super) fn pass_special_v4(program: &mut Assembler) {
     program
-        .label("v4")
         .put(load(AccessWidth::Byte, BpfReg::R1, BpfReg::R7, v4::DESTINATION))
         .jump_if(BpfReg::R1, JumpIf::Ge, FIRST_GROUP, pass_label(PassReason::Address))
         .put(load(AccessWidth::Byte, BpfReg::R1, BpfReg::R7, v4::SOURCE))
@@ -74,10 +77,9 @@ fn pass_special_v4(program: &mut Assembler) {
         .label("v4:plain");
 }
 
-fn pass_special_v6(program: &mut Assembler) {
+/// As [`pass_special_v4`], for IPv6.
+pub(super) fn pass_special_v6(program: &mut Assembler) {
     const HOP_BY_HOP: i32 = 0;
-    program.label("v6");
-    emit::at_least(program, Family::V6.headers_len(), pass_label(PassReason::NotIp));
     program
         .put(load(AccessWidth::Byte, BpfReg::R1, BpfReg::R7, v6::NEXT_HEADER))
         .jump_if(BpfReg::R1, JumpIf::Eq, HOP_BY_HOP, pass_label(PassReason::Options))

@@ -71,9 +71,14 @@ impl Routed {
     /// Builds the hosts; the kernel forwards between them. The hosts can receive redirected frames.
     /// Returns `None`, and prints why, if that is not permitted.
     pub(crate) fn new() -> Option<Self> {
+        Self::with("")
+    }
+
+    /// As [`Self::new`]; `extra` goes to `ip link add` for both ends of the cables.
+    pub(crate) fn with(extra: &str) -> Option<Self> {
         let (left, mid, right) = (Namespace::new()?, Namespace::new()?, Namespace::new()?);
         for (host, ours, number, macs) in [(&left, "la", 1, [0, 1]), (&right, "ra", 3, [3, 2])] {
-            mid.cable(ours, host, "e0", "");
+            mid.cable(ours, host, "e0", extra);
             host.ip(&format!("link set e0 address {}", MACS[macs[0]]));
             mid.ip(&format!("link set {ours} address {}", MACS[macs[1]]));
             for (namespace, ifname, last) in [(host, "e0", 2), (&mid, ours, 1)] {
@@ -123,7 +128,7 @@ impl Routed {
 }
 
 /// The index of an interface of this thread's namespace.
-fn ifindex_of(ifname: &str) -> u32 {
+pub(crate) fn ifindex_of(ifname: &str) -> u32 {
     let mut command = std::process::Command::new("ip");
     let output = command.args(["-o", "link", "show", "dev", ifname]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -185,10 +190,8 @@ pub(crate) fn tables(ifindices: [u32; 2]) -> ForwardingTables {
     }
 }
 
-/// Makes the router and attaches it to both interfaces of this thread's namespace.
-pub(crate) fn start(
-    mode: ResidentMode,
-) -> Result<(BpfRouter, Vec<ResidentAttachment>), ResidentError> {
+/// Makes the router, of the interfaces of this thread's namespace. Returns their indices as well.
+pub(crate) fn router() -> Result<(BpfRouter, [u32; 2]), ResidentError> {
     let mut router = BpfRouter::create(LIMITS, ResidentHash::default())?;
     let ifindices = ["la", "ra"].map(ifindex_of);
     router.apply(&tables(ifindices)).unwrap();
@@ -203,6 +206,14 @@ pub(crate) fn start(
             .set(first, first | 0xff, &[(first, number), (first + 1, 1), (first + 2, number)])
             .unwrap();
     }
+    Ok((router, ifindices))
+}
+
+/// Makes the router and attaches it to both interfaces of this thread's namespace.
+pub(crate) fn start(
+    mode: ResidentMode,
+) -> Result<(BpfRouter, Vec<ResidentAttachment>), ResidentError> {
+    let (router, ifindices) = router()?;
     // veth tells programs of tags; the stack does not.
     let checks_stripped_tags = mode == ResidentMode::Native;
     let options = AttachOptions { mode, is_software: true, checks_stripped_tags, socket_queues: 0 };

@@ -1,0 +1,123 @@
+//! Frames that an interface gives to the user-space engine through packet sockets, and not to the
+//! kernel.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use slipring_bpf::{
+    BpfAttachType, BpfCode, BpfError, BpfLink, BpfLinkFlags, BpfProgram, BpfProgramKind,
+};
+use slipring_fib::FibPortIndex;
+
+use crate::program::context::PortConstants;
+use crate::program::packet_filter::{self, InterceptionKeys};
+use crate::router::{BpfRouter, ResidentError};
+
+/// The interception of an interface's frames, until this is dropped or the process ends.
+///
+/// Each packet socket of the interface gets one of [`Self::filters`]. A filter decides for each frame
+/// whether its socket gets it; the kernel does not see it then. Without a socket, without a recent
+/// [heartbeat](crate::ResidentHeartbeat) of the socket's queue, and until [`BpfRouter::enable`], the
+/// kernel gets everything. Only frames wait in a socket's ring that its reader must handle: those
+/// that find no room are counted there (`PACKET_STATISTICS`) and nowhere else.
+#[derive(Debug)]
+pub struct PacketInterception {
+    filters: Vec<BpfProgram>,
+    injection: BpfProgram,
+    ifindex: u32,
+    port: FibPortIndex,
+    _link: BpfLink,
+}
+
+impl BpfRouter {
+    /// Prepares an interface of this thread's network namespace, as the router's port `port`, for
+    /// packet sockets of `queues` workers. What it leaves to the kernel is counted by reason, as of
+    /// programs that [`Self::attach`] attaches.
+    ///
+    /// # Errors
+    /// [`ResidentError::Attach`] with EINVAL before Linux 6.6; [`ResidentError::Bpf`].
+    ///
+    /// # Panics
+    /// If `queues` is above the limit of this router's queues.
+    pub fn attach_packet(
+        &self,
+        ifindex: u32,
+        port: FibPortIndex,
+        queues: u16,
+    ) -> Result<PacketInterception, ResidentError> {
+        assert!(queues <= self.limits.queues, "{queues} queues of {}", self.limits.queues);
+        let constants = self.skb_constants(port);
+        let keys = InterceptionKeys::random()
+            .map_err(|source| BpfError::System { what: "get random bytes", source })?;
+        let filter = |queue| {
+            let code = packet_filter::socket_filter(&constants, queue, keys);
+            self.load_for_skb(BpfProgramKind::SocketFilter, &code)
+        };
+        let filters = (0..queues).map(filter).collect::<Result<_, _>>()?;
+        let classifier = |code: &BpfCode| self.load_for_skb(BpfProgramKind::Classifier, code);
+        let injection = classifier(&packet_filter::injection(ifindex, keys))?;
+        let dropping = classifier(&packet_filter::tcx_program(&constants, keys))?;
+        let link = dropping.attach(ifindex, BpfAttachType::TcxIngress, BpfLinkFlags::First);
+        let link = link.map_err(|source| ResidentError::Attach { ifindex, source })?;
+        Ok(PacketInterception { filters, injection, ifindex, port, _link: link })
+    }
+
+    fn skb_constants(&self, port: FibPortIndex) -> PortConstants {
+        let (hash, limits) = (self.hash, self.limits);
+        PortConstants {
+            port,
+            is_software: false,
+            tag_function: None,
+            hash,
+            limits,
+            has_sockets: true,
+        }
+    }
+
+    fn load_for_skb(&self, kind: BpfProgramKind, code: &BpfCode) -> Result<BpfProgram, BpfError> {
+        self.writer.host.load_for_skb(kind, code)
+    }
+}
+
+impl InterceptionKeys {
+    fn random() -> io::Result<Self> {
+        let mut bytes = [0; 12];
+        let got = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+        if got < bytes.len() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let [a, b, c, d, mark @ ..] = bytes.map(u64::from);
+        let [e, f, g, h, mark @ ..] = mark;
+        let token = [a, b, c, d, e, f, g, h].iter().fold(0, |token, byte| token << 8 | byte);
+        let mark = mark.iter().fold(0, |mark, byte| mark << 8 | byte);
+        // Neither may be what frames have that no program has marked.
+        Ok(Self { token: token | 1, returned_mark: mark as u32 | 1 })
+    }
+}
+
+impl PacketInterception {
+    /// The router's port.
+    #[must_use]
+    pub fn port(&self) -> FibPortIndex {
+        self.port
+    }
+
+    /// Copies of the filters' descriptors, one for the socket of each queue (`SO_ATTACH_BPF`).
+    ///
+    /// # Errors
+    /// The kernel's error, if there are too many descriptors.
+    pub fn filters(&self) -> io::Result<Vec<OwnedFd>> {
+        self.filters.iter().map(|filter| filter.as_fd().try_clone_to_owned()).collect()
+    }
+
+    /// The interface.
+    pub(crate) fn ifindex(&self) -> u32 {
+        self.ifindex
+    }
+
+    /// What makes frames arrive on the interface for the kernel, although the filters would take
+    /// them.
+    pub(crate) fn injection(&self) -> io::Result<BpfProgram> {
+        Ok(self.injection.as_fd().try_clone_to_owned()?.into())
+    }
+}

@@ -1,0 +1,256 @@
+//! The programs of an interface whose frames go to the user-space engine through AF_PACKET.
+//!
+//! A packet socket only gets a copy: the kernel would forward the same frame. So each frame is
+//! decided about once, by a filter on the socket, and the decision travels in the socket buffer to
+//! a program that runs later:
+//!
+//! ```text
+//!   driver, GRO --> packet sockets --> tcx ingress --> stack
+//!                   filter: ours?      drops what
+//!                    | yes: token      has the token
+//!                    |      in cb
+//!                    '--> ring --> engine
+//! ```
+//!
+//! # Why exactly one of engine and kernel handles a frame
+//! 1. The filter and the tcx program see the same socket buffer. For packet sockets the stack only
+//!    takes a reference, and it does not replace the buffer before tcx. GRO, RPS and generic XDP
+//!    come before both.
+//! 2. The control block of the buffer (`cb`) belongs to the layer that has the buffer. Between the
+//!    two programs that is the receive path, which leaves these bytes alone. The kernel clears them
+//!    before the filter, so an old token does not survive one. Where no filter runs (no socket,
+//!    a buffer from the memory reserve, another interface), the bytes are what a previous layer left;
+//!    the token is a random number of 64 bits, one for each attachment.
+//! 3. The heartbeat and the tables are read only by the filter. It does not matter what changes
+//!    before the tcx program runs: takeover happens between two frames.
+//! 4. Of several sockets (fanout) one gets the frame, and only the filter of that one runs.
+//! 5. If the filter has said yes and the ring is full, the socket counts the frame as dropped.
+//! 6. The tcx program is the first of its interface. Without a socket it passes everything.
+//!
+//! Another socket of the same interface that was bound before, and whose eBPF filter writes `cb`,
+//! would clear the token: the frame would then be forwarded twice. Classic filters (tcpdump, DHCP)
+//! do not use `cb`.
+//!
+//! # What the engine gets
+//! What [`hand_over`] gives it, for the interface's MAC address. TCP super-frames of GRO are among them, since the port segments them; others go to
+//! the kernel.
+//!
+//! A frame that the engine returns to the kernel arrives again on the same interface, with a mark
+//! by which the filter knows it ([`injection`]). The tcx program removes the mark.
+
+use slipring_bpf::insn::{
+    AccessWidth, AluOp, BpfHelper, BpfReg, JumpIf, add_imm, alu, call, exit, load, mov, mov_imm,
+    store, store_imm,
+};
+use slipring_bpf::{Assembler, BpfCode};
+
+use super::context::{Family, PortConstants, pass_label};
+use super::fields::{ETHERNET_LEN, ETHERTYPE, ipv4, ipv6};
+use super::{choose, count, count_reasons, counters, hand_over, queue_is_alive};
+use crate::layout::{self, PassReason, counter, map};
+
+/// Offsets in `struct __sk_buff`.
+const SKB_LEN: i16 = 0;
+const SKB_PKT_TYPE: i16 = 4;
+const SKB_MARK: i16 = 8;
+const SKB_VLAN_PRESENT: i16 = 20;
+const SKB_CB: i16 = 48;
+const SKB_GSO_SIZE: i16 = 176;
+
+/// The frame is for the interface's own MAC address.
+const PACKET_HOST: i32 = 0;
+/// Longer packets cannot be segmented by their header's length.
+const MAX_PACKET_LEN: i32 = u16::MAX as i32;
+const TCP: i32 = 6;
+
+const TCX_NEXT: i32 = -1;
+const TCX_DROP: i32 = 2;
+const F_INGRESS: i32 = 1;
+/// The filter's result: the socket gets the whole frame.
+const WHOLE_FRAME: i32 = -1;
+
+/// Where the headers are on the stack: so that the addresses of both versions, at 30 and 38 bytes,
+/// are aligned.
+const HEADERS: i32 = -126;
+
+/// What the filters of an interface's sockets and its tcx program have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct InterceptionKeys {
+    /// In the control block of frames that the engine gets.
+    pub(crate) token: u64,
+    /// `skb->mark` of frames that the engine returns to the kernel.
+    pub(crate) returned_mark: u32,
+}
+
+/// The filter of the socket of worker `queue`: the engine gets the frames for which it returns not
+/// 0.
+pub(crate) fn socket_filter(
+    constants: &PortConstants,
+    queue: u16,
+    keys: InterceptionKeys,
+) -> BpfCode {
+    let mut program = Assembler::new();
+    program
+        .put(mov(BpfReg::R6, BpfReg::R1))
+        .put(load(AccessWidth::Word, BpfReg::R1, BpfReg::R6, SKB_MARK))
+        .jump_if32(BpfReg::R1, JumpIf::Eq, keys.returned_mark as i32, "kernel")
+        .put(mov_imm(BpfReg::R2, queue.into()));
+    queue_is_alive(&mut program);
+    metadata(&mut program);
+    headers(&mut program, Family::V4);
+    port_takes(&mut program, constants);
+    program
+        .put(load(AccessWidth::Half, BpfReg::R1, BpfReg::R7, ETHERTYPE))
+        .jump_if(BpfReg::R1, JumpIf::Eq, i32::from(0x0800_u16.to_be()), "v4")
+        .jump_if(BpfReg::R1, JumpIf::Ne, i32::from(0x86dd_u16.to_be()), NOT_IP);
+    headers(&mut program, Family::V6);
+    decide(&mut program, constants, Family::V6);
+    program.label("v4");
+    decide(&mut program, constants, Family::V4);
+    take(&mut program, keys);
+    count_reasons(&mut program, constants, REASONS.iter().copied());
+    program.label("kernel").put_all([mov_imm(BpfReg::R0, 0), exit()]);
+    program.assemble().expect("each label is defined once, and the program is short")
+}
+
+const NOT_IP: &str = pass_label(PassReason::NotIp);
+
+/// Why the filter leaves frames to the kernel.
+const REASONS: [PassReason; 12] = [
+    PassReason::Disabled,
+    PassReason::Stale,
+    PassReason::Policy,
+    PassReason::OtherMac,
+    PassReason::Tagged,
+    PassReason::NotIp,
+    PassReason::Options,
+    PassReason::Length,
+    PassReason::Address,
+    PassReason::PartialChecksum,
+    PassReason::Kernel,
+    PassReason::NoTable,
+];
+
+/// Leaves unless the frame is for the port's MAC address and has no tag beside it.
+fn metadata(program: &mut Assembler) {
+    program
+        .put(load(AccessWidth::Word, BpfReg::R1, BpfReg::R6, SKB_PKT_TYPE))
+        .jump_if(BpfReg::R1, JumpIf::Ne, PACKET_HOST, pass_label(PassReason::OtherMac))
+        .put(load(AccessWidth::Word, BpfReg::R1, BpfReg::R6, SKB_VLAN_PRESENT))
+        .jump_if(BpfReg::R1, JumpIf::Ne, 0, pass_label(PassReason::Tagged))
+        .put(load(AccessWidth::Word, BpfReg::R1, BpfReg::R6, SKB_LEN))
+        .jump_if(
+            BpfReg::R1,
+            JumpIf::Gt,
+            MAX_PACKET_LEN + ETHERNET_LEN,
+            pass_label(PassReason::Length),
+        );
+}
+
+/// `R7` = a copy of the Ethernet and IP header on the stack; leaves if the frame is shorter.
+fn headers(program: &mut Assembler, family: Family) {
+    program
+        .put_all([mov(BpfReg::R7, BpfReg::R10), add_imm(BpfReg::R7, HEADERS)])
+        .put_all([mov(BpfReg::R1, BpfReg::R6), mov_imm(BpfReg::R2, 0), mov(BpfReg::R3, BpfReg::R7)])
+        .put_all([mov_imm(BpfReg::R4, family.headers_len()), call(BpfHelper::SkbLoadBytes)])
+        .jump_if(BpfReg::R0, JumpIf::Ne, 0, NOT_IP);
+}
+
+/// Leaves unless the engine handles what arrives on the port.
+fn port_takes(program: &mut Assembler, constants: &PortConstants) {
+    let record = u32::from(constants.port.0) * layout::PORT_SIZE;
+    program
+        .load_map_value(BpfReg::R3, map::PORTS, record)
+        .put(load(AccessWidth::Half, BpfReg::R4, BpfReg::R3, layout::PORT_FLAGS_OFFSET as i16))
+        .put(alu(AluOp::And, BpfReg::R4, i32::from(layout::PORT_INGRESS)))
+        .jump_if(BpfReg::R4, JumpIf::Eq, 0, pass_label(PassReason::Policy));
+}
+
+/// Goes to "take" if the engine handles the packet whose headers are at `R7`.
+fn decide(program: &mut Assembler, constants: &PortConstants, family: Family) {
+    match family {
+        Family::V4 => {
+            segmentable(program, family, ipv4::PROTOCOL);
+            hand_over::pass_special_v4(program);
+            super::ipv4::look_up(program, constants);
+        }
+        Family::V6 => {
+            segmentable(program, family, ipv6::NEXT_HEADER);
+            hand_over::pass_special_v6(program);
+            super::ipv6::look_up(program, constants);
+        }
+    }
+    choose::pass_kernel(program, constants);
+    program.jump("take");
+}
+
+/// Leaves if the frame is a super-frame of something else than TCP.
+fn segmentable(program: &mut Assembler, family: Family, protocol: i16) {
+    let single = family.label("single");
+    program
+        .put(load(AccessWidth::Word, BpfReg::R1, BpfReg::R6, SKB_GSO_SIZE))
+        .jump_if(BpfReg::R1, JumpIf::Eq, 0, &single)
+        .put(load(AccessWidth::Byte, BpfReg::R1, BpfReg::R7, protocol))
+        .jump_if(BpfReg::R1, JumpIf::Ne, TCP, pass_label(PassReason::PartialChecksum))
+        .label(&single);
+}
+
+/// The end of a frame for the engine.
+fn take(program: &mut Assembler, keys: InterceptionKeys) {
+    program.label("take");
+    for (at, half) in halves(keys.token) {
+        program.put(mov_imm(BpfReg::R1, half)).put(store(
+            AccessWidth::Word,
+            BpfReg::R6,
+            at,
+            BpfReg::R1,
+        ));
+    }
+    program.put_all([mov_imm(BpfReg::R0, WHOLE_FRAME), exit()]);
+}
+
+/// The words of the token, and where they are in the control block.
+fn halves(token: u64) -> [(i16, i32); 2] {
+    [(SKB_CB, token as i32), (SKB_CB + 4, (token >> 32) as i32)]
+}
+
+/// The tcx program: drops and counts what the engine has got. A super-frame counts once.
+pub(crate) fn tcx_program(constants: &PortConstants, keys: InterceptionKeys) -> BpfCode {
+    let mut program = Assembler::new();
+    program.put(mov(BpfReg::R6, BpfReg::R1));
+    for (at, half) in halves(keys.token) {
+        program.put(load(AccessWidth::Word, BpfReg::R1, BpfReg::R6, at));
+        program.jump_if32(BpfReg::R1, JumpIf::Ne, half, "kernel");
+    }
+    counters(&mut program, constants, "counted");
+    count(&mut program, counter::PACKETS, 1);
+    program.put(load(AccessWidth::Word, BpfReg::R2, BpfReg::R6, SKB_LEN));
+    count(&mut program, counter::BYTES, BpfReg::R2);
+    program
+        .label("counted")
+        .put_all([mov_imm(BpfReg::R0, TCX_DROP), exit()])
+        .label("kernel")
+        .put(load(AccessWidth::Word, BpfReg::R1, BpfReg::R6, SKB_MARK))
+        .jump_if32(BpfReg::R1, JumpIf::Ne, keys.returned_mark as i32, "next")
+        .put_all([
+            mov_imm(BpfReg::R1, 0),
+            store(AccessWidth::Word, BpfReg::R6, SKB_MARK, BpfReg::R1),
+        ])
+        .label("next")
+        .put_all([mov_imm(BpfReg::R0, TCX_NEXT), exit()]);
+    program.assemble().expect("each label is defined once, and the program is short")
+}
+
+/// The program that makes a frame arrive on an interface, for the kernel. It runs for frames that a
+/// test run brings; its result is 0 or a negative error number.
+pub(crate) fn injection(ifindex: u32, keys: InterceptionKeys) -> BpfCode {
+    let mut program = Assembler::new();
+    program
+        .put(store_imm(AccessWidth::Word, BpfReg::R1, SKB_MARK, keys.returned_mark as i32))
+        .put_all([mov_imm(BpfReg::R2, ifindex as i32), mov_imm(BpfReg::R3, F_INGRESS)])
+        .put_all([call(BpfHelper::CloneRedirect), exit()]);
+    program.assemble().expect("the program has no labels")
+}
+
+#[cfg(test)]
+mod tests;
