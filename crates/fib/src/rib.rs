@@ -9,6 +9,7 @@
 //! then the lowest metric; equals as the kernel has them.
 
 use alloc::collections::BTreeMap;
+use alloc::collections::btree_map::Entry;
 use alloc::vec::Vec;
 use core::ops::Bound;
 
@@ -59,6 +60,20 @@ pub(crate) struct Rib<A> {
     len: usize,
     /// Whether a refused route is inside no prefix of the table.
     pub has_uncovered_refusal: bool,
+    /// Whether any route was refused. Without that, an insertion need not look for a prefix around
+    /// the new one.
+    has_refusals: bool,
+}
+
+/// What [`Rib::mention`] has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mention {
+    /// The route was the prefix's only one.
+    Known,
+    /// The prefix had no route.
+    Inserted,
+    /// Nothing: the prefix has other routes, or may not be inserted.
+    Open,
 }
 
 impl<A: AddressBits> Default for Rib<A> {
@@ -69,6 +84,7 @@ impl<A: AddressBits> Default for Rib<A> {
             lengths: [0; 129],
             len: 0,
             has_uncovered_refusal: false,
+            has_refusals: false,
         }
     }
 }
@@ -101,24 +117,39 @@ impl<A: AddressBits> Rib<A> {
         list
     }
 
-    /// If the only route of the prefix is the same as `record`, notes that it was mentioned, and
-    /// returns `true`.
-    pub(crate) fn refresh(&mut self, prefix: RoutePrefix<A>, record: RouteRecord) -> bool {
-        let Some(stored) = self.routes.get_mut(&prefix) else { return false };
-        let is_same = stored.spec == record.spec && stored.key() == record.key();
-        let is_only = stored.flags & HAS_OTHERS == 0;
-        if is_same && is_only {
-            (stored.mark, stored.protocol) = (record.mark, record.protocol);
+    /// Handles the usual case of a dump with one search: if the only route of the prefix is the same
+    /// as `record`, notes that it was mentioned; if there is none and `may_insert`, adds it.
+    pub(crate) fn mention(
+        &mut self,
+        prefix: RoutePrefix<A>,
+        record: RouteRecord,
+        may_insert: bool,
+    ) -> Mention {
+        let flags = if self.inherits_refusal(prefix) { COVERS_REFUSED } else { 0 };
+        match self.routes.entry(prefix) {
+            Entry::Occupied(mut entry) => {
+                let stored = entry.get_mut();
+                let is_same = stored.spec == record.spec && stored.key() == record.key();
+                if !is_same || stored.flags & HAS_OTHERS != 0 {
+                    return Mention::Open;
+                }
+                (stored.mark, stored.protocol) = (record.mark, record.protocol);
+                Mention::Known
+            }
+            Entry::Vacant(entry) if may_insert => {
+                entry.insert(RouteRecord { flags, ..record });
+                self.lengths[usize::from(prefix.len)] += 1;
+                self.len += 1;
+                Mention::Inserted
+            }
+            Entry::Vacant(_) => Mention::Open,
         }
-        is_same && is_only
     }
 
     /// Adds the only route of a prefix without routes.
     pub(crate) fn insert_first(&mut self, prefix: RoutePrefix<A>, record: RouteRecord) {
-        let flags = if self.inherits_refusal(prefix) { COVERS_REFUSED } else { 0 };
-        self.routes.insert(prefix, RouteRecord { flags, ..record });
-        self.lengths[usize::from(prefix.len)] += 1;
-        self.len += 1;
+        let mention = self.mention(prefix, record, true);
+        debug_assert_eq!(mention, Mention::Inserted, "the prefix had no routes");
     }
 
     /// Sets the routes of a prefix; without routes, the prefix is removed. Returns the prefix around
@@ -168,6 +199,7 @@ impl<A: AddressBits> Rib<A> {
     /// Notes that a route inside the prefix, or for it, is not in the table. Returns the prefix
     /// whose meaning changes by that: the longest around it that has a route, or all.
     pub(crate) fn refuse(&mut self, prefix: RoutePrefix<A>) -> RoutePrefix<A> {
+        self.has_refusals = true;
         let covering = self.covering(prefix);
         match covering.and_then(|covering| self.routes.get_mut(&covering)) {
             Some(record) => record.flags |= COVERS_REFUSED,
@@ -178,6 +210,9 @@ impl<A: AddressBits> Rib<A> {
 
     /// A new prefix may be around a route that was refused inside the prefix that covers both.
     fn inherits_refusal(&self, prefix: RoutePrefix<A>) -> bool {
+        if !self.has_refusals {
+            return false;
+        }
         match self.covering(prefix).and_then(|covering| self.first(covering)) {
             Some(record) => record.covers_refused(),
             None => self.has_uncovered_refusal,
@@ -187,6 +222,9 @@ impl<A: AddressBits> Rib<A> {
     /// Forgets the refusals, after all routes have found space. Returns whether there were any.
     pub(crate) fn forget_refusals(&mut self) -> bool {
         let mut had = core::mem::take(&mut self.has_uncovered_refusal);
+        if !core::mem::take(&mut self.has_refusals) {
+            return had;
+        }
         for record in self.routes.values_mut() {
             had |= record.covers_refused();
             record.flags &= !COVERS_REFUSED;

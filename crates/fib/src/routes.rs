@@ -10,7 +10,7 @@ use crate::mirrored::Origin;
 use crate::placement::{Insertion, Removal, find_removed, place};
 use crate::prefix::{AddressBits, RoutePrefix};
 use crate::purges::Purge;
-use crate::rib::{Rib, RouteRecord};
+use crate::rib::{Mention, Rib, RouteRecord};
 use crate::specs::{RouteSpec, SpecId, Specs};
 
 /// The table of destinations that are never forwarded. No message names it.
@@ -106,20 +106,22 @@ impl<A: AddressBits> RouteTables<A> {
             return RouteOutcome::default();
         }
         let Some(rib) = self.ribs.get_mut(&table) else { return RouteOutcome::default() };
-        if rib.refresh(prefix, record) {
-            specs.release(spec);
-            return RouteOutcome::default();
+        let is_plain = how == Insertion::Add || how == Insertion::Dump;
+        match rib.mention(prefix, record, has_space && (is_plain || !self.is_dumping)) {
+            Mention::Known => {
+                specs.release(spec);
+                return RouteOutcome::default();
+            }
+            Mention::Inserted => {
+                self.dirty.add(table, prefix);
+                if origin == Origin::Notification {
+                    self.touch(table, prefix);
+                }
+                return RouteOutcome::default();
+            }
+            Mention::Open => {}
         }
         let mut list = rib.list(prefix);
-        let is_plain = how == Insertion::Add || how == Insertion::Dump;
-        if list.is_empty() && has_space && (is_plain || !self.is_dumping) {
-            rib.insert_first(prefix, record);
-            self.dirty.add(table, prefix);
-            if origin == Origin::Notification {
-                self.touch(table, prefix);
-            }
-            return RouteOutcome::default();
-        }
         let len = list.len();
         let result = place(&mut list, record, how, self.family, specs);
         if result.is_superseded {
