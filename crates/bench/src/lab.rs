@@ -35,22 +35,33 @@ const XDP_DROP_ALL: [BpfInsn; 2] = [mov_imm(BpfReg::R0, 1), exit()];
 const FRAMES_PER_RUN: u32 = 50_000;
 const FRAMES_PER_BATCH: u32 = 64;
 
-/// A namespace with both veth pairs, which are up. The far end of the output drops all frames.
+/// A namespace with both veth pairs, which are up. The far end of the output drops all frames, or
+/// has no program.
 pub(super) struct BenchLab {
     netns: Netns,
-    _drop: BpfLink,
+    _drop: Option<BpfLink>,
 }
 
 impl BenchLab {
     /// Creates a test network.
     pub(super) fn new() -> Result<Rc<Self>, BenchError> {
+        let lab = Self::open()?;
+        let drop = within(&lab.netns, || drop_all(SINK_IFNAME))?;
+        Ok(Rc::new(Self { _drop: Some(drop), ..lab }))
+    }
+
+    /// Creates a test network whose far end does not drop frames, for sockets that receive them.
+    pub(super) fn without_sink() -> Result<Rc<Self>, BenchError> {
+        Ok(Rc::new(Self::open()?))
+    }
+
+    fn open() -> Result<Self, BenchError> {
         let netns = Netns::new()?;
-        let drop = within(&netns, || {
+        within(&netns, || {
             pair(SOURCE_IFNAME, INPUT_IFNAME)?;
-            pair(OUTPUT_IFNAME, SINK_IFNAME)?;
-            drop_all(SINK_IFNAME)
+            pair(OUTPUT_IFNAME, SINK_IFNAME)
         })?;
-        Ok(Rc::new(Self { netns, _drop: drop }))
+        Ok(Self { netns, _drop: None })
     }
 
     /// Runs `work` in a thread in this namespace.

@@ -1,22 +1,28 @@
 //! The router: what it adds to a packet's cost beside the kernel's forwarding, with one route and
 //! with full tables, the engine alone, and the take-over of full tables.
 //!
-//! Frames come from an XDP program on live frames and reach the router's interface as XDP frames.
-//! That suits programs in XDP; the kernel first has to make socket buffers of them. So each
-//! forwarding part is the cost beyond the first hop of its own kind.
+//! Frames come from an XDP program on live frames and reach the router's interface as XDP frames,
+//! which suits programs in XDP, because the kernel first has to make socket buffers of them; or from
+//! a packet socket, which suits the kernel, because a veth link first makes XDP frames of socket
+//! buffers for a program. So each forwarding part is the cost beyond the first hop of its own kind.
 
+mod convergence;
+mod duties;
 mod engine;
 mod forwarding;
 mod install;
 mod load;
 mod path;
 mod running;
+mod socket_source;
 mod softirq;
 mod source;
+mod stream;
 mod table;
 mod tables;
+mod takeover;
 
-use path::PathTable;
+use path::{PathFeed, PathTable};
 use slipring_rtnetlink::RouteFamily;
 
 use super::row::BenchRow;
@@ -24,15 +30,20 @@ use super::row::BenchRow;
 /// The rows; those with full tables in the kernel, which take longer, only with `full`.
 pub(crate) fn rows(full: bool) -> Vec<BenchRow> {
     let families = [RouteFamily::V4, RouteFamily::V6];
-    let mut rows: Vec<_> = families
-        .into_iter()
-        .flat_map(|family| forwarding::rows(family, PathTable::OneDestination))
-        .collect();
+    let of_table = |table| {
+        let feeds = [PathFeed::LiveFrames, PathFeed::Socket].into_iter();
+        feeds.flat_map(move |feed| {
+            families.into_iter().flat_map(move |family| forwarding::rows(family, table, feed))
+        })
+    };
+    let mut rows: Vec<_> = of_table(PathTable::OneDestination).collect();
     rows.extend(engine::rows());
+    rows.extend(takeover::rows());
+    rows.extend(duties::rows());
     if full {
-        let tables = families.into_iter();
-        rows.extend(tables.flat_map(|family| forwarding::rows(family, PathTable::Full)));
+        rows.extend(of_table(PathTable::Full));
         rows.extend(load::rows());
+        rows.extend(convergence::rows());
     }
     rows
 }

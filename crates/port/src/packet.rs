@@ -283,3 +283,16 @@ pub fn open_bound_socket(ifindex: u32) -> std::io::Result<std::os::fd::OwnedFd> 
     sys::bind(std::os::fd::AsFd::as_fd(&socket), ifindex, sys::SocketUse::Receive)?;
     Ok(socket)
 }
+
+/// Opens a packet socket that sends on an interface, past its queueing discipline, and receives
+/// nothing. For programs that send by themselves.
+///
+/// # Errors
+/// The kernel's error, such as EPERM without CAP_NET_RAW.
+pub fn open_sending_socket(ifindex: u32) -> io::Result<OwnedFd> {
+    let socket = sys::socket()?;
+    SocketSetting::SendBuffer.set(socket.as_fd(), SOCKET_BUFFER_BYTES)?;
+    SocketSetting::QdiscBypass.set(socket.as_fd(), 1)?;
+    sys::bind(socket.as_fd(), ifindex, SocketUse::Send)?;
+    Ok(socket)
+}

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use slipring_rtnetlink::RouteFamily;
 
-use super::path::{PathKind, PathTable, RoutePath};
+use super::path::{PathFeed, PathKind, PathTable, RoutePath};
 use crate::kernel::CONTENDER_NAME as KERNEL_NAME;
 use crate::measure::{BenchError, BenchReading, BenchTally};
 use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
@@ -17,15 +17,19 @@ const KERNEL_DROP_NAME: &str = "first hop, kernel drop";
 const TOTAL_NAME: &str = "in all";
 const FIRST_HOP_NAME: &str = "first hop";
 
-/// The two rows of a family and table, which share their paths.
-pub(super) fn rows(family: RouteFamily, table: PathTable) -> [BenchRow; 2] {
+/// The two rows of a family, table and source, which share their paths.
+pub(super) fn rows(family: RouteFamily, table: PathTable, feed: PathFeed) -> [BenchRow; 2] {
     let (id, title, bound) = match (family, table) {
         (RouteFamily::V4, PathTable::OneDestination) => ("v4-1", "IPv4, 1 destination", 0.8),
         (RouteFamily::V6, PathTable::OneDestination) => ("v6-1", "IPv6, 1 destination", 0.8),
         (RouteFamily::V4, PathTable::Full) => ("v4-full", "IPv4, 1 M routes (--full)", 0.5),
         (RouteFamily::V6, PathTable::Full) => ("v6-full", "IPv6, 210 k routes (--full)", 0.35),
     };
-    let path = |kind| SharedPath { kind, family, table, path: Rc::default() };
+    let (id, title) = match feed {
+        PathFeed::LiveFrames => (id.to_owned(), format!("{title}, live frames to XDP drop")),
+        PathFeed::Socket => (format!("{id}-skb"), format!("{title}, sendmmsg to XDP drop")),
+    };
+    let path = |kind| SharedPath { kind, family, table, feed, path: Rc::default() };
     let [ours, kernel, xdp_drop, kernel_drop] =
         [PathKind::Slipring, PathKind::Kernel, PathKind::XdpDrop, PathKind::KernelDrop].map(path);
     let part_title = format!("route, {title}, forwarding part");
@@ -48,6 +52,7 @@ struct SharedPath {
     kind: PathKind,
     family: RouteFamily,
     table: PathTable,
+    feed: PathFeed,
     path: Rc<RefCell<Option<RoutePath>>>,
 }
 
@@ -56,7 +61,7 @@ impl SharedPath {
     fn open(&self) -> Result<(), BenchError> {
         let mut path = self.path.borrow_mut();
         if path.is_none() {
-            *path = Some(RoutePath::new(self.kind, self.family, self.table)?);
+            *path = Some(RoutePath::new(self.kind, self.family, self.table, self.feed)?);
         }
         Ok(())
     }
@@ -117,7 +122,13 @@ mod tests {
 
     #[test]
     fn each_table_has_a_row_in_all_and_one_for_the_part() {
-        let ids = rows(RouteFamily::V6, PathTable::Full).map(|row| (row.id, row.contenders.len()));
-        assert_eq!(ids, [("route-v6-full".into(), 4), ("route-v6-full-part".into(), 2)]);
+        let ids = |feed| {
+            let rows = rows(RouteFamily::V6, PathTable::Full, feed);
+            rows.map(|row| (row.id, row.contenders.len()))
+        };
+        let live = [("route-v6-full".into(), 4), ("route-v6-full-part".into(), 2)];
+        assert_eq!(ids(PathFeed::LiveFrames), live);
+        let socket = [("route-v6-full-skb".into(), 4), ("route-v6-full-skb-part".into(), 2)];
+        assert_eq!(ids(PathFeed::Socket), socket);
     }
 }

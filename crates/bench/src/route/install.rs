@@ -17,7 +17,7 @@ use std::os::fd::OwnedFd;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with,
 };
-use slipring_rtnetlink::{MessageBody, Messages, RouteFamily};
+use slipring_rtnetlink::{DumpFilter, MessageBody, Messages, RequestBuilder, RouteFamily};
 
 use super::table::{BenchTable, address};
 use crate::measure::BenchError;
@@ -75,13 +75,42 @@ pub(super) fn routes(
     kernel.finish()
 }
 
+/// Installs one route, out of `ifindex` by a gateway.
+pub(super) fn route(ifindex: u32, prefix: (IpAddr, u8), gateway: IpAddr) -> Result<(), BenchError> {
+    let mut kernel = RouteInstaller::open()?;
+    kernel.route(ifindex, prefix, gateway)?;
+    kernel.finish()
+}
+
+/// Has the kernel list all routes of a family.
+pub(super) fn list_routes(family: RouteFamily) -> Result<(), BenchError> {
+    let socket = socket()?;
+    let filter = DumpFilter { family: Some(family), table: None };
+    send(&socket, &RequestBuilder::new(1).dump_routes(filter), SendFlags::empty())?;
+    let mut answer = vec![0; 1 << 16];
+    loop {
+        let (len, _) = recv(&socket, &mut answer[..], RecvFlags::empty())?;
+        for message in Messages::new(&answer[..len]) {
+            match message.map_err(|error| BenchError::Failed(error.to_string()))?.body {
+                MessageBody::Done(_) => return Ok(()),
+                MessageBody::Error(error) => {
+                    return Err(io::Error::from_raw_os_error(error.errno as i32).into());
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// NETLINK_ROUTE is 0, the default of the family.
+fn socket() -> io::Result<OwnedFd> {
+    Ok(socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?)
+}
+
 impl RouteInstaller {
     fn open() -> Result<Self, BenchError> {
-        let (kind, flags) = (SocketType::RAW, SocketFlags::CLOEXEC);
-        // NETLINK_ROUTE is 0, the default of the family.
-        let socket = socket_with(AddressFamily::NETLINK, kind, flags, None)?;
         let batch = Vec::with_capacity(BATCH_BYTES);
-        Ok(Self { socket, batch, start: 0, messages: 0 })
+        Ok(Self { socket: socket()?, batch, start: 0, messages: 0 })
     }
 
     fn route(

@@ -1,7 +1,8 @@
 //! Paths from the source to a place where frames end, one namespace each.
 //!
 //! ```text
-//!   source, XDP live frames        router                              XDP drop
+//!   source: live frames of XDP,    router                              XDP drop
+//!   or a packet socket
 //!   srbench0a -- veth -- srbench0b 10.66.0.1   srbench1a 10.66.1.1 -- veth -- srbench1b
 //!                        fd66:0::1             fd66:1::1              gateways .2 to .201,
 //!                                                                     permanent neighbours
@@ -21,11 +22,12 @@ use slipring_wire::frame::{FrameSpec, IpSpec, Ipv4Spec, Ipv6Spec};
 
 use super::install;
 use super::running::RunningRouter;
-use super::source::RoutedSource;
+use super::socket_source::SocketSource;
+use super::source::{RoutedSource, SourceBreak, SourceTally};
 use super::table::{BenchTable, NUM_DESTINATIONS, NUM_GATEWAYS};
 use crate::kernel::packets_sent;
 use crate::lab::{self, BenchLab, INPUT_IFNAME, OUTPUT_IFNAME, SINK_IFNAME, SOURCE_IFNAME, find};
-use crate::measure::{BenchError, BenchTally, process_cpu};
+use crate::measure::{BenchError, BenchTally};
 
 /// What becomes of the frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,10 +53,45 @@ pub(super) enum PathTable {
     Full,
 }
 
+/// What sends the frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PathFeed {
+    /// A program of XDP on live frames: the first hop has no socket buffers.
+    LiveFrames,
+    /// A packet socket: the first hop has socket buffers.
+    Socket,
+}
+
+/// The source of a path.
+enum PathSource {
+    LiveFrames(RoutedSource),
+    Socket(SocketSource),
+}
+
+impl PathSource {
+    fn new(feed: PathFeed, frame: Vec<u8>, destinations: &[IpAddr]) -> Result<Self, BenchError> {
+        Ok(match feed {
+            PathFeed::LiveFrames => Self::LiveFrames(RoutedSource::new(frame, destinations)?),
+            PathFeed::Socket => Self::Socket(SocketSource::new(&frame, destinations)?),
+        })
+    }
+
+    fn send(
+        &self,
+        time: Duration,
+        between: &mut SourceBreak<'_>,
+    ) -> Result<SourceTally, BenchError> {
+        match self {
+            Self::LiveFrames(source) => source.send(time, between),
+            Self::Socket(source) => source.send(time, between),
+        }
+    }
+}
+
 /// A path.
 pub(super) struct RoutePath {
     kind: PathKind,
-    source: RoutedSource,
+    source: PathSource,
     router: Option<RunningRouter>,
     _drop: Option<BpfLink>,
     lab: Rc<BenchLab>,
@@ -65,8 +102,9 @@ impl RoutePath {
         kind: PathKind,
         family: RouteFamily,
         table: PathTable,
+        feed: PathFeed,
     ) -> Result<Self, BenchError> {
-        let lab = routed_lab(&[family])?;
+        let lab = routed_lab(BenchLab::new()?, &[family])?;
         let destinations = match table {
             PathTable::OneDestination => vec![gateway(family, 0)],
             PathTable::Full => {
@@ -79,13 +117,18 @@ impl RoutePath {
         };
         let (source, drop) = lab.within(|| {
             let frame = frame(family, kind != PathKind::KernelDrop)?;
-            let source = RoutedSource::new(frame, &destinations)?;
+            let source = PathSource::new(feed, frame, &destinations)?;
             let drops = kind == PathKind::XdpDrop;
             Ok((source, drops.then(|| lab::drop_all(INPUT_IFNAME)).transpose()?))
         })?;
         let starts = kind == PathKind::Slipring;
         let router = starts.then(|| RunningRouter::start(&lab)).transpose()?;
         Ok(Self { kind, source, router, _drop: drop, lab })
+    }
+
+    /// The namespace of the path.
+    pub(super) fn lab(&self) -> &BenchLab {
+        &self.lab
     }
 
     /// Sends for `time`; counts the frames that reach the end, and all CPU time spent. A turn in
@@ -96,9 +139,21 @@ impl RoutePath {
     /// # Errors
     /// If frames are lost in each of five turns.
     pub(super) fn measure(&self, time: Duration) -> Result<BenchTally, BenchError> {
+        self.measure_beside(time, &mut || Ok(()))
+    }
+
+    /// As [`Self::measure`], with something else that the sender does now and then.
+    ///
+    /// # Errors
+    /// As [`Self::measure`], and those of `between`.
+    pub(super) fn measure_beside(
+        &self,
+        time: Duration,
+        between: &mut SourceBreak<'_>,
+    ) -> Result<BenchTally, BenchError> {
         let mut lost = String::new();
         for _ in 0..MAX_TURNS {
-            let (frames, tally) = self.turn(time)?;
+            let (frames, tally) = self.turn(time, between)?;
             if tally.packets >= frames - frames / 10 {
                 return Ok(tally);
             }
@@ -110,18 +165,19 @@ impl RoutePath {
     }
 
     /// Returns the number of frames that were sent, and what became of them.
-    fn turn(&self, time: Duration) -> Result<(u64, BenchTally), BenchError> {
+    fn turn(
+        &self,
+        time: Duration,
+        between: &mut SourceBreak<'_>,
+    ) -> Result<(u64, BenchTally), BenchError> {
         let forwards = matches!(self.kind, PathKind::Slipring | PathKind::Kernel);
         let counted = if forwards { OUTPUT_IFNAME } else { SOURCE_IFNAME };
-        let router_cpu = || {
-            let router = self.router.as_ref();
-            router.and_then(|router| process_cpu(router.child.0.id())).unwrap_or(0)
-        };
+        let router_cpu = || self.router.as_ref().map_or(0, RunningRouter::cpu);
         let source = &self.source;
         let before = router_cpu();
         let (sent, packets) = self.lab.within(|| {
             let before = packets_sent(counted)?;
-            Ok((source.send(time)?, packets_sent(counted)? - before))
+            Ok((source.send(time, between)?, packets_sent(counted)? - before))
         })?;
         let cpu = sent.cpu + router_cpu().saturating_sub(before);
         Ok((sent.frames, BenchTally { packets, wall: sent.wall, cpu }))
@@ -131,15 +187,20 @@ impl RoutePath {
 /// Turns with losses before a measurement fails.
 const MAX_TURNS: u32 = 5;
 
-/// A lab whose two inner interfaces have addresses of these families, with permanent neighbours on
-/// the output, and in which the kernel forwards.
-pub(super) fn routed_lab(families: &[RouteFamily]) -> Result<Rc<BenchLab>, BenchError> {
-    let lab = BenchLab::new()?;
+/// Gives the two inner interfaces of a lab addresses of these families, with permanent neighbours on
+/// the output, and has the kernel forward in it.
+pub(super) fn routed_lab(
+    lab: Rc<BenchLab>,
+    families: &[RouteFamily],
+) -> Result<Rc<BenchLab>, BenchError> {
     lab.within(|| families.iter().try_for_each(|&family| configure(family)))?;
     // The router also wants the kernel to forward the other family.
     lab.within(|| {
         std::fs::write("/proc/sys/net/ipv4/ip_forward", "1")?;
-        Ok(std::fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1")?)
+        std::fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1")?;
+        // What arrives at the end is not forwarded again.
+        let end = format!("/proc/sys/net/ipv4/conf/{SINK_IFNAME}/forwarding");
+        Ok(std::fs::write(end, "0")?)
     })?;
     Ok(lab)
 }
@@ -176,12 +237,12 @@ fn host(family: RouteFamily, net: u8, host: u8) -> IpAddr {
 }
 
 /// Gateways have the host numbers from 2 on.
-fn gateway(family: RouteFamily, number: u16) -> IpAddr {
+pub(super) fn gateway(family: RouteFamily, number: u16) -> IpAddr {
     host(family, 1, 2 + number as u8)
 }
 
 /// The shortest frame with UDP: 64 bytes with the CRC, or 66 for IPv6.
-fn frame(family: RouteFamily, is_for_router: bool) -> Result<Vec<u8>, BenchError> {
+pub(super) fn frame(family: RouteFamily, is_for_router: bool) -> Result<Vec<u8>, BenchError> {
     let (source, destination) = (host(family, 0, 2), gateway(family, 0));
     let ip = match (source, destination) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {

@@ -3,9 +3,11 @@
 use std::io::{BufRead, BufReader};
 use std::process::{ChildStderr, Stdio};
 
+use slipring_port::Nanos;
+
 use crate::child::{self, BenchChild};
 use crate::lab::{BenchLab, INPUT_IFNAME, OUTPUT_IFNAME};
-use crate::measure::BenchError;
+use crate::measure::{BenchError, process_cpu};
 use crate::scratch::ScratchDir;
 
 /// Time limit of the program, longer than any row takes.
@@ -44,6 +46,15 @@ impl RunningRouter {
         let mut stderr = BufReader::new(stderr);
         read_until_ready(&mut stderr)?;
         Ok(Self { child, _stderr: stderr, _run_dir: files })
+    }
+
+    /// CPU time of the program and of its helper process so far.
+    pub(super) fn cpu(&self) -> Nanos {
+        let pid = self.child.0.id();
+        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+        let children = children.unwrap_or_default();
+        let helpers = children.split_ascii_whitespace().filter_map(|pid| pid.parse().ok());
+        std::iter::once(pid).chain(helpers).filter_map(process_cpu).sum()
     }
 }
 

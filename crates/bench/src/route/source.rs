@@ -56,6 +56,9 @@ pub(super) struct SourceTally {
     pub(super) cpu: Nanos,
 }
 
+/// What a sender does now and then.
+pub(super) type SourceBreak<'b> = dyn FnMut() -> Result<(), BenchError> + Send + 'b;
+
 impl RoutedSource {
     /// A source of frames that differ from `frame` in their destinations, in the calling thread's
     /// namespace. The number of destinations is a power of two.
@@ -74,18 +77,48 @@ impl RoutedSource {
         Ok(Self { program, frame, _map: map, _attached: attached })
     }
 
-    /// Sends for `time` from the calling thread.
-    pub(super) fn send(&self, time: Duration) -> Result<SourceTally, BenchError> {
-        pin(FEEDER_CPU);
-        let (start, own, others) = (now(), thread_cpu(), softirq::threads_cpu()?);
-        let until = start + time.as_nanos() as Nanos;
-        let mut frames = 0;
-        while now() < until {
+    /// Sends for `time` from the calling thread. `between` is done between runs of the program.
+    pub(super) fn send(
+        &self,
+        time: Duration,
+        between: &mut SourceBreak<'_>,
+    ) -> Result<SourceTally, BenchError> {
+        tally(time, || {
+            between()?;
             self.program.run_live(&self.frame, FRAMES_PER_RUN, FRAMES_PER_BATCH)?;
-            frames += u64::from(FRAMES_PER_RUN);
+            Ok(FRAMES_PER_RUN.into())
+        })
+    }
+}
+
+/// Repeats `send`, which returns how many frames it has sent, for `time`.
+pub(super) fn tally(
+    time: Duration,
+    mut send: impl FnMut() -> Result<u64, BenchError>,
+) -> Result<SourceTally, BenchError> {
+    pin(FEEDER_CPU);
+    let (start, own, others) = (now(), thread_cpu(), softirq::threads_cpu()?);
+    let until = start + time.as_nanos() as Nanos;
+    let mut frames = 0;
+    while now() < until {
+        frames += send()?;
+    }
+    let others = softirq::threads_cpu()?.saturating_sub(others);
+    Ok(SourceTally { frames, wall: now() - start, cpu: thread_cpu() - own + others })
+}
+
+/// Writes the destination to an Ethernet frame, and the checksum of an IPv4 header.
+pub(super) fn set_destination(frame: &mut [u8], destination: IpAddr) {
+    match destination {
+        IpAddr::V4(address) => {
+            frame[ETHER_BYTES + 16..][..4].copy_from_slice(&address.octets());
+            frame[ETHER_BYTES + 10..][..2].fill(0);
+            let sum = checksum::of(&frame[ETHER_BYTES..][..20]);
+            frame[ETHER_BYTES + 10..][..2].copy_from_slice(&sum.to_be_bytes());
         }
-        let others = softirq::threads_cpu()?.saturating_sub(others);
-        Ok(SourceTally { frames, wall: now() - start, cpu: thread_cpu() - own + others })
+        IpAddr::V6(address) => {
+            frame[ETHER_BYTES + 24..][..16].copy_from_slice(&address.octets());
+        }
     }
 }
 
@@ -104,11 +137,10 @@ fn map_value(frame: &[u8], destinations: &[IpAddr]) -> Vec<u8> {
     for destination in destinations {
         match destination {
             IpAddr::V4(address) => {
-                let mut header = frame[ETHER_BYTES..][..20].to_vec();
-                header[10..12].fill(0);
-                header[16..].copy_from_slice(&address.octets());
+                let mut frame = frame.to_vec();
+                set_destination(&mut frame, *destination);
                 value.extend(address.octets());
-                value.extend(checksum::of(&header).to_be_bytes());
+                value.extend_from_slice(&frame[ETHER_BYTES + 10..][..2]);
                 value.extend([0; 2]);
             }
             IpAddr::V6(address) => value.extend(address.octets()),
