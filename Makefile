@@ -70,12 +70,14 @@ bench-gate: ## count the instructions of the hot loops, which no busy machine bl
 	@scripts/setup.sh gate
 	@scripts/bench-gate.sh
 
-soak: ## for SOAK_SECONDS (600) each: gen, bridge, gen, balanced to the packet; hostile programs on the device
+soak: ## for SOAK_SECONDS (600) each: gen, bridge, gen, balanced to the packet; hostile programs on the device; changes of routes
 	@scripts/setup.sh test
 	@SLIPRING_SOAK_SECONDS=$(SOAK_SECONDS) \
 		cargo test $(SOAK_BUILD) -q --workspace --test soak -- --ignored --nocapture
 	@SLIPRING_SOAK_SECONDS=$(SOAK_SECONDS) \
 		cargo test $(SOAK_BUILD) -q --workspace --test daemon hostile -- --nocapture
+	@SLIPRING_SOAK_SECONDS=$(SOAK_SECONDS) \
+		cargo test $(SOAK_BUILD) -q -p slipring --test route soak -- --ignored --nocapture
 
 fuzz: ## fuzz each target for FUZZ_SECONDS (60) or FUZZ_RUNS, whichever ends first
 	@scripts/setup.sh fuzz

@@ -21,6 +21,7 @@
 //! | `host_traffic` | what the kernel must receive on the real interface |
 //! | `lifecycle` | start, end, death and counters of the program |
 //! | `daemons` | BGP, OSPF and BFD by FRR and BIRD |
+//! | `soak` | changes of routes for minutes (`make soak`) |
 //! | `hosts` | real hosts: ping, traceroute, TCP with checksum offload |
 #![allow(clippy::unwrap_used)]
 
@@ -87,4 +88,5 @@ mod multipath;
 mod neighbours;
 mod redirects;
 mod routes;
+mod soak;
 mod topology;
