@@ -1,5 +1,6 @@
 //! The kernel's interfaces, their addresses, and which of them are the router's.
 
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -60,6 +61,8 @@ pub(crate) struct Links {
     addresses: Mirrored<AddressKey, AddressEntry>,
     addresses_seen: u64,
     ports: Vec<PortConfig>,
+    /// Interfaces of ports that were deleted: a new one may get the same index.
+    deleted: BTreeSet<u32>,
     /// Whether what [`Self::publish`] returns may have changed.
     pub has_changed: bool,
     published: Arc<[FibPort]>,
@@ -72,6 +75,7 @@ impl Links {
             addresses: Mirrored::default(),
             addresses_seen: 0,
             ports,
+            deleted: BTreeSet::new(),
             has_changed: true,
             published: Arc::new([]),
         }
@@ -79,13 +83,33 @@ impl Links {
 
     pub(crate) fn set_ports(&mut self, ports: Vec<PortConfig>) {
         self.ports = ports;
+        self.deleted.clear();
         self.has_changed = true;
+    }
+
+    /// Notes that an interface was deleted, which its port does not outlive.
+    pub(crate) fn note_deleted(&mut self, ifindex: u32) {
+        let is_used = |port: &PortConfig| port.ifindex == ifindex || port.parent == Some(ifindex);
+        if self.ports.iter().any(is_used) {
+            self.deleted.insert(ifindex);
+            self.has_changed = true;
+        }
+    }
+
+    /// Whether the interface of a port, or its parent, was deleted.
+    pub(crate) fn is_deleted(&self, port: &PortConfig) -> bool {
+        [Some(port.ifindex), port.parent].into_iter().flatten().any(|of| self.deleted.contains(&of))
+    }
+
+    pub(crate) fn ports(&self) -> &[PortConfig] {
+        &self.ports
     }
 
     /// The router's port that routes name by this index.
     pub(crate) fn port(&self, ifindex: u32) -> Option<(FibPortIndex, &PortConfig)> {
         let at = self.ports.iter().position(|port| port.ifindex == ifindex)?;
-        Some((FibPortIndex(at as u16), &self.ports[at]))
+        let port = &self.ports[at];
+        (!self.is_deleted(port)).then_some((FibPortIndex(at as u16), port))
     }
 
     /// The index by which routes name a port.
@@ -147,7 +171,7 @@ impl Links {
             name: port.name.clone(),
             mac: link.map_or(MacAddr::ZERO, |link| link.mac),
             mtu: link.map_or(0, |link| link.mtu),
-            is_up: can_send(link) && parent.is_none_or(can_send),
+            is_up: !self.is_deleted(port) && can_send(link) && parent.is_none_or(can_send),
             vrf: port.vrf,
             tags: port.tags,
             addresses: self.addresses_of(port.ifindex),

@@ -198,7 +198,7 @@ pub(crate) mod counter {
 
 macro_rules! pass_reasons {
     ($($(#[$doc:meta])* $reason:ident = $name:literal,)*) => {
-        /// Why the program leaves a frame to the kernel.
+        /// Why the program leaves a frame to the kernel, or drops it.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum PassReason {
             $($(#[$doc])* $reason,)*
@@ -212,6 +212,12 @@ macro_rules! pass_reasons {
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$reason => $name),* }
+            }
+
+            /// Whether the frames were dropped: the program found out too late to leave them.
+            #[must_use]
+            pub const fn is_drop(self) -> bool {
+                matches!(self, Self::NoDevice)
             }
         }
     };

@@ -215,6 +215,21 @@ mod tests {
     }
 
     #[test]
+    fn settings_of_an_interface_are_found_after_it_was_renamed() {
+        let Some(namespace) = Namespace::new() else { return };
+        namespace.ip("link add r0 type veth peer name p0");
+        let r0 = namespace.run(|| {
+            let ifindex = slipring_port::iface::Iface::find("r0").unwrap().index;
+            CheckedInterface { ifindex, name: "r0".into() }
+        });
+        namespace.ip("link set r0 name x0");
+        namespace
+            .command("sysctl", "-qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.x0.rp_filter=1");
+        let found = namespace.run(move || forwarding::reverse_path_filters(&[r0]));
+        assert_eq!(found[0].interface.as_deref(), Some("r0"));
+    }
+
+    #[test]
     fn forwarding_that_is_off_on_one_interface_concerns_this_one() {
         let Some(namespace) = Namespace::new() else { return };
         namespace.ip("link add r0 type veth peer name p0");

@@ -18,10 +18,12 @@ use crate::worker::WorkerFigures;
 pub(crate) struct InterfaceFigures {
     pub(crate) name: String,
     pub(crate) mode: &'static str,
+    /// `forwarding`, `kernel` if its packets are left to the kernel, or `deleted`.
+    pub(crate) state: &'static str,
     pub(crate) forwarded: ForwardedTraffic,
     /// Packets left to the kernel, by reason.
     pub(crate) passed: BTreeMap<&'static str, u64>,
-    /// Packets dropped by the engine in user space, or lost at its queues, by cause.
+    /// Packets dropped by the program or the engine in user space, or lost at its queues, by cause.
     pub(crate) dropped: BTreeMap<&'static str, u64>,
     /// Packets that the engine in user space has left to the kernel, by class. They are among
     /// `passed`.
@@ -62,6 +64,8 @@ pub(crate) struct FibFigures {
     pub(crate) refused: u64,
     /// Snapshots that the kernel did not take at the first attempt.
     pub(crate) failed: u64,
+    /// Requests to refresh neighbours for which there was no space.
+    pub(crate) dropped_requests: u64,
 }
 
 /// Everything at one moment.
@@ -82,8 +86,14 @@ impl RouterFigures {
         let counters = routing.engine.counters().unwrap_or_default();
         let attached = routing.engine.interfaces().iter().zip(&counters);
         let mut interfaces: Vec<_> = attached
-            .map(|(attached, counters)| {
-                InterfaceFigures::of(&attached.iface.name, attached.mode, counters)
+            .enumerate()
+            .map(|(at, (attached, counters))| {
+                let state = match attached {
+                    _ if routing.deleted[at] => "deleted",
+                    _ if attached.is_left || routing.ruled[at] => "kernel",
+                    _ => "forwarding",
+                };
+                InterfaceFigures::of(&attached.iface.name, attached.mode, state, counters)
             })
             .collect();
         // A worker that has ended has no figures any more.
@@ -108,6 +118,7 @@ impl RouterFigures {
                 + mirror.exhausted
                 + mirror.exhausted_blocks,
             failed: routing.counters.failed,
+            dropped_requests: routing.dropped_requests(),
         };
         let workers = workers.iter().map(WorkerSummary::of).collect();
         Self { state: state(routing), fib, interfaces, workers }
@@ -198,13 +209,23 @@ impl RouterFigures {
 }
 
 impl InterfaceFigures {
-    fn of(name: &str, mode: ResidentMode, counters: &ResidentCounters) -> Self {
+    fn of(
+        name: &str,
+        mode: ResidentMode,
+        state: &'static str,
+        counters: &ResidentCounters,
+    ) -> Self {
+        let named = |drops: bool| {
+            let reasons = counters.reasons().filter(|(reason, _)| reason.is_drop() == drops);
+            reasons.map(|(reason, count)| (reason.name(), count)).collect()
+        };
         Self {
             name: name.to_owned(),
             mode: mode_name(mode),
+            state,
             forwarded: ForwardedTraffic { packets: counters.packets, bytes: counters.bytes },
-            passed: counters.reasons().map(|(reason, count)| (reason.name(), count)).collect(),
-            dropped: BTreeMap::new(),
+            passed: named(false),
+            dropped: named(true),
             punted: BTreeMap::new(),
         }
     }

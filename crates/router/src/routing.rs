@@ -82,6 +82,8 @@ pub(crate) struct Routing {
     settle_at: Nanos,
     /// Whose packets the kernel's routing rules look up elsewhere, by port.
     pub(crate) ruled: Vec<bool>,
+    /// Whose interfaces were deleted, by port.
+    pub(crate) deleted: Vec<bool>,
     /// Which interfaces are up, by port, in the newest snapshot.
     up: Vec<bool>,
     /// Interfaces that have come up, and have not been probed since.
@@ -158,6 +160,7 @@ impl Routing {
             ready,
             settle_at: 0,
             ruled: none.clone(),
+            deleted: none.clone(),
             up: none,
             seen: 0,
             seen_at: 0,
@@ -327,6 +330,11 @@ impl Routing {
     /// Notes which interfaces have come up, so that they are probed: the other end of the link may be
     /// another one than before. Until then, they get no redirected frames.
     fn note_links(&mut self) {
+        let deleted = self.mirror.deleted_ports();
+        if deleted != self.deleted {
+            self.deleted = deleted;
+            self.ready.ring();
+        }
         let Some(tables) = &self.current else { return };
         let up: Vec<bool> = tables.ports.iter().map(|port| port.is_up).collect();
         for (at, _) in up.iter().enumerate().filter(|(at, up)| **up && !self.up[*at]) {
@@ -371,15 +379,18 @@ impl Routing {
         self.neighbours.send();
     }
 
-    /// The probes of interfaces that have come up, and of those in `again`.
+    /// The probes of interfaces that have come up, and of those in `again`, with the interfaces'
+    /// present names.
     pub(crate) fn take_probes(
         &mut self,
         again: Vec<FibPortIndex>,
-    ) -> Vec<(FibPortIndex, Arc<EgressProbe>)> {
+    ) -> Vec<(FibPortIndex, Arc<EgressProbe>, String)> {
         let mut ports = std::mem::take(&mut self.unprobed);
         ports.extend(again);
         let probe = |port: FibPortIndex| {
-            Some((port, self.engine.interfaces()[usize::from(port.0)].probe.clone()?))
+            let of = &self.engine.interfaces()[usize::from(port.0)];
+            let name = self.mirror.interface_name(of.iface.index)?;
+            Some((port, of.probe.clone()?, name.to_owned()))
         };
         ports.into_iter().filter_map(probe).collect()
     }
@@ -389,6 +400,11 @@ impl Routing {
         if !self.unprobed.contains(&port) {
             self.engine.set_sends(port, sends);
         }
+    }
+
+    /// Requests to refresh neighbours for which there was no space.
+    pub(crate) fn dropped_requests(&self) -> u64 {
+        self.neighbours.dropped
     }
 
     /// Whether the MAC address of an adjacency is known.

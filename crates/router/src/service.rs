@@ -10,7 +10,7 @@ use std::time::Instant;
 use rustix::process::{Signal, getpid, kill_process};
 use serde_json::{Value, json};
 use slipring_control::{ControlRefusal, ControlReply, ControlRequest, ControlService};
-use slipring_fib::{NeighbourInfo, RouteEntry, RouteLead, TargetAction, VrfIndex};
+use slipring_fib::{InterfaceEntry, NeighbourInfo, RouteEntry, RouteLead, TargetAction, VrfIndex};
 use slipring_rtnetlink::{NudState, RouteFamily, RouteKind, TABLE_LOCAL, TABLE_MAIN};
 use slipring_wire::mac::MacAddr;
 
@@ -135,7 +135,10 @@ fn interfaces(routing: &Routing, only: Option<&str>) -> Value {
         .zip(figures)
         .filter(|(attached, _)| only.is_none_or(|name| attached.iface.name == name));
     let rows = shown.map(|(attached, figures)| {
-        let entry = known.iter().find(|entry| entry.ifindex == attached.iface.index);
+        let is_there = |entry: &&InterfaceEntry| {
+            entry.ifindex == attached.iface.index && figures.state != "deleted"
+        };
+        let entry = known.iter().find(is_there);
         json!({
             "name": attached.iface.name,
             "ifindex": attached.iface.index,
@@ -148,6 +151,7 @@ fn interfaces(routing: &Routing, only: Option<&str>) -> Value {
             "passed": figures.passed,
             "dropped": figures.dropped,
             "punted": figures.punted,
+            "state": figures.state,
         })
     });
     json!({ "v": ANSWER_VERSION, "interfaces": rows.collect::<Vec<_>>() })

@@ -76,13 +76,13 @@ fn status(answer: &Value) -> String {
 
 fn interface(of: &Value) -> String {
     let up = if of["up"] == Value::Bool(true) { "up" } else { "down" };
-    let mut text = format!(
-        "{}: {up}, {}, mac {}, mtu {}\n",
-        field(of, "name"),
-        field(of, "mode"),
-        field(of, "mac"),
-        field(of, "mtu")
-    );
+    let (name, mode) = (field(of, "name"), field(of, "mode"));
+    if field(of, "state") == "deleted" {
+        return format!("{name}: deleted\n");
+    }
+    let left = if field(of, "state") == "kernel" { ", left to the kernel" } else { "" };
+    let mut text =
+        format!("{name}: {up}, {mode}{left}, mac {}, mtu {}\n", field(of, "mac"), field(of, "mtu"));
     for address in of["addresses"].as_array().into_iter().flatten() {
         let _ = writeln!(text, "    {}", address.as_str().unwrap_or_default());
     }

@@ -66,6 +66,7 @@ impl Supervision<'_> {
                 self.follow_kernel(session, &mut state)?;
                 self.probe(session, &mut state)?;
                 self.tell_of_rules(session, &mut state)?;
+                self.tell_of_deleted(session, &mut state)?;
                 self.tell_of_readiness(session, &mut state)?;
             } else if state.next_probe.is_some_and(|due| Instant::now() >= due) {
                 self.probe(session, &mut state)?;
@@ -129,12 +130,12 @@ impl Supervision<'_> {
     fn probe(&self, session: &mut Session<'_>, state: &mut SupervisedState) -> Result<(), Failure> {
         let is_due = state.next_probe.is_some_and(|due| Instant::now() >= due);
         let again = if is_due { state.silent.clone() } else { Vec::new() };
-        for (port, probe) in
+        for (port, probe, present_name) in
             self.handle.ask(|routing| routing.take_probes(again)).unwrap_or_default()
         {
             let name = &self.interfaces[usize::from(port.0)];
             // An interface that is gone sends nothing.
-            let sends = probe.sends(name).unwrap_or_default();
+            let sends = probe.sends(&present_name).unwrap_or_default();
             self.handle.tell(move |routing| routing.note_probe(port, sends));
             let was_silent = state.silent.contains(&port);
             if sends && was_silent {
@@ -225,6 +226,29 @@ impl Supervision<'_> {
     }
 }
 
+impl Supervision<'_> {
+    /// Tells of interfaces that were deleted.
+    fn tell_of_deleted(
+        &self,
+        session: &mut Session<'_>,
+        state: &mut SupervisedState,
+    ) -> Result<(), Failure> {
+        let Some(deleted) = self.handle.ask(|routing| routing.deleted.clone()) else {
+            return Ok(());
+        };
+        for (at, name) in self.interfaces.iter().enumerate().filter(|(at, _)| deleted[*at]) {
+            if !state.deleted.get(at).copied().unwrap_or_default() {
+                session.reporter.warn(format_args!(
+                    "{name} was deleted: packets of a new interface of this name are left to the \
+                     kernel; start the router again to use it"
+                ))?;
+            }
+        }
+        state.deleted = deleted;
+        Ok(())
+    }
+}
+
 /// What the user has been told.
 #[derive(Default)]
 struct SupervisedState {
@@ -236,6 +260,8 @@ struct SupervisedState {
     next_probe: Option<Instant>,
     /// By port, as [`Routing::ruled`](crate::routing::Routing::ruled).
     ruled: Vec<bool>,
+    /// By port, as [`Routing::deleted`](crate::routing::Routing::deleted).
+    deleted: Vec<bool>,
 }
 
 fn concerns(found: &[Obstacle], name: &str) -> bool {

@@ -171,6 +171,19 @@ impl Mirror {
         })
     }
 
+    /// Whether the interface of each port was deleted. Such a port does nothing any more, even if a
+    /// new interface has the same name or index.
+    #[must_use]
+    pub fn deleted_ports(&self) -> Vec<bool> {
+        self.links.ports().iter().map(|port| self.links.is_deleted(port)).collect()
+    }
+
+    /// The present name of an interface.
+    #[must_use]
+    pub fn interface_name(&self, ifindex: u32) -> Option<&str> {
+        self.links.links.get(ifindex).map(|link| link.name.as_str())
+    }
+
     /// The MAC address of a neighbour, if it is known and usable.
     #[must_use]
     pub fn neighbour_mac(&self, ifindex: u32, address: IpAddr) -> Option<MacAddr> {

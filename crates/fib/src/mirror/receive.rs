@@ -79,6 +79,7 @@ impl Mirror {
         match kind {
             DumpKind::Links => {
                 for (ifindex, _) in self.links.links.end_dump(is_complete) {
+                    self.links.note_deleted(ifindex);
                     self.lost_link(ifindex, true);
                 }
             }
@@ -121,6 +122,7 @@ impl Mirror {
         let ifindex = message.ifindex;
         if change == Change::Deleted {
             self.links.links.remove(ifindex);
+            self.links.note_deleted(ifindex);
             self.lost_link(ifindex, true);
             return;
         }

@@ -251,3 +251,17 @@ fn a_verification_that_a_dump_ends_reports_nothing() {
     assert_eq!(mirror.end_verify(), Err(VerifyBusy));
     mirror.abort_verify();
 }
+
+#[test]
+fn a_new_interface_with_the_index_of_a_deleted_port_is_not_that_port() {
+    let mut mirror = mirror();
+    publish(&mut mirror);
+    assert_eq!(mirror.deleted_ports(), [false, false]);
+    let link = kernel::link(2, kernel::UP);
+    tell(&mut mirror, &[link.clone().deleted()]);
+    assert_eq!(mirror.deleted_ports(), [false, true]);
+    tell(&mut mirror, &[link, kernel::via("20.0.0.0/8", "10.2.0.2", 2)]);
+    let tables = publish(&mut mirror);
+    assert!(tables.ports[0].is_up && !tables.ports[1].is_up);
+    assert_eq!(action(&tables, "20.0.0.1"), TargetAction::Kernel);
+}

@@ -27,8 +27,7 @@ pub(super) fn of_interface(name: &str, setting: &str) -> i64 {
 
 /// Reverse-path filters of the router's interfaces.
 pub(super) fn reverse_path_filters(interfaces: &[CheckedInterface]) -> Vec<Obstacle> {
-    let filtered =
-        interfaces.iter().filter(|interface| of_interface(&interface.name, "rp_filter") > 0);
+    let filtered = interfaces.iter().filter(|of| of_interface(&of.present_name(), "rp_filter") > 0);
     filtered
         .map(|CheckedInterface { name, .. }| Obstacle {
             kind: ObstacleKind::Bypass,
@@ -46,7 +45,7 @@ pub(super) fn switched_off(interfaces: &[CheckedInterface]) -> Vec<Obstacle> {
     let v6 = is_off("net/ipv6/conf/all/forwarding");
     let off = interfaces
         .iter()
-        .filter(|of| v6 || is_off(&format!("net/ipv4/conf/{}/forwarding", of.name)));
+        .filter(|of| v6 || is_off(&format!("net/ipv4/conf/{}/forwarding", of.present_name())));
     off.map(|CheckedInterface { name, .. }| Obstacle {
         kind: ObstacleKind::ForwardingOff,
         interface: Some(name.clone()),

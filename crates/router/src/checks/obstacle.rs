@@ -1,12 +1,24 @@
 //! What the checks find.
 
+use rustix::net::netdevice::index_to_name;
+use rustix::net::{AddressFamily, SocketType, socket};
+
 /// An interface of the router.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CheckedInterface {
     /// The kernel's interface index.
     pub(crate) ifindex: u32,
-    /// The name.
+    /// The name that the user has given.
     pub(crate) name: String,
+}
+
+impl CheckedInterface {
+    /// The name that the interface has now, by which the kernel keeps its settings.
+    pub(crate) fn present_name(&self) -> String {
+        let socket = socket(AddressFamily::INET, SocketType::DGRAM, None);
+        let found = socket.and_then(|socket| index_to_name(socket, self.ifindex));
+        found.unwrap_or_else(|_| self.name.clone())
+    }
 }
 
 /// Why packets are not to be forwarded in XDP.

@@ -28,6 +28,8 @@ crate::program_checks! {
     routes_beyond_the_limit_are_left_to_the_kernel,
     a_rule_of_netfilter_that_is_added_later_is_obeyed,
     reverse_path_filtering_that_is_switched_on_later_is_obeyed,
+    an_interface_that_was_deleted_stays_out_even_if_a_new_one_has_its_name_and_index,
+    a_renamed_interface_is_still_the_routers,
 }
 
 /// Packets of both families from A to B, each with data of its own.
@@ -320,4 +322,39 @@ fn reverse_path_filtering_that_is_switched_on_later_is_obeyed(setup: Setup) {
         rig.a.send(&spoofed);
         rig.observe([0; 3]).b.is_empty().then_some(())
     });
+}
+
+/// Frames redirected by an index that another device has got would leave by the wrong one.
+fn an_interface_that_was_deleted_stays_out_even_if_a_new_one_has_its_name_and_index(setup: Setup) {
+    let rig = setup.with_c().start();
+    let link = rig.router.ip("-o link show dev e2");
+    let index = link.split(':').next().unwrap();
+    rig.ip(&format!(
+        "link del e2
+         link add e2 index {index} type veth peer name other
+         link set other up
+         link set e2 up
+         addr add 10.5.0.1/24 dev e2"
+    ));
+    let program = rig.take_program();
+    program.wait_for_text("e2 was deleted");
+    let interface = rig.ask(&["interface", "e2"])["interfaces"][0].clone();
+    assert_eq!(interface["state"], "deleted");
+    assert_eq!(interface["up"], false);
+    // The others go on, and nothing is sent to the new device by the program.
+    rig.forwards(&packets(64));
+    let route = rig.ask(&["route", "get", "10.5.0.2"]);
+    assert_eq!(route["action"], "to the kernel", "{route}");
+    program.stop(Signal::INT).well();
+}
+
+fn a_renamed_interface_is_still_the_routers(setup: Setup) {
+    let rig = setup.start();
+    rig.ip("link set e1 name x1");
+    rig.until(|| {
+        let before = counted(&rig, "e0");
+        rig.all_arrive_at_b(&packets(64))?;
+        (counted(&rig, "e0")[0] >= before[0] + 64).then_some(())
+    });
+    assert_eq!(rig.ask(&["interface", "e1"])["interfaces"][0]["state"], "forwarding");
 }
