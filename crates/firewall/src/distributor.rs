@@ -15,14 +15,11 @@ use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use slipring_balance::OutputSpread;
 use slipring_datapath::environment::Clock;
 use slipring_datapath::queues::{WorkerQueue, WorkerQueues};
 use slipring_datapath::worker::{FrameProcessor, Worker};
 use slipring_port::{Queue, RunError};
-use slipring_wire::assigned::IpProto;
-use slipring_wire::flow::{FlowEndpoint, FlowKind};
-use slipring_wire::{FlowHasher, FlowKey};
+use slipring_rules::distribution::FlowDistribution;
 
 use crate::cross_thread::CrossThreadState;
 use crate::task_queue::TaskQueue;
@@ -38,31 +35,6 @@ enum DistributorInput {
     Port { pipes: Range<usize> },
     /// The pipe from a thread. Its frames are sent on the queue with this index.
     Pipe { output: usize },
-}
-
-/// Maps each pair of hosts to the thread that checks the frames between them.
-#[derive(Clone)]
-pub(crate) struct FlowDistribution {
-    hasher: FlowHasher,
-    spread: OutputSpread,
-}
-
-impl FlowDistribution {
-    /// Creates a distribution over `threads` threads. A sender that does not know `secret` cannot
-    /// predict the thread of a frame.
-    pub(crate) fn new(secret: [u64; 2], threads: u16) -> Self {
-        let hasher = FlowHasher::new(secret).symmetric();
-        Self { hasher, spread: OutputSpread::even(threads) }
-    }
-
-    /// Returns the index of the thread that must check a frame.
-    pub(crate) fn thread_of(&self, frame: &[u8]) -> usize {
-        self.thread_by(self.hasher.hash(&host_pair_key(frame)))
-    }
-
-    fn thread_by(&self, hash: u64) -> usize {
-        self.spread.output(hash)
-    }
 }
 
 /// Distributes received frames to the packet threads, and sends the frames that come back from them
@@ -120,19 +92,6 @@ impl Distributor {
         let all_done = self.common.finished_workers() == self.task_queues.len() as u64;
         all_done && queues[..self.pipe_count].iter_mut().all(WorkerQueue::is_read_after_sync)
     }
-}
-
-/// Returns a key that is the same for all frames between two hosts.
-fn host_pair_key(frame: &[u8]) -> FlowKey {
-    let key = FlowKey::of(frame);
-    let host = |end: FlowEndpoint| FlowEndpoint { port: 0, ..end };
-    let any = IpProto(0);
-    let kind = match key.kind {
-        FlowKind::V4(_) => FlowKind::V4(any),
-        FlowKind::V6(_) => FlowKind::V6(any),
-        link @ FlowKind::Link(_) => link,
-    };
-    FlowKey { kind, vlans: 0, src: host(key.src), dst: host(key.dst) }
 }
 
 impl FrameProcessor for Distributor {

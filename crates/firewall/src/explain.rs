@@ -9,10 +9,10 @@ use slipring_ipfw::run::{
     RuleVerdict,
 };
 
-use crate::command_batch::{CommandFault, sysexits};
-use crate::control_plane::ControlPlane;
-use crate::dataplane::{BypassVerdict, Dataplane, DataplaneNanos, bypass};
-use crate::deferred_output::DeferredOutput;
+use crate::dataplane::{BypassVerdict, DataplaneNanos, bypass};
+use slipring_rules::command_batch::{CommandFault, sysexits};
+use slipring_rules::control_plane::ControlPlane;
+use slipring_rules::dataplane::RuleDataplane;
 
 /// Answers the request `explain`. `frames` are in hexadecimal; each is treated as if `port` had
 /// received it.
@@ -29,7 +29,7 @@ pub(crate) fn answer(
     let mut firewall = control_plane.with_master(Firewall::before)?.into_firewall();
     // Each engine knows only the states of its own flows. So the states of all engines are copied.
     let known = control_plane.run_on_engines(|| {
-        |dataplane: &mut Dataplane, _: &mut DeferredOutput, _| dataplane.firewall().flow_snapshot()
+        |dataplane: &mut dyn RuleDataplane, _| dataplane.firewall().flow_snapshot()
     })?;
     known.into_iter().for_each(|known| firewall.take_flows(known));
     let port = match args.get("port").and_then(Value::as_str) {
@@ -44,18 +44,12 @@ pub(crate) fn answer(
         }
     };
     let targets = control_plane.run_on_engines(|| {
-        move |dataplane: &mut Dataplane, _: &mut DeferredOutput, _| egress_ports(dataplane, port)
+        move |dataplane: &mut dyn RuleDataplane, _| dataplane.egress_ports(port)
     })?;
     let targets = targets.into_iter().next().unwrap_or_default();
     let is_out = args.get("out") == Some(&Value::Bool(true));
     let mut walk = PacketWalk { firewall: &mut firewall, port, targets, now };
     Ok(frames.into_iter().map(|frame| walk.explained(frame, is_out)).collect())
-}
-
-/// Returns the default output ports of frames from `port`; `None` if frames are not checked on
-/// output.
-fn egress_ports(dataplane: &Dataplane, port: PortIndex) -> Option<Vec<PortIndex>> {
-    dataplane.checks_out().then(|| dataplane.map().targets(port).to_vec())
 }
 
 /// A packet on its way through a copy of the firewall, which is explained step by step.

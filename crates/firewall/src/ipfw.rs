@@ -19,12 +19,14 @@ use slipring_dummynet::text::{DummynetCommand as ShaperCommand, QueueCaps};
 use slipring_ipfw::run::Firewall;
 use slipring_ipfw::text::{IpfwCommand, StyledRule};
 
-use crate::command_batch::{CommandBatch, CommandFault, CommandOutcome, CommandStep, sysexits};
-use crate::dry_run::{DryRun, DryRunPorts, dry_run_file};
-use crate::rules_file;
-use crate::shaper_commands::sysctl_exit;
 use error::IpfwCommandError;
 use input::{IpfwAction, IpfwInput};
+use slipring_rules::command_batch::{
+    CommandBatch, CommandFault, CommandOutcome, CommandStep, sysexits,
+};
+use slipring_rules::dry_run::{DryRun, DryRunPorts, dry_run_file};
+use slipring_rules::rules_file;
+use slipring_rules::shaper_commands::sysctl_exit;
 
 /// The program `slipring ipfw`, which has all commands.
 pub const IPFW: Verb = Verb {

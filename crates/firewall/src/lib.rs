@@ -16,12 +16,13 @@
 //! | layer | modules |
 //! |---|---|
 //! | engines | [`dataplane`]: the engines for rules and pipes combined: it takes a frame and returns its output port, without I/O |
-//! | between threads | `events`, `deferred_output`, `shared_stats`, `task_queue`, `cross_thread` |
+//! | between threads | `deferred_output`, `shared_stats`, `task_queue`, `cross_thread` |
 //! | packet threads | `worker`: the loop between rings and dataplane; `distributor`: with several packet threads, the thread that owns the ports; `bench` |
-//! | commands | `save`, `command_batch`, `shaper_commands`, `lint`, `values`: parse the text of commands, and print configurations and results; `captures`, `flags` |
-//! | running them | `threads`, `state_file`; `control_plane`: tries and compiles commands outside the packet threads, and passes them to these threads as one change; `dry_run` |
+//! | running them | `captures`, `flags`, `threads` |
 //! | answers | `figures`, `metrics`, `explain`, `service` |
-//! | programs | `rules_file`, `manager`, `run`: the firewall; `ipfw`: the command line of ipfw and dnctl |
+//! | programs | `manager`, `run`: the firewall; `ipfw`: the command line of ipfw and dnctl |
+//!
+//! Commands and their execution are in `slipring-rules`, which the router has in common.
 //!
 //! Not for: the meaning of rules and pipes (`slipring-ipfw`, `slipring-dummynet`).
 #![forbid(unsafe_code)]
@@ -29,31 +30,21 @@
 
 mod bench;
 mod captures;
-mod command_batch;
-mod control_plane;
 mod cross_thread;
 pub mod dataplane;
 mod deferred_output;
 mod distributor;
-mod dry_run;
 mod explain;
 mod figures;
 mod flags;
 mod ipfw;
-mod lint;
 mod manager;
 mod metrics;
-mod randomness;
-mod rules_file;
 mod run;
-mod save;
 mod service;
-mod shaper_commands;
 mod shared_stats;
-mod state_file;
 mod task_queue;
 mod threads;
-mod values;
 mod worker;
 
 use clap::ArgMatches;
@@ -77,7 +68,7 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     let plan = flags::FirewallPlan::of(matches)?;
     // A mistake in the rules counts as a mistake in the command line, also for --check.
     if let Some(path) = &plan.rules {
-        let rules = rules_file::read_rules(path)?;
+        let rules = slipring_rules::rules_file::read_rules(path)?;
         if matches!(matches.try_get_one("check"), Ok(Some(true))) {
             plan.try_rules(&rules, path)?;
         }

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use slipring_cli::metrics::{MetricsText, NO_LABELS};
 use slipring_dummynet::{ObjectKind, ShaperCounters, ShaperDropCause};
 
-use crate::command_batch::CommandFault;
-use crate::control_plane::ControlPlane;
-use crate::dataplane::{BypassCounters, Dataplane, DataplaneNanos};
-use crate::deferred_output::DeferredOutput;
+use crate::dataplane::{BypassCounters, DataplaneNanos};
 use crate::figures::FirewallFigures;
+use slipring_rules::command_batch::CommandFault;
+use slipring_rules::control_plane::ControlPlane;
+use slipring_rules::dataplane::RuleDataplane;
 
 /// Returns the current metrics, with the end mark `# EOF`.
 pub(crate) fn text(
@@ -57,11 +57,7 @@ fn rules(text: &mut MetricsText, control_plane: &ControlPlane) -> Result<(), Com
 /// The counters of one engine's pipes and schedulers, each with kind and number.
 type ShaperCounterRows = Vec<((&'static str, u32), ShaperCounters)>;
 
-fn pipes_of(
-    dataplane: &mut Dataplane,
-    _: &mut DeferredOutput,
-    now: DataplaneNanos,
-) -> ShaperCounterRows {
+fn pipes_of(dataplane: &mut dyn RuleDataplane, now: DataplaneNanos) -> ShaperCounterRows {
     let shaper = dataplane.shaper_mut();
     let pipes = shaper.show_pipes(now).into_iter().map(|pipe| (ObjectKind::Pipe, pipe.link.number));
     let pipes: Vec<_> = pipes.collect();

@@ -20,23 +20,23 @@ use slipring_ipfw::run::Firewall;
 use slipring_port::now;
 
 use crate::bench::RuleBench;
-use crate::command_batch::{CommandBatch, CommandOutcome};
-use crate::control_plane::ControlPlane;
 use crate::dataplane::Dataplane;
-use crate::distributor::FlowDistribution;
-use crate::dry_run::{DryRunPorts, dry_run_file};
 use crate::figures::FirewallFigures;
 use crate::flags::FirewallPlan;
 use crate::manager;
 use crate::metrics;
-use crate::randomness::Randomness;
-use crate::rules_file::{check_accepted, read_rules, read_text};
-use crate::save;
 use crate::service::FirewallService;
 use crate::shared_stats::SharedDataplaneStats;
-use crate::state_file::StateFile;
 use crate::task_queue::TaskQueue;
 use crate::threads::{self, FirewallThreads};
+use slipring_rules::command_batch::{CommandBatch, CommandOutcome};
+use slipring_rules::control_plane::ControlPlane;
+use slipring_rules::distribution::FlowDistribution;
+use slipring_rules::dry_run::{DryRunPorts, dry_run_file};
+use slipring_rules::randomness::Randomness;
+use slipring_rules::rules_file::{check_accepted, read_rules, read_text};
+use slipring_rules::save;
+use slipring_rules::state_file::StateFile;
 use slipring_rules::{LogEvents, LogFileWriter};
 
 impl FirewallPlan {

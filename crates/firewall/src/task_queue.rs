@@ -2,9 +2,11 @@
 
 use std::io;
 use std::ops::Deref;
-use std::sync::mpsc::{self, Receiver};
 
 use slipring_datapath::control_queue::ControlQueue;
+use slipring_dummynet::{Dummynet, ShaperEvent};
+use slipring_ipfw::run::{Firewall, PortIndex, Ruleset};
+use slipring_rules::dataplane::{RuleDataplane, RuleTask, RuleThread};
 
 use crate::dataplane::{Dataplane, DataplaneNanos};
 use crate::deferred_output::DeferredOutput;
@@ -20,19 +22,49 @@ impl TaskQueue {
     pub(crate) fn new() -> io::Result<Self> {
         ControlQueue::new().map(Self)
     }
+}
 
-    /// Queues `act`. The receiver gets the result of `act`, or an error if the packet thread has
-    /// ended.
-    pub(crate) fn submit<T: Send + 'static>(
-        &self,
-        act: impl FnOnce(&mut Dataplane, &mut DeferredOutput, DataplaneNanos) -> T + Send + 'static,
-    ) -> Receiver<T> {
-        let (answer, answered) = mpsc::channel();
+impl RuleThread for TaskQueue {
+    fn post(&self, task: RuleTask) {
         self.push(Box::new(move |dataplane, deferred, now| {
-            // An error only means that the caller has stopped waiting for the result.
-            let _ = answer.send(act(dataplane, deferred, now));
+            task(&mut OutputtingDataplane { dataplane, deferred }, now);
         }));
-        answered
+    }
+
+    fn admit_frames(&self) {
+        self.0.admit_frames();
+    }
+}
+
+/// A dataplane with the place where its frames go.
+struct OutputtingDataplane<'d> {
+    dataplane: &'d mut Dataplane,
+    deferred: &'d mut DeferredOutput,
+}
+
+impl RuleDataplane for OutputtingDataplane<'_> {
+    fn firewall(&self) -> &Firewall {
+        self.dataplane.firewall()
+    }
+
+    fn firewall_mut(&mut self) -> &mut Firewall {
+        self.dataplane.firewall_mut()
+    }
+
+    fn shaper_mut(&mut self) -> &mut Dummynet<u32> {
+        self.dataplane.shaper_mut()
+    }
+
+    fn adopt(&mut self, ruleset: &mut Ruleset) {
+        self.dataplane.adopt(ruleset);
+    }
+
+    fn apply_shaper_events(&mut self, events: Vec<ShaperEvent<u32>>, now: DataplaneNanos) {
+        self.dataplane.apply_shaper_events(events, now, self.deferred);
+    }
+
+    fn egress_ports(&self, from: PortIndex) -> Option<Vec<PortIndex>> {
+        self.dataplane.checks_out().then(|| self.dataplane.map().targets(from).to_vec())
     }
 }
 

@@ -8,8 +8,7 @@ use slipring_cli::Failure;
 use slipring_datapath::worker::Worker;
 use slipring_datapath::workers::WorkerTask;
 use slipring_dummynet::Dummynet;
-use slipring_ipfw::rule::{KeepState, RuleAction};
-use slipring_ipfw::run::{Firewall, IpfwConfig};
+use slipring_ipfw::run::Firewall;
 use slipring_port::Port;
 
 use crate::cross_thread::{CrossThreadLink, CrossThreadState};
@@ -17,11 +16,11 @@ use crate::dataplane::{Dataplane, DataplaneId};
 use crate::deferred_output::DeferredOutput;
 use crate::distributor::{Distributor, PortQueues};
 use crate::flags::FirewallPlan;
-use crate::randomness::Randomness;
 use crate::shared_stats::SharedDataplaneStats;
 use crate::task_queue::TaskQueue;
 use crate::worker::{FirewallProcessor, ForwardingOptions};
 use slipring_rules::LogEvents;
+use slipring_rules::randomness::Randomness;
 
 /// The parent in the names of the pipes between the threads.
 const WORKER_PIPE_PARENT: &str = "firewall_threads";
@@ -113,26 +112,4 @@ fn distribute_queues(
         by_worker.iter_mut().zip(queues).for_each(|(worker, queue)| worker.push(vec![queue]));
     }
     (ports.into_iter().map(|port| port.queues).zip(near).collect(), by_worker)
-}
-
-/// Returns why flows cannot be distributed over several threads with these rules; `None` if they
-/// can. A rule needs a single thread if all flows must share its counts or translations.
-pub(crate) fn distribution_obstacle(config: &IpfwConfig) -> Option<String> {
-    config.list.iter().find_map(|(entry, _)| {
-        let rule = &entry.rule;
-        let what = match (&rule.action, &rule.keep) {
-            (RuleAction::Nat(_), _) => "nat",
-            (RuleAction::Nptv6(_), _) => "nptv6",
-            (_, Some(keep)) if counts_across_flows(keep) => "limit by less than both addresses",
-            _ => return None,
-        };
-        Some(format!(
-            "rule {}: {what} needs all frames in one thread: run slipring firewall without --threads",
-            entry.number
-        ))
-    })
-}
-
-fn counts_across_flows(keep: &KeepState) -> bool {
-    keep.limit.is_some_and(|limit| !(limit.fields.src_addr && limit.fields.dst_addr))
 }

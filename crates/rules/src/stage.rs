@@ -34,12 +34,14 @@ use std::sync::Arc;
 use slipring_dummynet::{Dummynet, ShaperEvent};
 use slipring_fib::{FibPortIndex, ForwardingTables};
 use slipring_ipfw::packet::PacketHeaders;
-use slipring_ipfw::rule::RuleAction;
+use slipring_ipfw::rule::{NextHop, RuleAction};
 use slipring_ipfw::run::{
-    CheckOutputs, CheckedBatch, EmissionTarget, EmittedFrame, Firewall, PacketMetadata, Ruleset,
+    CheckOutputs, CheckedBatch, EmissionTarget, EmittedFrame, Firewall, IpfwConfig, PacketMetadata,
+    PortIndex, Ruleset,
 };
 use slipring_route::{MAX_ROUTE_BATCH, PuntClass, RouteBatch, RouteEngine, RouteFrame};
 
+use crate::dataplane::RuleDataplane;
 use crate::events::LogEvents;
 use delayed::{DelayedFrames, ResumedFrame};
 pub use directions::asks_directions;
@@ -128,22 +130,6 @@ impl RuleStage {
         stage
     }
 
-    /// The rules, states and counters.
-    #[must_use]
-    pub const fn firewall(&self) -> &Firewall {
-        &self.firewall
-    }
-
-    /// The firewall, for commands that change only its counters or states.
-    pub const fn firewall_mut(&mut self) -> &mut Firewall {
-        &mut self.firewall
-    }
-
-    /// The pipes, queues and schedulers.
-    pub const fn shaper_mut(&mut self) -> &mut Dummynet<u32> {
-        &mut self.shaper
-    }
-
     /// The counters.
     #[must_use]
     pub const fn counters(&self) -> &RuleStageCounters {
@@ -160,17 +146,6 @@ impl RuleStage {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.delayed.is_empty() && self.resumed.is_empty() && self.fragments == 0
-    }
-
-    /// Adopts compiled rules, between two batches.
-    pub fn adopt(&mut self, ruleset: &mut Ruleset) {
-        self.firewall.adopt(ruleset);
-        self.inspect();
-    }
-
-    /// Queues what a change of the pipes has caused, for the next [`Self::run`].
-    pub fn add_shaper_events(&mut self, events: Vec<ShaperEvent<u32>>) {
-        self.events.extend(events);
     }
 
     fn inspect(&mut self) {
@@ -202,7 +177,6 @@ impl RuleStage {
         frames: &mut [RouteFrame<'_>],
         now_ns: u64,
     ) {
-        self.outputs.is_watched = self.log.is_watched();
         engine.parse(batch, frames);
         self.check_in(engine, batch, frames, now_ns);
         engine.police(batch, frames, now_ns);
@@ -210,7 +184,7 @@ impl RuleStage {
         self.check_out(engine, batch, frames, now_ns);
         engine.rewrite(batch, frames, now_ns);
         engine.answer(batch, frames, now_ns);
-        self.settle(engine, now_ns);
+        self.finish(engine, now_ns);
     }
 
     /// Time at which [`Self::run`] must be called next, in ns; `None` if nothing is due later.
@@ -232,7 +206,7 @@ impl RuleStage {
             let events = &mut self.events;
             self.shaper.release(now_ns, &mut |event| events.push(event));
         }
-        self.settle(engine, now_ns);
+        self.finish(engine, now_ns);
     }
 
     /// Takes the frames for the kernel that are not in the memory of a port.
@@ -240,8 +214,8 @@ impl RuleStage {
         std::mem::take(&mut self.punted)
     }
 
-    /// Does what checks and pipes have left to do.
-    fn settle(&mut self, engine: &mut RouteEngine, now_ns: u64) {
+    /// Last stage, after the engine's: does what checks and pipes have left to do.
+    pub fn finish(&mut self, engine: &mut RouteEngine, now_ns: u64) {
         while !self.events.is_empty() || !self.resumed.is_empty() {
             self.take_shaper_events(engine);
             self.resume(engine, now_ns);
@@ -268,6 +242,47 @@ impl RuleStage {
             self.counters.unsent += u64::from(!is_sent);
         }
     }
+}
+
+impl RuleDataplane for RuleStage {
+    fn firewall(&self) -> &Firewall {
+        &self.firewall
+    }
+
+    fn firewall_mut(&mut self) -> &mut Firewall {
+        &mut self.firewall
+    }
+
+    fn shaper_mut(&mut self) -> &mut Dummynet<u32> {
+        &mut self.shaper
+    }
+
+    fn adopt(&mut self, ruleset: &mut Ruleset) {
+        self.firewall.adopt(ruleset);
+        self.inspect();
+    }
+
+    /// Queues the events for the next [`Self::run`], which is due then.
+    fn apply_shaper_events(&mut self, events: Vec<ShaperEvent<u32>>, _: u64) {
+        self.events.extend(events);
+    }
+
+    /// A route can lead to every other port.
+    fn egress_ports(&self, from: PortIndex) -> Option<Vec<PortIndex>> {
+        let ports = self.firewall.config().ports.len() as PortIndex;
+        self.needs.checks_out.then(|| (0..ports).filter(|&port| port != from).collect())
+    }
+}
+
+/// Returns why a router cannot execute these rules; `None` if it can.
+#[must_use]
+pub fn router_obstacle(config: &IpfwConfig) -> Option<String> {
+    let is_by_port = |action: &RuleAction| matches!(action, RuleAction::Forward(NextHop::Port(_)));
+    let mut rules = config.list.iter().map(|(entry, _)| entry);
+    rules.find(|entry| is_by_port(&entry.rule.action)).map(|entry| {
+        let number = entry.number;
+        format!("rule {number}: a router sends to next hops: give fwd the address of one")
+    })
 }
 
 /// Names and addresses of a router's ports, as rules use them: for `Firewall::set_ports` and

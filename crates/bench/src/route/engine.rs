@@ -6,12 +6,15 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use slipring_dummynet::Dummynet;
 use slipring_fib::{FibPortIndex, heap_table};
+use slipring_ipfw::run::{CommandFileError, Firewall};
 use slipring_port::{Nanos, now};
 use slipring_route::{
     MAX_ROUTE_BATCH, RouteBatch, RouteConfig, RouteEngine, RouteFrame, RouteVerdict,
 };
 use slipring_rtnetlink::RouteFamily;
+use slipring_rules::{RuleStage, router_ports};
 use slipring_wire::checksum;
 use slipring_wire::frame::{FrameSpec, IpSpec, Ipv4Spec, Ipv6Spec};
 
@@ -28,6 +31,9 @@ const FRAMES_PER_PASS: usize = 64 * MAX_ROUTE_BATCH;
 /// Blocks of the IPv4 table: one for each /24 with longer prefixes, some 3000.
 const TABLE_BLOCKS: usize = 4096;
 
+/// Rules of the row with rules.
+const NUM_RULES: usize = 1000;
+
 pub(super) fn rows() -> Vec<BenchRow> {
     let rows = [
         (RouteFamily::V4, "v4-1", "IPv4, 1 route", 40.0),
@@ -42,7 +48,41 @@ pub(super) fn rows() -> Vec<BenchRow> {
             .with(ContenderRole::Ours, "slipring", move || round(family, is_full))
             .goal(GoalMetric::Value, bound)
     };
-    rows.into_iter().map(row).collect()
+    let ruled = BenchRow::new(
+        "route-engine-v4-1-rules",
+        format!("route, engine and {NUM_RULES} mixed rules, IPv4, 1 route, CPU time"),
+        RowUnit::Nanos,
+    );
+    let ruled = ruled
+        .with(ContenderRole::Ours, "slipring", || ruled_round(true))
+        .with(ContenderRole::Floor, "without rules", || ruled_round(false))
+        .goal(GoalMetric::Value, 65.0);
+    rows.into_iter().map(row).chain([ruled]).collect()
+}
+
+fn ruled_round(has_rules: bool) -> Result<BenchRound, BenchError> {
+    let mut work = EngineWork::new(&one_route(RouteFamily::V4))?;
+    if has_rules {
+        work = work.with_rules(&mixed_rules(NUM_RULES))?;
+    }
+    Ok(Box::new(move |time| on_cpu(PROGRAM_CPU, || work.run(time))))
+}
+
+/// Rules about addresses, protocols and ports, of which one in four counts packets and the others
+/// match none. The last one lets packets pass.
+fn mixed_rules(count: usize) -> String {
+    let rule = |at: usize| {
+        let [a, b, c, ..] = (at as u32).wrapping_mul(0x9e37_79b9).to_be_bytes();
+        let (net, port) = (32 + a % 32, at % 1000);
+        match at % 4 {
+            0 => format!("count udp from 10.9.0.0/16 to {net}.{b}.{c}.0/24"),
+            1 => format!("deny tcp from 10.9.1.0/24 to {net}.{b}.0.0/16 dst-port {port}"),
+            2 => format!("deny udp from any to {net}.{b}.{c}.0/26 dst-port 1-{}", port + 1),
+            _ => format!("deny ip from 192.168.{b}.0/24 to any"),
+        }
+    };
+    let rules = (1..count).map(|at| format!("add {at} {}\n", rule(at)));
+    rules.chain([format!("add {count} allow ip from any to any")]).collect()
 }
 
 fn round(family: RouteFamily, is_full: bool) -> Result<BenchRound, BenchError> {
@@ -60,6 +100,8 @@ fn one_route(family: RouteFamily) -> BenchTable {
 /// An engine, frames, and destinations.
 struct EngineWork {
     engine: RouteEngine,
+    /// The rules, if there are any.
+    stage: Option<RuleStage>,
     batch: Box<RouteBatch>,
     frames: Vec<Vec<u8>>,
     destinations: Vec<IpAddr>,
@@ -75,7 +117,25 @@ impl EngineWork {
         let first = destinations.iter().cycle().take(FRAMES_PER_PASS);
         let frames: Result<_, _> = first.map(|&destination| frame(destination)).collect();
         let engine = RouteEngine::new(RouteConfig::default(), Arc::new(tables));
-        Ok(Self { engine, batch: Box::default(), frames: frames?, destinations, at: 0 })
+        Ok(Self {
+            engine,
+            stage: None,
+            batch: Box::default(),
+            frames: frames?,
+            destinations,
+            at: 0,
+        })
+    }
+
+    fn with_rules(mut self, commands: &str) -> Result<Self, BenchError> {
+        let failed = |error: CommandFileError| BenchError::Failed(error.to_string());
+        let mut firewall = Firewall::new(1, [1, 2]);
+        let (names, own) = router_ports(self.engine.tables());
+        firewall.set_ports(names);
+        firewall.set_me(own);
+        firewall.load(commands, 0).map_err(failed)?;
+        self.stage = Some(RuleStage::new(firewall, Dummynet::new(1, [1, 2]), Arc::default()));
+        Ok(self)
     }
 
     /// The mean time of a frame.
@@ -106,7 +166,12 @@ impl EngineWork {
         let forwarded = self.engine.counters().forwarded;
         let start = thread_cpu();
         for frames in frames.chunks_mut(MAX_ROUTE_BATCH) {
-            self.engine.process(&mut self.batch, black_box(frames), 0);
+            match &mut self.stage {
+                None => self.engine.process(&mut self.batch, black_box(frames), 0),
+                Some(stage) => {
+                    stage.process(&mut self.engine, &mut self.batch, black_box(frames), 0);
+                }
+            }
             black_box(&self.batch);
         }
         let spent = thread_cpu() - start;
@@ -158,13 +223,22 @@ mod tests {
     fn every_frame_of_every_pass_is_forwarded() {
         for family in [RouteFamily::V4, RouteFamily::V6] {
             for table in [one_route(family), BenchTable::draw(family, 3000)] {
-                let mut work = EngineWork::new(&table).unwrap();
-                for _ in 0..3 {
-                    work.refresh();
-                    work.pass().unwrap();
-                }
-                assert_eq!(work.engine.counters().forwarded, 3 * FRAMES_PER_PASS as u64);
+                forwards_all(EngineWork::new(&table).unwrap());
             }
         }
+    }
+
+    #[test]
+    fn the_rules_let_every_frame_pass() {
+        let work = EngineWork::new(&one_route(RouteFamily::V4)).unwrap();
+        forwards_all(work.with_rules(&mixed_rules(NUM_RULES)).unwrap());
+    }
+
+    fn forwards_all(mut work: EngineWork) {
+        for _ in 0..3 {
+            work.refresh();
+            work.pass().unwrap();
+        }
+        assert_eq!(work.engine.counters().forwarded, 3 * FRAMES_PER_PASS as u64);
     }
 }

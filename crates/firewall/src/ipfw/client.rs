@@ -9,9 +9,9 @@ use slipring_control::{ControlClient, ControlError, REPLY_TIMEOUT, check_trust, 
 
 use super::error::IpfwCommandError;
 use super::input::IpfwInput;
-use crate::command_batch::{CommandBatch, CommandFault, CommandOutcome, sysexits};
-use crate::save::NOT_SAVED_PREFIX;
 use crate::service::PROGRAM_NAME;
+use slipring_rules::command_batch::{CommandBatch, CommandFault, CommandOutcome, sysexits};
+use slipring_rules::save::NOT_SAVED_PREFIX;
 
 /// Sends a batch to the firewall and prints the result.
 pub(super) fn execute(
@@ -163,12 +163,13 @@ fn find(input: &IpfwInput, session: &mut Session<'_>) -> Result<ControlClient, I
     }
 }
 
-/// Connects to a process; `None` if the process is not a firewall. A process that does not answer
+/// Connects to a process; `None` if the process is neither a firewall nor a router with rules. A process that does not answer
 /// is an error, because it may be a firewall of another user.
 fn client_of(dir: &Path, pid: u32) -> Result<Option<ControlClient>, ControlError> {
     let mut client = ControlClient::find(dir, Some(&pid.to_string()))?;
     let hello: Value = client.request("hello", json!({}))?;
-    Ok((hello["program"] == PROGRAM_NAME).then_some(client))
+    let has_rules = hello["program"] == PROGRAM_NAME || hello["rules"] == true;
+    Ok(has_rules.then_some(client))
 }
 
 /// Returns the error for a run directory that is not trusted. It is not a mistake in the command,

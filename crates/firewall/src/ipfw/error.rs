@@ -2,7 +2,7 @@
 
 use slipring_cli::Failure;
 
-use crate::command_batch::CommandFault;
+use slipring_rules::command_batch::CommandFault;
 
 /// Why a command of ipfw or dnctl failed.
 pub(crate) enum IpfwCommandError {

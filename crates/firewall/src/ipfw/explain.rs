@@ -14,7 +14,7 @@ use slipring_wire::frame::{
 use super::client;
 use super::error::IpfwCommandError;
 use super::input::IpfwInput;
-use crate::command_batch::{CommandFault, sysexits};
+use slipring_rules::command_batch::{CommandFault, sysexits};
 
 /// Maximum number of packets that are read from a capture file.
 const MAX_PACKETS: usize = 100;

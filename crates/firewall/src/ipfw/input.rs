@@ -9,8 +9,8 @@ use slipring_ipfw::text::{IpfwCommand, printable};
 
 use super::error::IpfwCommandError;
 use super::flags;
-use crate::command_batch::{CommandFault, CommandStep, sysexits};
-use crate::rules_file;
+use slipring_rules::command_batch::{CommandFault, CommandStep, sysexits};
+use slipring_rules::rules_file;
 
 /// A parsed command line.
 pub(super) struct IpfwInput {

@@ -4,9 +4,7 @@ use std::net::IpAddr;
 
 use slipring_dummynet::ShaperTarget;
 use slipring_ipfw::rule::NextHop;
-use slipring_ipfw::run::{
-    CheckPass, CheckResult, DenyReason, FrameBatch, PacketMetadata, RuleVerdict,
-};
+use slipring_ipfw::run::{CheckPass, CheckResult, FrameBatch, PacketMetadata, RuleVerdict};
 use slipring_neighbour::icmp::{IcmpMessage, IcmpProblem};
 use slipring_route::{RouteBatch, RouteDropCause, RouteEngine, RouteFrame, RouteVerdict};
 use slipring_wire::offload::complete_partial;
@@ -27,14 +25,15 @@ impl FrameBatch for ListedFrames<'_, '_> {
 }
 
 impl RuleStage {
-    /// Checks all frames that are on their way, on input.
-    pub(super) fn check_in(
+    /// Checks all frames that are on their way, on input: after the engine's first stage.
+    pub fn check_in(
         &mut self,
         engine: &mut RouteEngine,
         batch: &mut RouteBatch,
         frames: &mut [RouteFrame<'_>],
         now_ns: u64,
     ) {
+        self.outputs.is_watched = self.log.is_watched();
         if self.needs.rewrites {
             complete_checksums(engine, batch, frames);
         }
@@ -50,8 +49,8 @@ impl RuleStage {
         }
     }
 
-    /// Checks all frames that have a route, on output.
-    pub(super) fn check_out(
+    /// Checks all frames that have a route, on output: after the engine's third stage.
+    pub fn check_out(
         &mut self,
         engine: &mut RouteEngine,
         batch: &mut RouteBatch,
@@ -159,18 +158,9 @@ impl RuleStage {
             }
             RuleVerdict::Held => self.hold_fragment(engine, batch, at),
             // The firewall translates itself, so that the last two are never seen.
-            RuleVerdict::Deny(
-                DenyReason::Rule
-                | DenyReason::Malformed(_)
-                | DenyReason::StatesFull
-                | DenyReason::StateLimit
-                | DenyReason::CallDepth
-                | DenyReason::CallLoop
-                | DenyReason::NoNumber
-                | DenyReason::Translation,
-            )
-            | RuleVerdict::Nat(_)
-            | RuleVerdict::Nptv6(_) => self.drop(engine, batch, at),
+            RuleVerdict::Deny(_) | RuleVerdict::Nat(_) | RuleVerdict::Nptv6(_) => {
+                self.drop(engine, batch, at)
+            }
         }
     }
 

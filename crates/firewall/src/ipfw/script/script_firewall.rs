@@ -11,16 +11,16 @@ use slipring_dummynet::Dummynet;
 use slipring_ipfw::run::Firewall;
 
 use super::frames::{self, described};
-use crate::command_batch::{CommandBatch, CommandFault, CommandOutcome};
-use crate::control_plane::ControlPlane;
 use crate::dataplane::{Dataplane, DataplaneCounters, DataplaneNanos};
 use crate::deferred_output::DeferredOutput;
 use crate::flags::{self, FirewallPlan};
 use crate::ipfw::input::{IpfwAction, IpfwInput};
 use crate::ipfw::{IpfwCommandError, dry_run, explain, flags as words, no_command};
-use crate::randomness::Randomness;
 use crate::task_queue::TaskQueue;
 use slipring_rules::LogEvents;
+use slipring_rules::command_batch::{CommandBatch, CommandFault, CommandOutcome};
+use slipring_rules::control_plane::ControlPlane;
+use slipring_rules::randomness::Randomness;
 
 /// Time at which the script's clock starts, in seconds since 1970. It is the first second of 2026.
 const EPOCH: u64 = 1_767_225_600;
@@ -243,7 +243,7 @@ impl ScriptFirewall {
 impl Drop for ScriptFirewall {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Release);
-        drop(self.task_queue.submit(|_, _, _| ()));
+        self.task_queue.push(Box::new(|_, _, _| ()));
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

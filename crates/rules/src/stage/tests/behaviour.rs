@@ -3,6 +3,7 @@
 use slipring_route::{PuntClass, RouteDropCause, RouteVerdict};
 
 use super::kit::*;
+use crate::dataplane::RuleDataplane;
 
 const SYN: u8 = 0x02;
 const SYN_ACK: u8 = 0x12;

@@ -19,6 +19,7 @@ use slipring_route::{RouteBatch, RouteConfig, RouteEngine, RouteFrame, RouteOutp
 use slipring_wire::MacAddr;
 use slipring_wire::frame::{FrameSpec, IpSpec, Ipv4Spec, Ipv6Spec, L4Spec, PortPair, TcpSpec};
 
+use crate::dataplane::RuleDataplane;
 use crate::{LogEvents, RuleStage, router_ports};
 
 pub(super) const LEFT: FibPortIndex = FibPortIndex(0);

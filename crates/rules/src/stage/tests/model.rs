@@ -7,6 +7,7 @@ use slipring_route::{
 };
 
 use super::kit::*;
+use crate::dataplane::RuleDataplane;
 
 /// What becomes of a packet.
 #[derive(Debug, PartialEq, Eq)]

@@ -24,19 +24,17 @@ use slipring_ipfw::text::{
     IpfwCommand, NatCommand, NatShow, Nptv6Command, Nptv6Verb, RuleStyle, StateCommand, StyledRule,
 };
 
-use crate::dataplane::Dataplane;
-
 /// The shaper's configuration. Only the engines have it, not the master.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ShaperState {
+pub struct ShaperState {
     /// The commands that create pipes, queues and schedulers.
-    pub(crate) objects: Vec<ShaperConfig>,
+    pub objects: Vec<ShaperConfig>,
     sysctls: String,
 }
 
 impl ShaperState {
-    pub(crate) fn of(dataplane: &mut Dataplane) -> Self {
-        let shaper = dataplane.shaper_mut();
+    /// Reads the configuration of a shaper.
+    pub fn of<H: Copy>(shaper: &mut Dummynet<H>) -> Self {
         Self { objects: shaper.configuration(), sysctls: sysctls_of(shaper) }
     }
 }
@@ -63,11 +61,11 @@ const SAVE_TRAILER: &str = "# The end of what `slipring ipfw save` wrote.";
 const LOG_LIMIT_SYSCTL: &str = "net.inet.ip.fw.verbose_limit";
 
 /// The start of a comment line about an object that could not be saved.
-pub(crate) const NOT_SAVED_PREFIX: &str = "# Not kept: ";
+pub const NOT_SAVED_PREFIX: &str = "# Not kept: ";
 
 /// If `text` was written by [`text`] and is truncated, returns the line at which it ends; otherwise
 /// `None`.
-pub(crate) fn truncated_at(text: &str) -> Option<usize> {
+pub fn truncated_at(text: &str) -> Option<usize> {
     let head = SAVE_HEADER.split('\n').next().unwrap_or_default();
     let is_part_of_head = !text.is_empty() && head.starts_with(text);
     let is_saved = text
@@ -80,11 +78,7 @@ pub(crate) fn truncated_at(text: &str) -> Option<usize> {
 
 /// Returns the commands that recreate the configuration, one per line. `states` are the commands
 /// that restore the states.
-pub(crate) fn text(
-    firewall: &mut Firewall,
-    shaper: &ShaperState,
-    states: &[StateCommand],
-) -> String {
+pub fn text(firewall: &mut Firewall, shaper: &ShaperState, states: &[StateCommand]) -> String {
     let mut text = SAVE_HEADER.to_owned();
     let (usual, now) = (sysctls(&mut Firewall::new(0, [0; 2])), sysctls(firewall));
     let is_limit = |line: &&str| line.starts_with(LOG_LIMIT_SYSCTL);

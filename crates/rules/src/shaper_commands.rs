@@ -7,39 +7,40 @@ use slipring_dummynet::{Dummynet, ShaperEvent, ShaperSysctlError};
 use slipring_ipfw::text::proto_name;
 
 use crate::command_batch::{CommandStep, MAX_FAULTS, sysexits};
-use crate::dataplane::DataplaneNanos;
 
 /// The shaper's reply to a command, with the index of the command's step in the batch.
 #[derive(Default)]
-pub(crate) struct ShaperReply {
-    pub(crate) at: usize,
-    pub(crate) text: String,
+pub struct ShaperReply {
+    /// Index of the step.
+    pub at: usize,
+    /// What the command prints.
+    pub text: String,
     /// The listing as data; `None` if the command is not a listing.
-    pub(crate) listing: Option<ShaperListing>,
+    pub listing: Option<ShaperListing>,
 }
 
 /// A command that failed: the index of its step in the batch, the cause, the exit code.
 type FailedCommand = (usize, String, u8);
 
 /// The replies to all commands; if any command failed, the failed commands instead.
-pub(crate) type CommandsResult = Result<Vec<ShaperReply>, Vec<FailedCommand>>;
+pub type CommandsResult = Result<Vec<ShaperReply>, Vec<FailedCommand>>;
 
 /// Returns those steps that are commands of the shaper, with their indices in the batch.
-pub(crate) fn of_shaper(steps: &[CommandStep]) -> Vec<(usize, ShaperCommand)> {
+pub fn of_shaper(steps: &[CommandStep]) -> Vec<(usize, ShaperCommand)> {
     (0..).zip(steps).filter_map(|(at, step)| Some((at, step.shaper.clone()?))).collect()
 }
 
 /// Returns whether the command changes the shaper, and does not just show something.
-pub(crate) const fn changes_shaper(command: &ShaperCommand) -> bool {
+pub const fn changes_shaper(command: &ShaperCommand) -> bool {
     !matches!(command, ShaperCommand::Show(..) | ShaperCommand::Sysctl(_, None))
 }
 
 /// Executes commands in the shaper, either all or none. If any fail, returns all of these.
-pub(crate) fn shape(
+pub fn shape(
     shaper: &mut Dummynet<u32>,
     commands: &[(usize, ShaperCommand)],
     rows: RowOrder,
-    now: DataplaneNanos,
+    now: u64,
 ) -> (CommandsResult, Vec<ShaperEvent<u32>>) {
     let saved = (commands.iter().filter(|(_, command)| changes_shaper(command)).count() > 1)
         .then(|| shaper.clone());
@@ -67,7 +68,7 @@ fn shape_once(
     shaper: &mut Dummynet<u32>,
     command: &ShaperCommand,
     rows: RowOrder,
-    (now, events): (DataplaneNanos, &mut Vec<ShaperEvent<u32>>),
+    (now, events): (u64, &mut Vec<ShaperEvent<u32>>),
 ) -> Result<ShaperReply, (String, u8)> {
     let tell = &mut |event| events.push(event);
     match command {
@@ -106,7 +107,7 @@ fn shape_once(
 }
 
 /// Returns the exit code for an error of one of the shaper's sysctls.
-pub(crate) fn sysctl_exit(error: &ShaperSysctlError) -> u8 {
+pub fn sysctl_exit(error: &ShaperSysctlError) -> u8 {
     match error {
         ShaperSysctlError::Unknown(_) => sysexits::UNAVAILABLE,
         _ => sysexits::DATA,
@@ -115,6 +116,6 @@ pub(crate) fn sysctl_exit(error: &ShaperSysctlError) -> u8 {
 
 /// Returns the name of a protocol in listings of pipes. It is the name in protocols(5), or `ip` for
 /// 0.
-pub(crate) fn protocol(number: u8) -> Option<&'static str> {
+pub fn protocol(number: u8) -> Option<&'static str> {
     if number == 0 { Some("ip") } else { proto_name(number) }
 }

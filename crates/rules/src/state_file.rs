@@ -11,7 +11,7 @@ use slipring_native_proto::trust::FileLock;
 
 /// The state file, which is locked until this value is dropped.
 #[derive(Debug)]
-pub(crate) struct StateFile {
+pub struct StateFile {
     path: PathBuf,
     _lock: FileLock,
 }
@@ -19,7 +19,7 @@ pub(crate) struct StateFile {
 impl StateFile {
     /// Locks the file at `path`, which need not exist yet. The lock file is created in the same
     /// directory. So a directory that is missing or read-only is noticed before the first frame.
-    pub(crate) fn lock(path: &Path) -> Result<Self, Failure> {
+    pub fn lock(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
         match FileLock::try_lock(&sibling_path(path, ".lock")) {
             Ok(Some(lock)) => Ok(Self { path: path.to_owned(), _lock: lock }),
@@ -41,12 +41,14 @@ impl StateFile {
         }
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// The path of the file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Replaces the contents of the file by `text`, atomically.
-    pub(crate) fn write(&self, text: &str) -> io::Result<()> {
+    pub fn write(&self, text: &str) -> io::Result<()> {
         let new = sibling_path(&self.path, ".new");
         let mut file = fs::File::create(&new)?;
         file.write_all(text.as_bytes())?;

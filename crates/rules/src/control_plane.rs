@@ -19,6 +19,7 @@ mod engine_replies;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -27,7 +28,7 @@ use slipring_control::REPLY_TIMEOUT;
 use slipring_dummynet::show::RowOrder;
 use slipring_dummynet::text::{DummynetCommand as ShaperCommand, QueueCaps};
 use slipring_ipfw::run::{
-    CommandFlags, Firewall, LineError, RestoredStates, RuleCounters, Ruleset,
+    CommandFlags, Firewall, IpfwConfig, LineError, PortIndex, RestoredStates, RuleCounters, Ruleset,
 };
 use slipring_ipfw::state::{SavedState, ip_frame};
 use slipring_ipfw::text::{IpfwCommand, StateCommand};
@@ -36,15 +37,12 @@ use crate::command_batch::{
     CommandBatch, CommandFault, CommandOutcome, CommandStep, LineFault, merge_faults,
     merge_line_faults, sysexits,
 };
-use crate::dataplane::{Dataplane, DataplaneNanos};
-use crate::deferred_output::DeferredOutput;
-use crate::distributor::FlowDistribution;
+use crate::dataplane::{RuleDataplane, RuleThread, submit};
+use crate::distribution::{FlowDistribution, distribution_obstacle};
 use crate::lint;
 use crate::save::{self, ShaperState};
 use crate::shaper_commands::{CommandsResult, ShaperReply, changes_shaper, of_shaper, shape};
 use crate::state_file::StateFile;
-use crate::task_queue::TaskQueue;
-use crate::threads::distribution_obstacle;
 use crate::values;
 use changes::{
     changes_anything, cleared_for, dry_run, is_about_counters, ruleset_after, shows_translations,
@@ -60,13 +58,15 @@ const ENGINE_REPLY_TIMEOUT: Duration =
     REPLY_TIMEOUT.checked_sub(Duration::from_secs(2)).expect("it is longer");
 
 /// Applies command batches to a master firewall and to all engines.
-pub(crate) struct ControlPlane {
+pub struct ControlPlane {
     master: Mutex<Firewall>,
-    engines: Vec<Arc<TaskQueue>>,
+    engines: Vec<Arc<dyn RuleThread>>,
     /// The maximum lengths of pipe queues; sysctl commands change them.
     caps: Mutex<QueueCaps>,
     /// Which engine handles a flow; `None` if there is only one engine.
     distribution: Option<FlowDistribution>,
+    /// Why rules cannot be executed here; `None` if they can.
+    obstacle: Option<RuleObstacle>,
     /// The file to which the rules are written after each change.
     state_file: Option<StateFile>,
     /// Whether the state file also contains the dynamic states.
@@ -74,6 +74,9 @@ pub(crate) struct ControlPlane {
     /// Maximum time to wait for the engines: [`ENGINE_REPLY_TIMEOUT`], except in tests.
     reply_timeout: Duration,
 }
+
+/// Says why rules cannot be executed; `None` if they can.
+pub type RuleObstacle = fn(&IpfwConfig) -> Option<String>;
 
 /// What a batch changes in each engine.
 #[derive(Default)]
@@ -104,7 +107,11 @@ type ChangeFaults = Vec<(CommandFault, Option<usize>)>;
 impl ControlPlane {
     /// Creates a control plane. The engines that execute the tasks in `engines` must have the rules
     /// of `master`.
-    pub(crate) fn new(mut master: Firewall, engines: Vec<Arc<TaskQueue>>) -> Self {
+    pub fn new<T: RuleThread + 'static>(
+        mut master: Firewall,
+        engines: impl IntoIterator<Item = Arc<T>>,
+    ) -> Self {
+        let engines = engines.into_iter().map(|thread| thread as Arc<dyn RuleThread>).collect();
         master.set_plain(true);
         let master = Mutex::new(master);
         let (caps, distribution, state_file) = (Mutex::default(), None, None);
@@ -114,6 +121,7 @@ impl ControlPlane {
             engines,
             caps,
             distribution,
+            obstacle: None,
             state_file,
             persists_states: false,
             reply_timeout,
@@ -121,13 +129,41 @@ impl ControlPlane {
     }
 
     /// Sets how flows are distributed among the engines.
-    pub(crate) fn with_distribution(mut self, dealing: FlowDistribution) -> Self {
+    pub fn with_distribution(mut self, dealing: FlowDistribution) -> Self {
         self.distribution = Some(dealing);
+        self.refusing(distribution_obstacle)
+    }
+
+    /// Refuses the rules for which `obstacle` returns a reason.
+    #[must_use]
+    pub fn refusing(mut self, obstacle: RuleObstacle) -> Self {
+        self.obstacle = Some(obstacle);
         self
     }
 
+    /// Sets the addresses of `me`, each with its port, in all engines.
+    ///
+    /// # Errors
+    /// [`CommandFault`] if an engine does not answer; nothing has changed then.
+    pub fn set_me(&self, me: Vec<(IpAddr, Option<PortIndex>)>) -> Result<(), CommandFault> {
+        let mut master = self.lock();
+        if master.config().me == me {
+            return Ok(());
+        }
+        let before = master.before();
+        master.set_me(me);
+        let ruleset = Some(master.ruleset());
+        self.apply_to_engines(DataplaneChange { ruleset, ..DataplaneChange::default() })
+            .map(drop)
+            .map_err(|unmade| {
+                master.undo(before);
+                let faults = unmade.into_iter().map(|(fault, _)| fault).collect();
+                merge_faults(faults).expect("what was not made has a reason")
+            })
+    }
+
     /// Sends the master's rules to all engines.
-    pub(crate) fn begin(&self) -> CommandOutcome {
+    pub fn begin(&self) -> CommandOutcome {
         let change =
             DataplaneChange { ruleset: Some(self.lock().ruleset()), ..DataplaneChange::default() };
         let unmade = self.apply_to_engines(change).err().unwrap_or_default();
@@ -136,18 +172,18 @@ impl ControlPlane {
     }
 
     /// Lets the engines process frames. Must be called once the initial rules are in force.
-    pub(crate) fn admit_frames(&self) {
-        self.engines.iter().for_each(|task_queue| task_queue.admit_frames());
+    pub fn admit_frames(&self) {
+        self.engines.iter().for_each(|thread| thread.admit_frames());
     }
 
     /// Executes a batch.
-    pub(crate) fn execute(&self, order: &CommandBatch, now: DataplaneNanos) -> CommandOutcome {
+    pub fn execute(&self, order: &CommandBatch, now: u64) -> CommandOutcome {
         self.execute_all(order, |_, _| Vec::new(), now)
     }
 
     /// Executes the commands of a file after removing all existing rules, and those tables and
     /// `nptv6` instances that the file creates.
-    pub(crate) fn replace(&self, order: &CommandBatch, now: DataplaneNanos) -> CommandOutcome {
+    pub fn replace(&self, order: &CommandBatch, now: u64) -> CommandOutcome {
         self.execute_all(order, cleared_for, now)
     }
 
@@ -156,7 +192,7 @@ impl ControlPlane {
         &self,
         order: &CommandBatch,
         cleared: fn(&Firewall, &[CommandStep]) -> Vec<CommandStep>,
-        now: DataplaneNanos,
+        now: u64,
     ) -> CommandOutcome {
         let mut master = self.lock();
         let mut caps = self.caps.lock().unwrap_or_else(PoisonError::into_inner);
@@ -184,7 +220,7 @@ impl ControlPlane {
         master: &mut Firewall,
         (is_file, keeps): (bool, bool),
         outcome: &mut CommandOutcome,
-        now: DataplaneNanos,
+        now: u64,
     ) -> Result<(), CommandFault> {
         let shaper = self.shaper_state()?;
         if is_file {
@@ -199,7 +235,7 @@ impl ControlPlane {
 
     /// If states are persisted, writes the state file with the current states. Returns a warning if
     /// that fails.
-    pub(crate) fn persist_states(&self, now: DataplaneNanos) -> Option<String> {
+    pub fn persist_states(&self, now: u64) -> Option<String> {
         let file = self.state_file.as_ref().filter(|_| self.persists_states)?;
         // The lock is held until the file is written, because a thread that changes the rules also
         // writes the file.
@@ -215,13 +251,13 @@ impl ControlPlane {
         &self,
         master: &Firewall,
         are_wanted: bool,
-        now: DataplaneNanos,
+        now: u64,
     ) -> Result<Vec<StateCommand>, CommandFault> {
         if !are_wanted {
             return Ok(Vec::new());
         }
         let states = self.run_on_engines(|| {
-            |dataplane: &mut Dataplane, _: &mut _, _| dataplane.firewall().states().snapshot()
+            |dataplane: &mut dyn RuleDataplane, _| dataplane.firewall().states().snapshot()
         })?;
         Ok(master.state_commands(&states, now))
     }
@@ -229,18 +265,14 @@ impl ControlPlane {
     /// Returns the shaper's configuration, from the first engine, which has all pipes.
     fn shaper_state(&self) -> Result<ShaperState, CommandFault> {
         let all = self.run_on_engines(|| {
-            |dataplane: &mut Dataplane, _: &mut _, _| ShaperState::of(dataplane)
+            |dataplane: &mut dyn RuleDataplane, _| ShaperState::of(dataplane.shaper_mut())
         })?;
         Ok(all.into_iter().next().unwrap_or_default())
     }
 
     /// Returns the commands that recreate the rules, tables and pipes, and if `with_states` is set,
     /// also the states.
-    pub(crate) fn save(
-        &self,
-        with_states: bool,
-        now: DataplaneNanos,
-    ) -> Result<String, CommandFault> {
+    pub fn save(&self, with_states: bool, now: u64) -> Result<String, CommandFault> {
         // The lock delays all changes, so that rules, pipes and states are read at the same moment.
         self.saved(&mut self.lock(), with_states, now)
     }
@@ -249,7 +281,7 @@ impl ControlPlane {
         &self,
         master: &mut Firewall,
         with_states: bool,
-        now: DataplaneNanos,
+        now: u64,
     ) -> Result<String, CommandFault> {
         let shaper = self.shaper_state()?;
         let states = self.state_commands(master, with_states, now)?;
@@ -258,7 +290,7 @@ impl ControlPlane {
 
     /// Makes this control plane write the rules to `file` after each change. If `keeps_states` is
     /// set, the dynamic states are also written.
-    pub(crate) fn persist_to(mut self, file: Option<StateFile>, keeps_states: bool) -> Self {
+    pub fn persist_to(mut self, file: Option<StateFile>, keeps_states: bool) -> Self {
         (self.state_file, self.persists_states) = (file, keeps_states);
         self
     }
@@ -268,7 +300,7 @@ impl ControlPlane {
         master: &mut Firewall,
         order: &CommandBatch,
         steps: &[CommandStep],
-        now: DataplaneNanos,
+        now: u64,
     ) -> Result<CommandOutcome, CommandFault> {
         let flags = order.options();
         self.fetch(master, steps, flags)?;
@@ -278,9 +310,7 @@ impl ControlPlane {
             Err(mistakes) => return Err(self.all_mistakes(mistakes, steps)),
         };
         let RestoredStates { states, refused } = master.take_restored();
-        if self.engines.len() > 1
-            && let Some(obstacle) = distribution_obstacle(master.config())
-        {
+        if let Some(obstacle) = self.obstacle.and_then(|of| of(master.config())) {
             master.undo(before);
             return Err(CommandFault::new(obstacle, sysexits::DATA));
         }
@@ -338,8 +368,8 @@ impl ControlPlane {
         });
         let mut all: Vec<LineFault> = of_rules.collect();
         let commands = of_shaper(steps);
-        if let (Some(task_queue), false) = (self.engines.first(), commands.is_empty()) {
-            let tried = task_queue.submit(move |dataplane: &mut Dataplane, _: &mut _, now| {
+        if let (Some(thread), false) = (self.engines.first(), commands.is_empty()) {
+            let tried = submit(&**thread, move |dataplane, now| {
                 let mut trial = dataplane.shaper_mut().clone();
                 shape(&mut trial, &commands, RowOrder::default(), now).0.err()
             });
@@ -365,20 +395,20 @@ impl ControlPlane {
         let counts = steps.iter().any(|step| matches!(step.command, IpfwCommand::Sysctl { .. }));
         if lists {
             let counters: Vec<Vec<RuleCounters>> = self.run_on_engines(|| {
-                |dataplane: &mut Dataplane, _: &mut _, _| dataplane.firewall().counters().to_vec()
+                |dataplane: &mut dyn RuleDataplane, _| dataplane.firewall().counters().to_vec()
             })?;
             master.show_counters(&counters);
         }
         if steps.iter().any(|step| shows_translations(&step.command)) {
             let figures = self.run_on_engines(|| {
-                |dataplane: &mut Dataplane, _: &mut _, _| dataplane.firewall().translation_stats()
+                |dataplane: &mut dyn RuleDataplane, _| dataplane.firewall().translation_stats()
             })?;
             master.show_translations(figures);
         }
         let with_states = flags.list.states != slipring_ipfw::run::StateListing::None;
         if counts || (lists && with_states) {
             let states = self.run_on_engines(|| {
-                |dataplane: &mut Dataplane, _: &mut _, _| dataplane.firewall().states().snapshot()
+                |dataplane: &mut dyn RuleDataplane, _| dataplane.firewall().states().snapshot()
             })?;
             master.show_states(states);
         }
@@ -400,9 +430,9 @@ impl ControlPlane {
             let ruleset = ruleset.clone().map(|ruleset| ruleset.shared_among(engines));
             let (mut ruleset, shaper, counters) = (ruleset, shaper.clone(), counters.clone());
             let states = states.next().unwrap_or_default();
-            move |dataplane: &mut Dataplane, deferred: &mut DeferredOutput, now: DataplaneNanos| {
+            move |dataplane: &mut dyn RuleDataplane, now: u64| {
                 let (changed, events) = shape(dataplane.shaper_mut(), &shaper, rows, now);
-                dataplane.apply_shaper_events(events, now, deferred);
+                dataplane.apply_shaper_events(events, now);
                 let mut without_room = 0;
                 if changed.is_ok() {
                     ruleset.iter_mut().for_each(|ruleset| dataplane.adopt(ruleset));
@@ -438,7 +468,7 @@ impl ControlPlane {
         }
         let tried = self.run_on_engines(|| {
             let commands = commands.to_vec();
-            move |dataplane: &mut Dataplane, _: &mut _, now| {
+            move |dataplane: &mut dyn RuleDataplane, now| {
                 shape(&mut dataplane.shaper_mut().clone(), &commands, rows, now).0
             }
         });
@@ -462,15 +492,12 @@ impl ControlPlane {
     }
 
     /// Runs a closure on every engine and waits for all results.
-    pub(crate) fn run_on_engines<T, F>(
-        &self,
-        mut act: impl FnMut() -> F,
-    ) -> Result<Vec<T>, CommandFault>
+    pub fn run_on_engines<T, F>(&self, mut act: impl FnMut() -> F) -> Result<Vec<T>, CommandFault>
     where
         T: Send + 'static,
-        F: FnOnce(&mut Dataplane, &mut DeferredOutput, DataplaneNanos) -> T + Send + 'static,
+        F: FnOnce(&mut dyn RuleDataplane, u64) -> T + Send + 'static,
     {
-        let posted = self.engines.iter().map(|task_queue| task_queue.submit(act())).collect();
+        let posted = self.engines.iter().map(|thread| submit(&**thread, act())).collect();
         engine_replies::wait_for_all(posted, self.reply_timeout)
     }
 
@@ -479,29 +506,22 @@ impl ControlPlane {
     fn change_on_engines<T, F>(&self, mut act: impl FnMut() -> F) -> Result<Vec<T>, CommandFault>
     where
         T: Send + 'static,
-        F: FnOnce(&mut Dataplane, &mut DeferredOutput, DataplaneNanos) -> T + Send + 'static,
+        F: FnOnce(&mut dyn RuleDataplane, u64) -> T + Send + 'static,
     {
         let claim = ChangeClaim::default();
-        let post = |task_queue: &Arc<TaskQueue>| {
+        let post = |thread: &Arc<dyn RuleThread>| {
             let (claim, act) = (claim.clone(), act());
-            task_queue.submit(
-                move |dataplane: &mut Dataplane, deferred: &mut DeferredOutput, now| {
-                    claim.begin().then(|| act(dataplane, deferred, now))
-                },
-            )
+            submit(&**thread, move |dataplane, now| claim.begin().then(|| act(dataplane, now)))
         };
         let posted = self.engines.iter().map(post).collect();
         engine_replies::wait_for_change(posted, &claim, self.reply_timeout)
     }
 
     /// Calls `look` with the master, after updating the master's counters from the engines.
-    pub(crate) fn with_master<T>(
-        &self,
-        read: impl FnOnce(&Firewall) -> T,
-    ) -> Result<T, CommandFault> {
+    pub fn with_master<T>(&self, read: impl FnOnce(&Firewall) -> T) -> Result<T, CommandFault> {
         let mut master = self.lock();
         let counters = self.run_on_engines(|| {
-            |dataplane: &mut Dataplane, _: &mut _, _| dataplane.firewall().counters().to_vec()
+            |dataplane: &mut dyn RuleDataplane, _| dataplane.firewall().counters().to_vec()
         })?;
         master.show_counters(&counters);
         Ok(read(&master))

@@ -17,91 +17,92 @@ use std::collections::BTreeMap;
 use crate::save;
 
 /// Exit codes of sysexits(3).
-pub(crate) mod sysexits {
+pub mod sysexits {
     /// The command line or the command is used wrongly.
-    pub(crate) const USAGE: u8 = 64;
+    pub const USAGE: u8 = 64;
     /// The input has mistakes.
-    pub(crate) const DATA: u8 = 65;
+    pub const DATA: u8 = 65;
     /// An input file cannot be read.
-    pub(crate) const NO_INPUT: u8 = 66;
+    pub const NO_INPUT: u8 = 66;
     /// The rule, the pipe or the firewall does not exist.
-    pub(crate) const UNAVAILABLE: u8 = 69;
+    pub const UNAVAILABLE: u8 = 69;
     /// The operating system refused an operation.
-    pub(crate) const SYSTEM: u8 = 71;
+    pub const SYSTEM: u8 = 71;
     /// The peer sent an invalid reply.
-    pub(crate) const PROTOCOL: u8 = 76;
+    pub const PROTOCOL: u8 = 76;
 }
 
 /// Maximum number of mistakes that are reported for one file.
-pub(crate) const MAX_FAULTS: usize = MAX_LINE_ERRORS;
+pub const MAX_FAULTS: usize = MAX_LINE_ERRORS;
 
 /// Commands to carry out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct CommandBatch {
+pub struct CommandBatch {
     /// The commands, one per line. If `is_file` is set, there may also be comments and empty lines.
-    pub(crate) text: String,
+    pub text: String,
     /// Whether the commands come from a file. Then either all or none are executed, and errors name
     /// the line.
     #[serde(default)]
-    pub(crate) is_file: bool,
+    pub is_file: bool,
     /// Letters of the command-line flags, such as `q` for `-q`.
     #[serde(default)]
-    pub(crate) flags: String,
+    pub flags: String,
     /// The argument of the flag `-s`: the counter by which listings of pipes are sorted.
     #[serde(default)]
-    pub(crate) sort: i32,
+    pub sort: i32,
     /// The contents of the delay profile files that the batch's pipes name, by file name.
     #[serde(default)]
-    pub(crate) profiles: BTreeMap<String, String>,
+    pub profiles: BTreeMap<String, String>,
     /// Whether replies are also requested as JSON values.
     #[serde(default)]
-    pub(crate) json: bool,
+    pub json: bool,
 }
 
 /// The result of a batch.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct CommandOutcome {
+pub struct CommandOutcome {
     /// The text that the commands printed.
-    pub(crate) text: String,
+    pub text: String,
     /// The result as JSON; `None` if it was not requested or the command has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) value: Option<serde_json::Value>,
+    pub value: Option<serde_json::Value>,
     /// Why the batch failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) fault: Option<CommandFault>,
+    pub fault: Option<CommandFault>,
     /// Hints about executed commands that are probably not what the user intended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) warnings: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
 /// Why a command failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct CommandFault {
+pub struct CommandFault {
     /// What is wrong, and where.
-    pub(crate) message: String,
+    pub message: String,
     /// What would be valid in this place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) expected: Option<String>,
+    pub expected: Option<String>,
     /// Advice to the user, for a mistake that a different word would not correct.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) help: Option<String>,
+    pub help: Option<String>,
     /// The exit code of sysexits(3).
-    pub(crate) exit: u8,
+    pub exit: u8,
 }
 
 /// A fault, with the number of the line that caused it.
-pub(crate) type LineFault = (u32, CommandFault);
+pub type LineFault = (u32, CommandFault);
 
 impl CommandFault {
     /// Adds the line of a file to the fault. The exit code becomes [`sysexits::DATA`], whatever the
     /// command's own code is.
-    pub(crate) fn at_line(mut self, line: u32) -> Self {
+    pub fn at_line(mut self, line: u32) -> Self {
         self.message = format!("line {line}: {}", self.message);
         self.exit = sysexits::DATA;
         self
     }
 
-    pub(crate) fn new(message: impl Into<String>, exit: u8) -> Self {
+    /// Makes a fault with an exit code of [`sysexits`].
+    pub fn new(message: impl Into<String>, exit: u8) -> Self {
         // Control characters are escaped, so that no terminal interprets them. Line breaks are
         // kept.
         let message = message.into();
@@ -112,15 +113,18 @@ impl CommandFault {
 
 /// A parsed command. It is for the shaper if `shaper` is set, otherwise for the rules.
 #[derive(Debug, Clone)]
-pub(crate) struct CommandStep {
-    pub(crate) line: u32,
-    pub(crate) command: IpfwCommand,
-    pub(crate) shaper: Option<ShaperCommand>,
+pub struct CommandStep {
+    /// The number of its line, counted from 1.
+    pub line: u32,
+    /// The command for the rules.
+    pub command: IpfwCommand,
+    /// The command for the shaper.
+    pub shaper: Option<ShaperCommand>,
 }
 
 impl CommandStep {
     /// Returns the queue limits after this step.
-    pub(crate) fn caps_after(&self, caps: QueueCaps) -> QueueCaps {
+    pub fn caps_after(&self, caps: QueueCaps) -> QueueCaps {
         match &self.shaper {
             Some(ShaperCommand::Sysctl(name, Some(value))) => caps.with_sysctl(name, *value),
             _ => caps,
@@ -136,7 +140,7 @@ fn nothing() -> IpfwCommand {
 
 impl CommandBatch {
     /// Returns whether a flag was given.
-    pub(crate) fn has_flag(&self, flag: char) -> bool {
+    pub fn has_flag(&self, flag: char) -> bool {
         self.flags.contains(flag)
     }
 
@@ -145,7 +149,7 @@ impl CommandBatch {
     ///
     /// # Errors
     /// A [`CommandFault`] with all mistakes of a file, but at most [`MAX_FAULTS`].
-    pub(crate) fn steps(&self, caps: QueueCaps) -> Result<Vec<CommandStep>, CommandFault> {
+    pub fn steps(&self, caps: QueueCaps) -> Result<Vec<CommandStep>, CommandFault> {
         let (steps, faults) = self.read(caps)?;
         merge_line_faults(faults).map_or(Ok(steps), Err)
     }
@@ -154,7 +158,7 @@ impl CommandBatch {
     ///
     /// # Errors
     /// [`CommandFault`] if the file was written by `ipfw save` and is truncated.
-    pub(crate) fn read(
+    pub fn read(
         &self,
         mut caps: QueueCaps,
     ) -> Result<(Vec<CommandStep>, Vec<LineFault>), CommandFault> {
@@ -326,7 +330,7 @@ impl CommandBatch {
     }
 
     /// Returns the names of the delay profiles that the pipes of a text use.
-    pub(crate) fn profiles_of(text: &str, is_file: bool) -> Vec<String> {
+    pub fn profiles_of(text: &str, is_file: bool) -> Vec<String> {
         let order = Self { text: text.to_owned(), is_file, ..Self::default() };
         let commands = if is_file {
             parse_file(&without_flags(&order.text)).unwrap_or_default()
@@ -346,12 +350,12 @@ impl CommandBatch {
     }
 
     /// Returns the sort order of pipe listings.
-    pub(crate) const fn rows(&self) -> RowOrder {
+    pub const fn rows(&self) -> RowOrder {
         RowOrder(self.sort)
     }
 
     /// Converts the flag letters to [`CommandFlags`].
-    pub(crate) fn options(&self) -> CommandFlags {
+    pub fn options(&self) -> CommandFlags {
         let has = |flag| self.has_flag(flag);
         let times = match (has('T'), has('t')) {
             (true, _) => TimeFormat::Seconds,
@@ -377,7 +381,7 @@ impl CommandBatch {
 }
 
 /// Merges faults into one fault that lists them all; `None` if `faults` is empty.
-pub(crate) fn merge_faults(mut faults: Vec<CommandFault>) -> Option<CommandFault> {
+pub fn merge_faults(mut faults: Vec<CommandFault>) -> Option<CommandFault> {
     if faults.len() < 2 {
         return faults.pop();
     }
@@ -395,7 +399,7 @@ pub(crate) fn merge_faults(mut faults: Vec<CommandFault>) -> Option<CommandFault
 
 /// Merges faults into one fault that lists them in the order of their lines, but only the first
 /// [`MAX_FAULTS`]; `None` if `faults` is empty.
-pub(crate) fn merge_line_faults(mut faults: Vec<LineFault>) -> Option<CommandFault> {
+pub fn merge_line_faults(mut faults: Vec<LineFault>) -> Option<CommandFault> {
     faults.sort_by_key(|(line, _)| *line);
     faults.truncate(MAX_FAULTS);
     merge_faults(faults.into_iter().map(|(_, fault)| fault).collect())

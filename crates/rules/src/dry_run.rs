@@ -16,7 +16,7 @@ use crate::shaper_commands::{of_shaper, shape};
 
 /// Which ports exist for the commands of a file that refer to ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum DryRunPorts {
+pub enum DryRunPorts {
     /// The ports of the firewall for which the file is meant.
     Known,
     /// All: the ports are not known, so every port that a command names counts as existing.
@@ -24,10 +24,11 @@ pub(crate) enum DryRunPorts {
 }
 
 /// The result of executing a file that has no mistakes.
-pub(crate) struct DryRun {
-    pub(crate) steps: Vec<CommandStep>,
+pub struct DryRun {
+    /// The parsed commands.
+    pub steps: Vec<CommandStep>,
     /// Warnings about suspicious rules.
-    pub(crate) warnings: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
 /// Executes a file on `firewall`, which must have no rules yet, and on separate pipes.
@@ -35,7 +36,7 @@ pub(crate) struct DryRun {
 /// # Errors
 /// [`CommandFault`] with all mistakes in the text and all commands that cannot be executed, in the
 /// order of their lines, but at most [`MAX_FAULTS`].
-pub(crate) fn dry_run_file(
+pub fn dry_run_file(
     order: &CommandBatch,
     mut firewall: Firewall,
     ports: DryRunPorts,

@@ -8,7 +8,6 @@ use slipring_ipfw::text::{
 };
 
 use crate::command_batch::{CommandBatch, CommandFault, CommandStep, MAX_FAULTS};
-use crate::dataplane::DataplaneNanos;
 use crate::shaper_commands::changes_shaper;
 
 /// Returns the compiled rules that the engines must adopt; `None` if the steps change neither rules
@@ -128,7 +127,7 @@ pub(super) fn dry_run(
     master: &mut Firewall,
     order: &CommandBatch,
     steps: &[CommandStep],
-    now: DataplaneNanos,
+    now: u64,
 ) -> Result<(Vec<String>, Option<CommandFault>), Vec<LineError>> {
     let flags = order.options();
     if let (false, [step]) = (order.is_file, steps) {

@@ -14,7 +14,11 @@ use slipring_dummynet::text::QueueCaps;
 
 use crate::command_batch::{CommandBatch, CommandFault, CommandOutcome, sysexits};
 
-pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
+/// Reads a file of commands as text.
+///
+/// # Errors
+/// If it cannot be read, or is too long.
+pub fn read_text(path: &Path) -> Result<String, Failure> {
     let path_text = path.display().to_string();
     read_file(&path_text).map_err(|fault| {
         Diagnostic::new(SR0201, format!("cannot open {path_text}"))
@@ -25,7 +29,7 @@ pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
 }
 
 /// Reads a rules file and the delay profiles that it names.
-pub(crate) fn read_rules(path: &Path) -> Result<CommandBatch, Failure> {
+pub fn read_rules(path: &Path) -> Result<CommandBatch, Failure> {
     let text = read_text(path)?;
     let mut order = CommandBatch { text, is_file: true, ..CommandBatch::default() };
     for name in CommandBatch::profiles_of(&order.text, true) {
@@ -44,7 +48,7 @@ pub(crate) fn read_rules(path: &Path) -> Result<CommandBatch, Failure> {
 }
 
 /// If the rules were refused, returns the fault as a failure of the program.
-pub(crate) fn check_accepted(outcome: &CommandOutcome, path: Option<&Path>) -> Result<(), Failure> {
+pub fn check_accepted(outcome: &CommandOutcome, path: Option<&Path>) -> Result<(), Failure> {
     let Some(fault) = &outcome.fault else { return Ok(()) };
     let file = path.map_or_else(String::new, |path| path.display().to_string());
     let error = Diagnostic::new(SR0018, format!("{file}: the rules cannot be loaded"));
@@ -63,7 +67,7 @@ pub(crate) fn check_accepted(outcome: &CommandOutcome, path: Option<&Path>) -> R
 const MAX_RULES_BYTES: usize = 128 << 20;
 
 /// Reads a file, or standard input.
-pub(crate) fn read(path: &str) -> Result<String, CommandFault> {
+pub fn read(path: &str) -> Result<String, CommandFault> {
     if path == "-" { read_from(path, Ok(io::stdin().lock())) } else { read_file(path) }
 }
 
@@ -93,11 +97,7 @@ fn text_of(path: &str, bytes: &[u8]) -> Result<String, CommandFault> {
 }
 
 /// Returns the output of a preprocessor that was given the text of a file.
-pub(crate) fn preprocessed(
-    command: &str,
-    flags: &[String],
-    path: &str,
-) -> Result<String, CommandFault> {
+pub fn preprocessed(command: &str, flags: &[String], path: &str) -> Result<String, CommandFault> {
     let failed = |error: io::Error| {
         CommandFault::new(format!("cannot run {command}: {error}"), sysexits::SYSTEM)
     };

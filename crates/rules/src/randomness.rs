@@ -2,24 +2,24 @@
 
 /// The random numbers of a run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Randomness {
+pub struct Randomness {
     /// The seed of decisions, for example which packets `prob` selects and which packets are lost.
     /// It is shown, so that a run can be repeated.
-    pub(crate) seed: u64,
+    pub seed: u64,
     /// The source of values that no sender may predict: the keys of hashes, the ports that `nat`
     /// chooses, the thread of a flow. The secret is not shown, and cannot be derived from the seed.
-    pub(crate) secret: [u64; 2],
+    pub secret: [u64; 2],
 }
 
 impl Randomness {
     /// Draws the secret at random, and also the seed if it is not given.
-    pub(crate) fn draw(seed: Option<u64>) -> Self {
+    pub fn draw(seed: Option<u64>) -> Self {
         let word = slipring_ring::secret_word;
         Self { seed: seed.unwrap_or_else(word), secret: [word(), word()] }
     }
 
     /// Returns the random values of thread `number`, so that each thread makes different decisions.
-    pub(crate) const fn of_thread(self, number: u16) -> Self {
+    pub const fn of_thread(self, number: u16) -> Self {
         Self { seed: self.seed.wrapping_add(number as u64), ..self }
     }
 }
