@@ -2,7 +2,7 @@
 //! call is one request and its acknowledgement, in the network namespace of the calling thread.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use netlink_packet_core::{
@@ -17,7 +17,7 @@ use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage,
 };
 use netlink_packet_route::route::{
-    RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
@@ -238,6 +238,53 @@ impl Netlink {
         self.request(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
+    /// Adds an IPv4 route through this link to the main table, as a static one. Without a gateway,
+    /// the destinations are neighbours. Fails with EEXIST if the prefix has a route of this metric.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn add_route(
+        &self,
+        index: u32,
+        prefix: (Ipv4Addr, u8),
+        gateway: Option<Ipv4Addr>,
+    ) -> io::Result<()> {
+        let mut message = ipv4_route(index, prefix, gateway);
+        message.header.protocol = RouteProtocol::Static;
+        message.header.kind = RouteType::Unicast;
+        message.header.scope =
+            if gateway.is_some() { RouteScope::Universe } else { RouteScope::Link };
+        self.request(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL)
+    }
+
+    /// Removes an IPv4 route through this link from the main table, whatever its protocol.
+    ///
+    /// # Errors
+    /// The kernel's error; ESRCH if there is no such route.
+    pub fn remove_route(
+        &self,
+        index: u32,
+        prefix: (Ipv4Addr, u8),
+        gateway: Option<Ipv4Addr>,
+    ) -> io::Result<()> {
+        let mut message = ipv4_route(index, prefix, gateway);
+        message.header.scope = RouteScope::NoWhere;
+        self.request(RouteNetlinkMessage::DelRoute(message), 0)
+    }
+
+    /// Removes an IPv4 neighbour of a link.
+    ///
+    /// # Errors
+    /// The kernel's error; ENOENT if there is no such neighbour.
+    pub fn remove_neighbour(&self, index: u32, address: Ipv4Addr) -> io::Result<()> {
+        let mut message = NeighbourMessage::default();
+        message.header.family = AddressFamily::Inet;
+        message.header.ifindex = index;
+        let address = NeighbourAddress::Inet(address);
+        message.attributes.push(NeighbourAttribute::Destination(address));
+        self.request(RouteNetlinkMessage::DelNeighbour(message), 0)
+    }
+
     /// Returns all links of this namespace.
     ///
     /// # Errors
@@ -290,6 +337,17 @@ impl Netlink {
             }
         }
     }
+}
+
+fn ipv4_route(index: u32, prefix: (Ipv4Addr, u8), gateway: Option<Ipv4Addr>) -> RouteMessage {
+    let mut message = RouteMessage::default();
+    message.header.address_family = AddressFamily::Inet;
+    message.header.table = RouteHeader::RT_TABLE_MAIN;
+    message.header.destination_prefix_length = prefix.1;
+    message.attributes.push(RouteAttribute::Destination(RouteAddress::Inet(prefix.0)));
+    message.attributes.extend(gateway.map(|gateway| RouteAttribute::Gateway(gateway.into())));
+    message.attributes.push(RouteAttribute::Oif(index));
+    message
 }
 
 fn address_of(index: u32, address: IpAddr, prefix_len: u8) -> AddressMessage {

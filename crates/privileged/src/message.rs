@@ -14,8 +14,8 @@ use crate::policy::HelperOperation;
 
 /// Bytes of a request.
 pub const REQUEST_LEN: usize = 32;
-/// Maximum number of requests, apart from [`HelperRequest::UseNeighbour`], which changes no setting:
-/// after more, the helper assumes that its program is compromised.
+/// Maximum number of requests, apart from those that a program may have to make at any time
+/// ([`HelperRequest::is_unlimited`]): after more, the helper assumes that its program is compromised.
 pub const MAX_REQUESTS: u32 = 4096;
 
 pub(crate) const VERSION: u16 = 1;
@@ -81,6 +81,35 @@ pub enum HelperRequest {
         /// The neighbour's address.
         address: IpAddr,
     },
+    /// Adds a static IPv4 route through the interface to the main table.
+    AddRoute {
+        /// The interface.
+        ifindex: u32,
+        /// The route's first address.
+        destination: Ipv4Addr,
+        /// The length of the route's prefix.
+        prefix_len: u8,
+        /// The next hop; unspecified (0.0.0.0) if the destinations are neighbours.
+        gateway: Ipv4Addr,
+    },
+    /// Removes an IPv4 route through the interface from the main table.
+    RemoveRoute {
+        /// The interface.
+        ifindex: u32,
+        /// The route's first address.
+        destination: Ipv4Addr,
+        /// The length of the route's prefix.
+        prefix_len: u8,
+        /// The next hop; unspecified (0.0.0.0) if the destinations are neighbours.
+        gateway: Ipv4Addr,
+    },
+    /// Removes an IPv4 neighbour of the interface.
+    RemoveNeighbour {
+        /// The interface.
+        ifindex: u32,
+        /// The neighbour's address.
+        address: Ipv4Addr,
+    },
 }
 
 /// Why a message is not a valid request.
@@ -106,6 +135,14 @@ struct Fields {
 }
 
 impl Fields {
+    /// The fields of a request with an IPv4 route.
+    fn of_route(destination: Ipv4Addr, prefix_len: u8, gateway: Ipv4Addr) -> Self {
+        let mut address = [0; 16];
+        address[..4].copy_from_slice(&destination.octets());
+        address[4..8].copy_from_slice(&gateway.octets());
+        Self { detail: IPV4, number: prefix_len, address }
+    }
+
     /// The fields of a request with an address.
     fn of(address: IpAddr) -> Self {
         let mut octets = [0; 16];
@@ -149,6 +186,9 @@ impl HelperRequest {
             Self::OpenPacketSocket { .. } => HelperOperation::OpenPacketSocket,
             Self::AttachXdp { .. } => HelperOperation::AttachXdp,
             Self::UseNeighbour { .. } => HelperOperation::UseNeighbour,
+            Self::AddRoute { .. } => HelperOperation::AddRoute,
+            Self::RemoveRoute { .. } => HelperOperation::RemoveRoute,
+            Self::RemoveNeighbour { .. } => HelperOperation::RemoveNeighbour,
         }
     }
 
@@ -163,8 +203,24 @@ impl HelperRequest {
             | Self::RemoveAddress { ifindex, .. }
             | Self::OpenPacketSocket { ifindex }
             | Self::AttachXdp { ifindex, .. }
-            | Self::UseNeighbour { ifindex, .. } => ifindex,
+            | Self::UseNeighbour { ifindex, .. }
+            | Self::AddRoute { ifindex, .. }
+            | Self::RemoveRoute { ifindex, .. }
+            | Self::RemoveNeighbour { ifindex, .. } => ifindex,
         }
+    }
+
+    /// Whether the request does not count towards [`MAX_REQUESTS`]: it is made for each neighbour, or
+    /// on behalf of a user who may change any number of routes.
+    #[must_use]
+    pub fn is_unlimited(&self) -> bool {
+        matches!(
+            self,
+            Self::UseNeighbour { .. }
+                | Self::AddRoute { .. }
+                | Self::RemoveRoute { .. }
+                | Self::RemoveNeighbour { .. }
+        )
     }
 
     /// Returns the request in binary form.
@@ -191,6 +247,11 @@ impl HelperRequest {
                 Fields { number: prefix_len, ..Fields::of(address) }
             }
             Self::UseNeighbour { address, .. } => Fields::of(address),
+            Self::RemoveNeighbour { address, .. } => Fields::of(address.into()),
+            Self::AddRoute { destination, prefix_len, gateway, .. }
+            | Self::RemoveRoute { destination, prefix_len, gateway, .. } => {
+                Fields::of_route(destination, prefix_len, gateway)
+            }
             Self::AttachXdp { native, .. } => Fields { number: native.into(), ..Fields::default() },
             _ => Fields::default(),
         }
@@ -235,8 +296,29 @@ impl HelperRequest {
             HelperOperation::OpenPacketSocket => Self::OpenPacketSocket { ifindex },
             HelperOperation::AttachXdp => Self::AttachXdp { ifindex, native: number != 0 },
             HelperOperation::UseNeighbour => Self::UseNeighbour { ifindex, address: address()? },
+            HelperOperation::AddRoute => {
+                let (destination, prefix_len, gateway) = route_of(detail, number, &bytes[16..])?;
+                Self::AddRoute { ifindex, destination, prefix_len, gateway }
+            }
+            HelperOperation::RemoveRoute => {
+                let (destination, prefix_len, gateway) = route_of(detail, number, &bytes[16..])?;
+                Self::RemoveRoute { ifindex, destination, prefix_len, gateway }
+            }
+            HelperOperation::RemoveNeighbour => match address()? {
+                IpAddr::V4(address) => Self::RemoveNeighbour { ifindex, address },
+                IpAddr::V6(_) => return None,
+            },
         })
     }
+}
+
+/// Destination, length of the prefix, and gateway.
+fn route_of(family: u8, prefix_len: u8, octets: &[u8]) -> Option<(Ipv4Addr, u8, Ipv4Addr)> {
+    if family != IPV4 || prefix_len > 32 {
+        return None;
+    }
+    let (destination, rest) = octets.split_first_chunk::<4>()?;
+    Some(((*destination).into(), prefix_len, (*rest.first_chunk::<4>()?).into()))
 }
 
 fn address_of(family: u8, prefix_len: u8, octets: &[u8]) -> Option<IpAddr> {
@@ -258,8 +340,10 @@ mod tests {
             (any::<[u8; 4]>(), 0..=32_u8).prop_map(|(octets, len)| (IpAddr::from(octets), len)),
             (any::<[u8; 16]>(), 0..=128_u8).prop_map(|(octets, len)| (IpAddr::from(octets), len)),
         ];
-        (any::<u32>(), 0..8, 0..8_usize, any::<bool>(), address).prop_map(
-            |(ifindex, kind, feature, on, (address, prefix_len))| match kind {
+        let route = (any::<[u8; 4]>(), 0..=32_u8, any::<[u8; 4]>())
+            .prop_map(|(to, len, via)| (Ipv4Addr::from(to), len, Ipv4Addr::from(via)));
+        (any::<u32>(), 0..11, 0..8_usize, any::<bool>(), address, route).prop_map(
+            |(ifindex, kind, feature, on, (address, prefix_len), route)| match kind {
                 0 => HelperRequest::SetFeature { ifindex, feature: FEATURES[feature], on },
                 1 => HelperRequest::RemoveHiddenLink { ifindex },
                 2 => HelperRequest::SetUp { ifindex },
@@ -267,6 +351,16 @@ mod tests {
                 4 => HelperRequest::RemoveAddress { ifindex, address, prefix_len },
                 5 => HelperRequest::OpenPacketSocket { ifindex },
                 6 => HelperRequest::AttachXdp { ifindex, native: on },
+                7 => HelperRequest::RemoveNeighbour { ifindex, address: route.0 },
+                8 | 9 => {
+                    let (destination, prefix_len, gateway) = route;
+                    match kind {
+                        8 => HelperRequest::AddRoute { ifindex, destination, prefix_len, gateway },
+                        _ => {
+                            HelperRequest::RemoveRoute { ifindex, destination, prefix_len, gateway }
+                        }
+                    }
+                }
                 _ => HelperRequest::UseNeighbour { ifindex, address },
             },
         )

@@ -16,10 +16,13 @@ pub enum HelperOperation {
     OpenPacketSocket = 6,
     AttachXdp = 7,
     UseNeighbour = 8,
+    AddRoute = 9,
+    RemoveRoute = 10,
+    RemoveNeighbour = 11,
 }
 
 impl HelperOperation {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::SetFeature,
         Self::RemoveHiddenLink,
         Self::SetUp,
@@ -28,6 +31,9 @@ impl HelperOperation {
         Self::OpenPacketSocket,
         Self::AttachXdp,
         Self::UseNeighbour,
+        Self::AddRoute,
+        Self::RemoveRoute,
+        Self::RemoveNeighbour,
     ];
 }
 

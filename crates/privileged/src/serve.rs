@@ -2,6 +2,7 @@
 
 use std::ffi::CStr;
 use std::io;
+use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -89,7 +90,7 @@ fn serve(socket: BorrowedFd<'_>, policy: &HelperPolicy) -> io::Result<()> {
             return Err(broken());
         }
         let request = HelperRequest::parse(&bytes[..got.len]).map_err(|_| broken())?;
-        counted += u32::from(!matches!(request, HelperRequest::UseNeighbour { .. }));
+        counted += u32::from(!request.is_unlimited());
         let takes_descriptor = matches!(request, HelperRequest::AttachXdp { .. });
         if takes_descriptor != got.descriptor.is_some() {
             return Err(broken());
@@ -141,6 +142,15 @@ fn perform(
         HelperRequest::UseNeighbour { ifindex, address } => {
             netlink.use_neighbour(ifindex, address)?;
         }
+        HelperRequest::AddRoute { ifindex, destination, prefix_len, gateway } => {
+            netlink.add_route(ifindex, (destination, prefix_len), specified(gateway))?;
+        }
+        HelperRequest::RemoveRoute { ifindex, destination, prefix_len, gateway } => {
+            netlink.remove_route(ifindex, (destination, prefix_len), specified(gateway))?;
+        }
+        HelperRequest::RemoveNeighbour { ifindex, address } => {
+            netlink.remove_neighbour(ifindex, address)?;
+        }
         HelperRequest::OpenPacketSocket { ifindex } => {
             return Ok(Some(open_bound_socket(ifindex)?));
         }
@@ -151,4 +161,8 @@ fn perform(
         }
     }
     Ok(None)
+}
+
+fn specified(gateway: Ipv4Addr) -> Option<Ipv4Addr> {
+    (!gateway.is_unspecified()).then_some(gateway)
 }

@@ -1,12 +1,15 @@
 //! The flags of `slipring route`, and the plan that they describe.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
 use slipring_cli::codes::{SR0003, SR0006};
 use slipring_cli::units::TimeSpan;
 use slipring_cli::{Diagnostic, Failure, flags, metrics};
 
+use crate::compat::CompatSettings;
 use crate::ctl;
 use crate::io_choice::IoChoice;
 
@@ -14,6 +17,7 @@ const EXAMPLES: &str = "\
 Examples:
   slipring route eth0 eth1
   slipring route eth0 eth1 eth2 --name edge --metrics 127.0.0.1:9477
+  slipring route eth0 eth1 --compat
   slipring route ctl status
   slipring route ctl route get 192.0.2.1";
 
@@ -50,6 +54,17 @@ pub(crate) fn command() -> Command {
                 .value_parser(clap::value_parser!(u32).range(1..))
                 .default_value("4000000")
                 .help("Maximum number of routes; destinations of others are left to the kernel"),
+            switch("compat", "Offer netmap-fwd's command socket, and print what it prints"),
+            Arg::new("compat-config")
+                .long("compat-config")
+                .short('f')
+                .value_name("FILE")
+                .value_hint(ValueHint::FilePath)
+                .value_parser(clap::value_parser!(PathBuf))
+                .help("netmap-fwd's configuration, with --compat"),
+            switch("no-host-ring", "Flag of netmap-fwd without effect: the kernel stays")
+                .short('H'),
+            flags::with_note(flags::burst(), "flag of netmap-fwd without effect"),
             flags::run_name(),
             flags::period(),
             flags::duration(),
@@ -81,6 +96,8 @@ pub(crate) struct RoutePlan {
     pub(crate) name: Option<String>,
     pub(crate) period: Option<Duration>,
     pub(crate) duration: Option<Duration>,
+    /// netmap-fwd's interface, if it is wanted.
+    pub(crate) compat: Option<CompatSettings>,
 }
 
 impl RoutePlan {
@@ -88,6 +105,10 @@ impl RoutePlan {
         let interfaces: Vec<String> =
             matches.get_many("interface").into_iter().flatten().cloned().collect();
         check_names(&interfaces)?;
+        let compat = CompatSettings::of(matches)?;
+        // netmap-fwd reports nothing while it runs.
+        let is_typed = matches.value_source("period") == Some(ValueSource::CommandLine);
+        let reports = compat.is_none() || is_typed;
         Ok(Self {
             interfaces,
             io: matches.get_one::<String>("io").map_or(IoChoice::Auto, |name| IoChoice::of(name)),
@@ -96,8 +117,9 @@ impl RoutePlan {
             bypass: matches.get_flag("bypass-netfilter"),
             max_routes: matches.get_one("max-routes").copied().unwrap_or(4_000_000),
             name: matches.get_one("name").cloned(),
-            period: flags::period_of(matches),
+            period: flags::period_of(matches).filter(|_| reports),
             duration: matches.get_one::<TimeSpan>("duration").map(|span| span.duration()),
+            compat,
         })
     }
 }

@@ -3,6 +3,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod checks;
+mod compat;
 mod ctl;
 mod dump;
 mod feed;
@@ -25,13 +26,17 @@ mod watch;
 mod worker;
 
 use clap::ArgMatches;
-use slipring_cli::{Failure, Job, Verb};
+use slipring_cli::{ClassicName, Exit, Failure, Job, Verb};
 
 use flags::RoutePlan;
 
 /// The command.
 pub const VERB: Verb =
-    Verb { name: "route", classic: &[], command: flags::command, plan, no_metrics: None };
+    Verb { name: "route", classic: &[CLASSIC], command: flags::command, plan, no_metrics: None };
+
+/// netmap-fwd exits with 1 for any failure.
+const CLASSIC: ClassicName =
+    ClassicName { name: "netmap-fwd", status: |exit| u8::from(exit != Exit::Done) };
 
 fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     if let Some((ctl::COMMAND_NAME, asked)) = matches.subcommand() {

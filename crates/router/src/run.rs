@@ -16,6 +16,7 @@ use slipring_privileged::{HelperOperation, HelperPolicy, PrivilegedHelper};
 use slipring_ring::Doorbell;
 
 use crate::checks::{Obstacle, ObstacleKind};
+use crate::compat::{CompatAnswers, CompatServer, CompatSocket, write_pidfile};
 use crate::feed::KernelFeed;
 use crate::figures::{RouterFigures, mode_name};
 use crate::flags::RoutePlan;
@@ -29,6 +30,10 @@ use crate::supervision::Supervision;
 use crate::watch::BypassWatch;
 use crate::worker::{NeighbourAsker, UserSpacePorts};
 
+/// What commands of netmap-fwd change.
+const CHANGES_BY_COMMAND: [HelperOperation; 3] =
+    [HelperOperation::AddRoute, HelperOperation::RemoveRoute, HelperOperation::RemoveNeighbour];
+
 impl RoutePlan {
     /// Forwards until a signal, `quit`, or the end of `--duration`.
     pub(crate) fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
@@ -36,6 +41,9 @@ impl RoutePlan {
         let found = start::check(&self, &ifaces)?;
         let reservation = Reservation::new(&session.run_dir, self.name.as_deref());
         let reservation = reservation.map_err(|error| Diagnostic::of(&error))?;
+        let compat = self.compat.as_ref().map(|of| CompatSocket::bind(&of.socket)).transpose()?;
+        let pidfile = self.compat.as_ref().and_then(|of| of.pidfile.as_deref());
+        let _pidfile = pidfile.map(write_pidfile).transpose()?;
         let signals = Signals::install()?;
         let mut engine = ResidentEngine::open(&ifaces, self.io)?;
         let user_space = self.open_user_space(&mut engine)?;
@@ -46,14 +54,15 @@ impl RoutePlan {
         let watch = Arc::new(watch);
         session.reporter.start(None, "monotonic", &[])?;
         self.announce(session, &engine, user_space.as_ref().map(|(ports, _)| ports), &found)?;
-        let helper = start_helper(&ifaces, session)?;
+        let helper = start_helper(&ifaces, compat.is_some(), session)?;
+        let handle = RoutingHandle::new()?;
+        let answers = compat.is_some().then(|| CompatAnswers::new(handle.clone(), helper.clone()));
         Confinement::drop_all().updating_maps().begin(session)?;
         if let Some(helper) = &helper {
             helper.end_with_it()?;
         }
         let neighbours =
             NeighbourRequests::new(helper, ifaces.iter().map(|it| it.index).collect())?;
-        let handle = RoutingHandle::new()?;
         let (tasks, links) = match user_space {
             Some((ports, io)) => ports.into_workers(&io, &asker(&handle))?,
             None => Default::default(),
@@ -63,6 +72,11 @@ impl RoutePlan {
         let workers = if tasks.is_empty() { None } else { Some(Workers::start(tasks)?) };
         let started = Instant::now();
         let _control = self.serve(reservation, &handle, &watch, started)?;
+        let clients = self.compat.as_ref().map_or(0, |of| of.max_clients);
+        let _compat = compat.zip(answers);
+        let _compat = _compat
+            .map(|(socket, answers)| CompatServer::start(socket, answers, clients))
+            .transpose()?;
         let asked = handle.clone();
         let _metrics = metrics::serve(session, move || {
             let figures = asked.ask(|routing| RouterFigures::of(routing));
@@ -142,6 +156,9 @@ impl RoutePlan {
         for obstacle in found.iter().filter(|of| of.kind == ObstacleKind::Bypass) {
             session.reporter.warn(format_args!("bypassed: {}", obstacle.what))?;
         }
+        for note in self.compat.iter().flat_map(|compat| &compat.notes) {
+            session.reporter.warn(note)?;
+        }
         Ok(())
     }
 
@@ -167,11 +184,16 @@ impl RoutePlan {
 /// at the end, so that this process needs no capability.
 fn start_helper(
     ifaces: &[Iface],
+    changes_routes: bool,
     session: &mut Session<'_>,
 ) -> Result<Option<Arc<PrivilegedHelper>>, Failure> {
+    let mut operations = vec![HelperOperation::SetFeature, HelperOperation::UseNeighbour];
+    if changes_routes {
+        operations.extend(CHANGES_BY_COMMAND);
+    }
     let helper = PrivilegedHelper::start(&HelperPolicy {
         program: std::process::id(),
-        operations: vec![HelperOperation::SetFeature, HelperOperation::UseNeighbour],
+        operations,
         interfaces: ifaces.iter().map(|iface| iface.index).collect(),
     });
     match helper.map(Arc::new) {

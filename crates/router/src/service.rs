@@ -115,7 +115,7 @@ impl RouterService {
 }
 
 /// Ends the program as the signal TERM does.
-fn terminate() {
+pub(crate) fn terminate() {
     // A process may always signal itself.
     let _ = kill_process(getpid(), Signal::TERM);
 }

@@ -4,12 +4,13 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use slipring_cli::{Failure, Session, Signals};
+use slipring_cli::{Failure, ReportFormat, Session, Signals};
 use slipring_datapath::workers::Workers;
 use slipring_fib::FibPortIndex;
 use slipring_ring::Doorbell;
 
 use crate::checks::{Obstacle, ObstacleKind};
+use crate::compat;
 use crate::figures::RouterFigures;
 use crate::flags::RoutePlan;
 use crate::routing::{Routing, RoutingHandle};
@@ -166,6 +167,10 @@ impl Supervision<'_> {
     ) -> Result<(), Failure> {
         if !state.is_ready && self.is_forwarding() {
             state.is_ready = true;
+            if self.plan.compat.is_some() && session.reporter.format() == ReportFormat::Text {
+                let listing = self.handle.ask(compat::interfaces).unwrap_or_default();
+                session.reporter.raw(listing.as_bytes())?;
+            }
             session.reporter.say("forwarding")?;
         }
         Ok(())

@@ -19,6 +19,7 @@
 //! | `changes` | routes, next hops, links and addresses that come and go |
 //! | `multipath` | several next hops |
 //! | `host_traffic` | what the kernel must receive on the real interface |
+//! | `compat` | the interface of netmap-fwd |
 //! | `lifecycle` | start, end, death and counters of the program |
 //! | `daemons` | BGP, OSPF and BFD by FRR and BIRD |
 //! | `soak` | changes of routes for minutes (`make soak`) |
@@ -74,6 +75,7 @@ macro_rules! instances {
 pub(crate) use {instances, kernel_checks, program_checks};
 
 mod changes;
+mod compat;
 mod daemons;
 mod errors;
 mod extensions;
