@@ -56,7 +56,7 @@ pub use error::{
 };
 pub use info::{PortCaps, PortInfo, PortMode};
 pub use lender::{DelegatedQueue, QueueLender};
-pub use options::{OpenOptions, RegionNeeds, XdpMode};
+pub use options::{MAX_VLAN_IDS, OpenOptions, RegionNeeds, XdpMode};
 pub use port::{Port, forward};
 pub use queue::{Interest, Queue, QueueRings, TxWait, WaitFds};
 pub use stats::{DropCause, QueueCounters, QueueSnapshot, TrafficCounts};

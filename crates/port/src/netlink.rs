@@ -146,6 +146,16 @@ impl Netlink {
         self.request(RouteNetlinkMessage::SetLink(link), 0)
     }
 
+    /// Sets a link's MAC address.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn set_mac(&self, index: u32, mac: [u8; 6]) -> io::Result<()> {
+        let mut link = by_index(index);
+        link.attributes.push(LinkAttribute::Address(mac.to_vec()));
+        self.request(RouteNetlinkMessage::SetLink(link), 0)
+    }
+
     /// Sets how many frames may wait in the kernel's queue of a link.
     ///
     /// # Errors

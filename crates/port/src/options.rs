@@ -23,6 +23,10 @@ pub enum XdpMode {
     Generic,
 }
 
+/// Maximum number of VLAN identifiers that a port can be limited to; the kernel's filter compares
+/// them one after the other.
+pub const MAX_VLAN_IDS: usize = 200;
+
 /// Options common to all kinds of ports; a kind ignores options that do not apply to it.
 #[derive(Debug, Clone)]
 pub struct OpenOptions {
@@ -65,6 +69,13 @@ pub struct OpenOptions {
     pub busy_poll_us: u32,
     /// Bytes of the virtio-net header before each frame in the rings: 0, 10 or 12.
     pub vnet_hdr: u32,
+    /// Of a TAP device that the port creates: its MAC address, instead of a random one.
+    pub tap_mac: Option<[u8; 6]>,
+    /// Of a TAP device that the port creates: its MTU in bytes, instead of 1500.
+    pub tap_mtu: Option<u32>,
+    /// A `packet:` port receives only frames whose outermost VLAN tag has one of these identifiers,
+    /// at most [`MAX_VLAN_IDS`]. `None`: all frames.
+    pub vlan_ids: Option<Vec<u16>>,
     /// Path of the daemon's native socket, if pipes are those of the daemon; `None` for pipes
     /// within this process.
     pub daemon: Option<PathBuf>,
@@ -117,6 +128,9 @@ impl Default for OpenOptions {
             exit_on_link_down: false,
             busy_poll_us: 0,
             vnet_hdr: 0,
+            tap_mac: None,
+            tap_mtu: None,
+            vlan_ids: None,
             daemon: None,
             qdisc_bypass: true,
             socket_filters: Vec::new(),

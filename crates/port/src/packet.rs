@@ -35,7 +35,7 @@ use crate::error::{OpenCause, OpenError};
 use crate::iface::Iface;
 use crate::info::{PortCaps, PortInfo, PortMode};
 use crate::link_watch::LinkWatch;
-use crate::options::{OpenOptions, RegionNeeds};
+use crate::options::{MAX_VLAN_IDS, OpenOptions, RegionNeeds};
 use crate::port::Port;
 use crate::queue::Queue;
 
@@ -127,6 +127,12 @@ fn filters(
         return Err(OpenCause::Unsupported {
             what: format!("`packet:` on `{}`", iface.name),
             needs: "an interface with Ethernet frames",
+        });
+    }
+    if options.vlan_ids.as_ref().is_some_and(|ids| ids.len() > MAX_VLAN_IDS) {
+        return Err(OpenCause::Setting {
+            reason: format!("more than {MAX_VLAN_IDS} VLAN identifiers"),
+            help: "use fewer VLANs on this interface".into(),
         });
     }
     check_queue(iface, queue)?;
@@ -221,7 +227,7 @@ fn receivers(
         filters = (0..of).map(|queue| SocketFilter::Queue { queue, of }).collect();
     }
     for (ring, filter) in rings.iter().zip(&filters) {
-        sys::filter(ring.as_fd(), filter)?;
+        sys::filter(ring.as_fd(), filter, options.vlan_ids.as_deref())?;
     }
     Ok(rings)
 }
@@ -244,7 +250,7 @@ fn receiver(
     if options.promiscuous {
         sys::promiscuous(socket, iface.index)?;
     }
-    sys::filter(socket, &SocketFilter::Nothing)?;
+    sys::filter(socket, &SocketFilter::Nothing, None)?;
     sys::bind(socket, iface.index, SocketUse::Receive)?;
     Ok(ring)
 }

@@ -122,10 +122,13 @@ fn open_device(
         let exists = existing_device(ifname)?.is_some();
         Ok((exists, attach(ifname, queues, options.vnet_hdr)?))
     })?;
-    let iface = Iface::find(&ifname)?;
+    let mut iface = Iface::find(&ifname)?;
     if !exists {
         set_tx_queue_len(iface.index, options.slots);
+        // Before the device is up: the kernel derives its link-local address from the MAC address.
+        shape(iface.index, options).map_err(|error| refused("set up the TAP device", error))?;
         sys::bring_up(&ifname).map_err(|error| refused("set the TAP device up", error))?;
+        iface = Iface::find(&ifname)?;
     }
     let send = MAX_FRAME_LEN + options.vnet_hdr;
     let receive = if options.vnet_hdr > 0 { send } else { iface.mtu + TAGGED_HEADER_LEN };
@@ -140,6 +143,16 @@ fn open_device(
     let info = info(name, &iface, &opened, region, options);
     let queues = opened.into_iter().map(|queue| Box::new(queue) as Box<dyn Queue>).collect();
     Ok(Port { info, queues })
+}
+
+/// Gives a new device the MAC address and MTU of the options.
+fn shape(index: u32, options: &OpenOptions) -> io::Result<()> {
+    if options.tap_mac.is_none() && options.tap_mtu.is_none() {
+        return Ok(());
+    }
+    let netlink = Netlink::open()?;
+    options.tap_mac.map_or(Ok(()), |mac| netlink.set_mac(index, mac))?;
+    options.tap_mtu.map_or(Ok(()), |mtu| netlink.set_mtu(index, mtu))
 }
 
 /// Sets the length of the kernel's queue towards this port to four rings' worth of frames. Frames

@@ -228,13 +228,23 @@ pub(super) enum SocketFilter {
     Program(Arc<OwnedFd>),
 }
 
-/// Replaces the socket's filter.
-pub(super) fn filter(socket: BorrowedFd<'_>, filter: &SocketFilter) -> io::Result<()> {
-    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
-    const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
-    const MODULO: u16 = (libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K) as u16;
-    const JUMP_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
-    let op = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+const MODULO: u16 = (libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K) as u16;
+const AND: u16 = (libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16;
+const JUMP_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+
+const fn op(code: u16, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
+    libc::sock_filter { code, jt, jf, k }
+}
+
+/// Replaces the socket's filter. Of the frames that `filter` selects, the socket gets those whose
+/// VLAN identifier is in `vlan_ids`; without a list, all.
+pub(super) fn filter(
+    socket: BorrowedFd<'_>,
+    filter: &SocketFilter,
+    vlan_ids: Option<&[u16]>,
+) -> io::Result<()> {
     let (all, none) = (op(RETURN, 0, 0, u32::MAX), op(RETURN, 0, 0, 0));
     // A frame that a port injects towards the host has a mark. It does not come from the wire, so
     // it is left out.
@@ -257,7 +267,22 @@ pub(super) fn filter(socket: BorrowedFd<'_>, filter: &SocketFilter) -> io::Resul
             return SocketSetting::FilterProgram.set(socket, program.as_raw_fd() as u32);
         }
     };
-    attach(socket, &mut [&from_wire, rest].concat())
+    let in_vlan = vlan_ids.map(has_vlan_id).unwrap_or_default();
+    attach(socket, &mut [&from_wire, &in_vlan[..], rest].concat())
+}
+
+/// Instructions that go on with the next one after them if the frame has one of these VLAN
+/// identifiers. The kernel takes the outermost tag out of each frame before a filter sees it.
+fn has_vlan_id(ids: &[u16]) -> Vec<libc::sock_filter> {
+    const PRESENT: u32 = (libc::SKF_AD_OFF + 48) as u32;
+    const TAG: u32 = (libc::SKF_AD_OFF + 44) as u32;
+    let none = op(RETURN, 0, 0, 0);
+    let mut code = vec![op(LOAD, 0, 0, PRESENT), op(JUMP_EQUAL, 0, 1, 0), none];
+    code.extend([op(LOAD, 0, 0, TAG), op(AND, 0, 0, 0xfff)]);
+    // `MAX_VLAN_IDS` keeps the distance within a byte.
+    code.extend((0..ids.len()).map(|at| op(JUMP_EQUAL, (ids.len() - at) as u8, 0, ids[at].into())));
+    code.push(none);
+    code
 }
 
 fn attach(socket: BorrowedFd<'_>, code: &mut [libc::sock_filter]) -> io::Result<()> {
