@@ -138,6 +138,7 @@ impl Workers {
 
     /// Returns whether a thread is still running and none has failed. If a thread ends without an
     /// error, the others continue.
+    #[must_use]
     pub fn is_running(&self) -> bool {
         self.state.running.load(Ordering::Relaxed) > 0 && !self.state.failed.load(Ordering::Relaxed)
     }

@@ -105,6 +105,16 @@ impl<F> NeighbourInterface<F> {
         }
     }
 
+    /// Replaces the MAC address and the addresses of the interface. Neighbours that are no longer on
+    /// the link are removed, and their frames dropped.
+    pub fn set_addresses(&mut self, mac: MacAddr, subnets: Vec<Subnet>) {
+        self.mac = mac;
+        self.subnets = subnets;
+        let known = self.cache.iter(0).map(|entry| entry.address);
+        let gone: Vec<_> = known.filter(|address| !self.is_neighbour(*address)).collect();
+        gone.into_iter().for_each(|address| self.cache.remove(address));
+    }
+
     /// The cache of neighbours.
     #[must_use]
     pub const fn cache(&self) -> &NeighbourCache<F> {

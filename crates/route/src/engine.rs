@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use slipring_fib::{FibPortIndex, ForwardingTables};
+use slipring_fib::{Adjacency, FibPortIndex, ForwardingTables};
 use slipring_neighbour::icmp::{IcmpLimiter, IcmpProblem};
 use slipring_wire::MacAddr;
 
@@ -142,8 +142,16 @@ impl RouteEngine {
     /// If there is no such frame.
     #[must_use]
     pub fn egress(&self, batch: &RouteBatch, at: usize) -> Option<FibPortIndex> {
-        let packet = &batch.packets[..batch.len()][at];
-        self.view.adjacency(packet.adjacency).map(|adjacency| adjacency.port)
+        self.adjacency(batch, at).map(|adjacency| adjacency.port)
+    }
+
+    /// The adjacency that a live frame leads to, after the third stage.
+    ///
+    /// # Panics
+    /// If there is no such frame.
+    #[must_use]
+    pub fn adjacency(&self, batch: &RouteBatch, at: usize) -> Option<&Adjacency> {
+        self.view.adjacency(batch.packets[..batch.len()][at].adjacency)
     }
 
     /// Fourth stage: TTL, MTU, neighbours, link headers. Rejected packets stay in the batch.
