@@ -45,7 +45,7 @@ pub(crate) struct CompatSocket {
 }
 
 impl CompatSocket {
-    /// Binds the socket, for this user only. Replaces a socket on which nobody listens.
+    /// Binds the socket, for this user only. Replaces a socket on which no process listens.
     ///
     /// # Errors
     /// If another program listens, or the socket cannot be made.
