@@ -82,8 +82,19 @@ pub fn all() -> impl Iterator<Item = (&'static PortNameKind, &'static dyn PortDr
 pub fn capabilities_to_keep(port: &PortInfo) -> CapabilitySet {
     // Host rings belong to the port of their interface.
     let word = if port.kind == "host" { "netmap" } else { port.kind };
-    let mut known = all().filter(|(kind, _)| kind.grammar().word == word);
-    known.next().map_or(CapabilitySet::empty(), |(_, driver)| driver.facts().keeps)
+    info_of(word).map_or(CapabilitySet::empty(), |info| info.keeps)
+}
+
+/// Returns whether an open port only reads the buffers of its tx rings; see
+/// [`PortKindInfo::only_reads_tx`].
+#[must_use]
+pub fn only_reads_tx(port: &PortInfo) -> bool {
+    info_of(port.kind).is_some_and(|info| info.only_reads_tx)
+}
+
+/// The description of the kind whose prefix, without the colon, is `word`.
+fn info_of(word: &str) -> Option<&'static PortKindInfo> {
+    all().find(|(kind, _)| kind.grammar().word == word).map(|(_, driver)| driver.facts())
 }
 
 /// Returns the findings of `slipring doctor` about a port, in the order in which opening it would
@@ -101,8 +112,10 @@ pub fn examine(port: &PortName, context: &DoctorContext<'_>) -> Vec<Finding> {
     let mut findings = of(&port.kind).examine(port, context);
     if findings.iter().all(|finding| finding.state != FindingState::Fail) {
         // Opening begins with this check.
-        let needs = needs(&Host::new(), port, &options);
-        findings.extend(needs.err().as_ref().map(Finding::port_refused));
+        if let Err(error) = needs(&Host::new(), port, &options) {
+            findings.retain(|finding| !finding.is_port_ok());
+            findings.push(Finding::port_refused(&error));
+        }
     }
     findings.extend(fewer_host_rings(&request));
     findings
@@ -239,6 +252,11 @@ mod tests {
             ("null:@conf:slots=4294967295", ErrorClass::Usage, "a ring has 64 to 65536 slots"),
             ("tap:x@conf:rings=4096", ErrorClass::Usage, "at most 256 ring pairs, not 4096"),
             ("netmap:lo@conf:rings=64", ErrorClass::Usage, "as many rings as its driver gives it"),
+            (
+                "vfio:03:00.0@conf:rings=2",
+                ErrorClass::Usage,
+                "a port of kind vfio has one ring pair",
+            ),
             ("netmap:lo/t", ErrorClass::Usage, "a monitor watches a port of a netmap device"),
             ("null:^", ErrorClass::Usage, "only netmap:, xdp: and packet: have host rings"),
             ("vfio:03:00.0", ErrorClass::Machine, "a native driver is not available here"),
@@ -291,6 +309,34 @@ mod tests {
         for word in ["null", "pipe", "tap", "pcap", "kernel"] {
             assert_eq!(kept(word), CapabilitySet::empty(), "{word}");
         }
+    }
+
+    #[test]
+    fn frames_stay_in_the_buffers_of_ports_that_only_read_them() {
+        let only_reads = |word| {
+            let mut port = crate::open("null:").unwrap().info;
+            port.kind = word;
+            only_reads_tx(&port)
+        };
+        for word in ["xdp", "packet", "null", "pcap"] {
+            assert!(only_reads(word), "{word}");
+        }
+        for word in ["pipe", "tap", "kernel", "vhost", "host"] {
+            assert!(!only_reads(word), "{word}");
+        }
+    }
+
+    #[test]
+    fn a_port_that_needs_too_much_is_not_also_reported_as_fine() {
+        let dir = tempfile::tempdir().unwrap();
+        let name = format!("vhost:{}@conf:rings=17", dir.path().join("x.sock").display());
+        let interface = |_: &PortName| unreachable!("a socket is no interface");
+        let context =
+            DoctorContext { run_dir: dir.path(), may_make_devices: false, interface: &interface };
+        let findings = examine(&name.parse().unwrap(), &context);
+        let [only] = &findings[..] else { panic!("{findings:?}") };
+        assert_eq!(only.state, FindingState::Fail);
+        assert!(only.finding.contains("at most 16 ring pairs"), "{}", only.finding);
     }
 
     #[test]

@@ -28,7 +28,7 @@ mod ring_counts;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-use slipring_abi::name::{ConfSpec, PortName, PortNameKind};
+use slipring_abi::name::{ConfSpec, PortName, PortNameKind, kind};
 use slipring_core::kinds::{self, AfterRestart};
 use slipring_netmap::{
     Adapter, AdapterRequest, AdapterShape, Errno, MemoryNeeds, NetmapMemory, Provider,
@@ -73,10 +73,8 @@ impl Provider for Nics {
         if kinds::of(&name.kind).facts().restart != AfterRestart::Reopened {
             return None;
         }
-        match name.kind {
-            PortNameKind::Netmap => {}
-            PortNameKind::Vhost | PortNameKind::VhostClient => name.conf = with_pairs(pairs),
-            _ => return None,
+        if name.kind.has(kind::RING_PAIRS) {
+            name.conf = with_pairs(pairs);
         }
         let buf_size = left.memory.region().buf_size();
         let host_rings = host.map(u32::from);

@@ -13,11 +13,14 @@ pub struct PortKindInfo {
     pub interface: InterfaceUse,
     /// What happens to a port served by the daemon when the daemon is restarted.
     pub restart: AfterRestart,
+    /// Whether ports only read the buffers of a tx ring, so that a sent frame is still in its
+    /// buffer when the slot is free again. Not so if a peer gets the buffer, or may write to it.
+    pub only_reads_tx: bool,
 }
 
 impl PortKindInfo {
-    /// The defaults: the port takes nothing from the host, keeps no privilege and is not served by
-    /// the daemon.
+    /// The defaults: the port takes nothing from the host, keeps no privilege, is not served by the
+    /// daemon, and may give the buffers of sent frames away.
     #[must_use]
     pub const fn new(rows: &'static [NameRow]) -> Self {
         Self {
@@ -25,6 +28,7 @@ impl PortKindInfo {
             keeps: CapabilitySet::empty(),
             interface: InterfaceUse::None,
             restart: AfterRestart::NotServed,
+            only_reads_tx: false,
         }
     }
 }

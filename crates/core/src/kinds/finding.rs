@@ -99,6 +99,11 @@ impl Finding {
         Self::port_ok(format!("{port} needs no interface and no privilege"))
     }
 
+    /// Returns whether this is the finding that a port can be opened.
+    pub(super) fn is_port_ok(&self) -> bool {
+        self.check == PORT_CHECK && self.state == FindingState::Ok
+    }
+
     /// Converts the error that opening a port would return.
     #[must_use]
     pub fn port_refused(error: &OpenError) -> Self {

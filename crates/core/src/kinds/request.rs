@@ -191,6 +191,11 @@ impl<'r> PortRequest<'r> {
     fn check_ring_pairs(&self) -> Result<(), OpenError> {
         let is_fixed = self.name.pipe.is_none() && !self.name.kind.has(kind::RING_PAIRS);
         match self.pairs() {
+            2.. if is_fixed && !self.name.kind.names_interface() => {
+                let reason =
+                    format!("a port of kind {} has one ring pair", self.name.kind.grammar().word);
+                Err(self.refused(&reason, "leave rings out"))
+            }
             2.. if is_fixed => {
                 let reason = "an interface has as many rings as its driver gives it";
                 let help = "leave rings out; ethtool -L IF combined N changes the driver's number";

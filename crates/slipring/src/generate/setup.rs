@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use slipring_cli::Failure;
+use slipring_core::kinds;
 use slipring_port::{Interest, Nanos, Port, PortInfo, Queue, RunError, now};
 use slipring_traffic::{
     Generator, GeneratorShare, ReplayTimeline, StampCheck, StampForm, TrafficPattern,
@@ -24,9 +25,6 @@ use slipring_datapath::workers::WorkerTask;
 
 /// Time in ns between opening the port and the first frame, so that all threads can start.
 const START_DELAY_NS: Nanos = 5_000_000;
-
-/// Port kinds that only read the buffers of a tx ring.
-const READ_ONLY_TX_KINDS: [&str; 4] = ["xdp", "packet", "null", "pcap"];
 
 /// The source of the frames that threads generate.
 pub(super) enum FrameContent {
@@ -57,11 +55,13 @@ pub(super) fn tasks(
     let sink = (ports.len() > 1).then(|| ports.remove(1));
     let port = ports.remove(0);
     check_port(plan, &port)?;
-    let (mac, kind) = (port.info.mac.map_or(DEFAULT_SRC_MAC, MacAddr), port.info.kind);
+    let mac = port.info.mac.map_or(DEFAULT_SRC_MAC, MacAddr);
+    let keeps_frames = kinds::only_reads_tx(&port.info);
     let split = split(plan, &port.info, &material)?;
     let options = SendOptions { split, ..plan.send_options };
     let hands = distribute(port.queues, plan.threads);
-    let mut setup = GenSetup { plan, stats, options, start: now() + START_DELAY_NS, mac, kind };
+    let start = now() + START_DELAY_NS;
+    let mut setup = GenSetup { plan, stats, options, start, mac, keeps_frames };
     let mut tasks = match plan.function {
         GenFunction::Tx | GenFunction::TxSeq => setup.senders(hands, material)?,
         GenFunction::Rx | GenFunction::RxSeq => setup.receivers(hands),
@@ -93,7 +93,8 @@ struct GenSetup<'s> {
     options: SendOptions,
     start: Nanos,
     mac: MacAddr,
-    kind: &'static str,
+    /// Whether a sent frame stays in its buffer.
+    keeps_frames: bool,
 }
 
 /// The queues of one thread.
@@ -279,7 +280,7 @@ impl GenSetup<'_> {
     /// the buffer, or if faults are injected.
     fn may_patch(&self, pattern: &TrafficPattern) -> bool {
         let (least, most) = (pattern.sizes.min(), pattern.sizes.max());
-        let keeps = READ_ONLY_TX_KINDS.contains(&self.kind)
+        let keeps = self.keeps_frames
             && !self.plan.faulty
             && self.options.split == SlotSplit::Whole;
         keeps && least == most && usize::from(least) >= PatchedFrames::MIN_LEN

@@ -12,12 +12,15 @@ pub(super) static DRIVER: NullDriver = NullDriver;
 
 pub(super) struct NullDriver;
 
-static FACTS: PortKindInfo = PortKindInfo::new(&[NameRow {
+static FACTS: PortKindInfo = PortKindInfo {
+    only_reads_tx: true,
+    ..PortKindInfo::new(&[NameRow {
     name: "`null:`",
     what: "sink and source of known cost",
     needs: "nothing",
     help: "sink and source of known cost",
-}]);
+}])
+};
 
 impl PortDriver for NullDriver {
     fn facts(&self) -> &'static PortKindInfo {

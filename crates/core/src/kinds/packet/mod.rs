@@ -17,6 +17,7 @@ static FACTS: PortKindInfo = PortKindInfo {
     // The capability is needed to restore the interface's settings at the end.
     keeps: CapabilitySet::NET_ADMIN,
     interface: InterfaceUse::UnlessShared,
+    only_reads_tx: true,
     ..PortKindInfo::new(&[NameRow {
         name: "`packet:IF`",
         what: "AF_PACKET ring; works on every interface",

@@ -18,12 +18,15 @@ pub(super) static DRIVER: PcapDriver = PcapDriver;
 
 pub(super) struct PcapDriver;
 
-static FACTS: PortKindInfo = PortKindInfo::new(&[NameRow {
+static FACTS: PortKindInfo = PortKindInfo {
+    only_reads_tx: true,
+    ..PortKindInfo::new(&[NameRow {
     name: "`pcap:FILE`",
     what: "read or write a capture; one that exists is written over with `--overwrite` only",
     needs: "nothing",
     help: "a capture, read or written; - is the standard input or output",
-}]);
+}])
+};
 
 impl PortDriver for PcapDriver {
     fn facts(&self) -> &'static PortKindInfo {

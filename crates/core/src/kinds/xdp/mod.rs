@@ -18,6 +18,7 @@ static FACTS: PortKindInfo = PortKindInfo {
     keeps: CapabilitySet::NET_ADMIN,
     // XDP programs redirect all frames to the port, even with `--shared`.
     interface: InterfaceUse::Whole,
+    only_reads_tx: true,
     ..PortKindInfo::new(&[NameRow {
         name: "`xdp:IF`",
         what: "AF_XDP: zero-copy, else native, else generic",
