@@ -280,9 +280,8 @@ impl GenSetup<'_> {
     /// the buffer, or if faults are injected.
     fn may_patch(&self, pattern: &TrafficPattern) -> bool {
         let (least, most) = (pattern.sizes.min(), pattern.sizes.max());
-        let keeps = self.keeps_frames
-            && !self.plan.faulty
-            && self.options.split == SlotSplit::Whole;
+        let keeps =
+            self.keeps_frames && !self.plan.faulty && self.options.split == SlotSplit::Whole;
         keeps && least == most && usize::from(least) >= PatchedFrames::MIN_LEN
     }
 

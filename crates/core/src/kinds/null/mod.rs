@@ -15,11 +15,11 @@ pub(super) struct NullDriver;
 static FACTS: PortKindInfo = PortKindInfo {
     only_reads_tx: true,
     ..PortKindInfo::new(&[NameRow {
-    name: "`null:`",
-    what: "sink and source of known cost",
-    needs: "nothing",
-    help: "sink and source of known cost",
-}])
+        name: "`null:`",
+        what: "sink and source of known cost",
+        needs: "nothing",
+        help: "sink and source of known cost",
+    }])
 };
 
 impl PortDriver for NullDriver {

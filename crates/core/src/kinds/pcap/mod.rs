@@ -21,11 +21,11 @@ pub(super) struct PcapDriver;
 static FACTS: PortKindInfo = PortKindInfo {
     only_reads_tx: true,
     ..PortKindInfo::new(&[NameRow {
-    name: "`pcap:FILE`",
-    what: "read or write a capture; one that exists is written over with `--overwrite` only",
-    needs: "nothing",
-    help: "a capture, read or written; - is the standard input or output",
-}])
+        name: "`pcap:FILE`",
+        what: "read or write a capture; one that exists is written over with `--overwrite` only",
+        needs: "nothing",
+        help: "a capture, read or written; - is the standard input or output",
+    }])
 };
 
 impl PortDriver for PcapDriver {
