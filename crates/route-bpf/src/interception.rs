@@ -71,6 +71,7 @@ impl BpfRouter {
             hash,
             limits,
             has_sockets: true,
+            takes_options: false,
         }
     }
 

@@ -135,6 +135,7 @@ fn transmit(program: &mut Assembler, constants: &PortConstants) {
 fn pass(program: &mut Assembler, constants: &PortConstants) {
     let is_used = |reason| match reason {
         reason if constants.has_sockets && !hand_over::passes_for(reason) => false,
+        PassReason::Options if constants.takes_options => false,
         PassReason::NoSocket => constants.has_sockets,
         PassReason::PartialChecksum => constants.is_software,
         PassReason::Tagged => constants.tag_function.is_some(),

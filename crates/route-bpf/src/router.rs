@@ -51,6 +51,8 @@ pub struct AttachOptions {
     /// If it is not 0, the frames of this number of queues go to AF_XDP sockets, whose map is
     /// [`ResidentAttachment::take_sockets`], and are forwarded by the engine in user space.
     pub socket_queues: u32,
+    /// Packets with options go to the sockets as well, instead of the kernel.
+    pub takes_options: bool,
 }
 
 /// Why a router could not be created or attached.
@@ -116,7 +118,8 @@ impl BpfRouter {
         };
         let asks_driver_of = options.checks_stripped_tags.then_some(ifindex);
         let sockets = sockets(options.socket_queues)?;
-        let program = self.load(port, options.is_software, asks_driver_of, sockets.as_ref())?;
+        let sockets_and_options = sockets.as_ref().map(|map| (map, options.takes_options));
+        let program = self.load(port, options.is_software, asks_driver_of, sockets_and_options)?;
         let link = retry_while_busy(|| program.attach(ifindex, BpfAttachType::Xdp, flags));
         let link = link.map_err(|source| ResidentError::Attach { ifindex, source })?;
         Ok(ResidentAttachment { link, port, sockets })
@@ -143,12 +146,13 @@ impl BpfRouter {
     }
 
     /// Loads the program of a port. If an interface is given, the program asks its driver for tags.
+    /// With the map of sockets, whether they get packets with options.
     fn load(
         &self,
         port: FibPortIndex,
         is_software: bool,
         asks_driver_of: Option<u32>,
-        sockets: Option<&BpfMap>,
+        sockets: Option<(&BpfMap, bool)>,
     ) -> Result<BpfProgram, ResidentError> {
         let what = "find bpf_xdp_metadata_rx_vlan_tag";
         let tag_function = asks_driver_of
@@ -156,10 +160,17 @@ impl BpfRouter {
             .transpose()
             .map_err(|source| BpfError::System { what, source })?;
         let (hash, limits) = (self.hash, self.limits);
-        let has_sockets = sockets.is_some();
-        let constants =
-            PortConstants { port, is_software, tag_function, hash, limits, has_sockets };
-        Ok(self.writer.host.load(&forwarding_program(&constants), asks_driver_of, sockets)?)
+        let constants = PortConstants {
+            port,
+            is_software,
+            tag_function,
+            hash,
+            limits,
+            has_sockets: sockets.is_some(),
+            takes_options: sockets.is_some_and(|(_, takes_options)| takes_options),
+        };
+        let (code, map) = (forwarding_program(&constants), sockets.map(|(map, _)| map));
+        Ok(self.writer.host.load(&code, asks_driver_of, map)?)
     }
 
     /// Returns what finds out whether frames that are redirected to a port leave its interface. `mac`

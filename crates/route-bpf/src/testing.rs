@@ -364,5 +364,6 @@ pub(crate) const fn constants(is_software: bool) -> PortConstants {
         hash: HASH,
         limits: LIMITS,
         has_sockets: false,
+        takes_options: false,
     }
 }

@@ -17,6 +17,7 @@ const EXAMPLES: &str = "\
 Examples:
   slipring route eth0 eth1
   slipring route eth0 eth1 eth2 --name edge --metrics 127.0.0.1:9477
+  slipring route eth0 eth1 --rules firewall.rules
   slipring route eth0 eth1 --compat
   slipring route ctl status
   slipring route ctl route get 192.0.2.1";
@@ -54,6 +55,12 @@ pub(crate) fn command() -> Command {
                 .value_parser(clap::value_parser!(u32).range(1..))
                 .default_value("4000000")
                 .help("Maximum number of routes; destinations of others are left to the kernel"),
+            Arg::new("rules")
+                .long("rules")
+                .value_name("FILE")
+                .value_hint(ValueHint::FilePath)
+                .value_parser(clap::value_parser!(PathBuf))
+                .help("ipfw rules for forwarded packets; what no rule matches is dropped"),
             switch("compat", "Offer netmap-fwd's command socket, and print what it prints"),
             Arg::new("compat-config")
                 .long("compat-config")
@@ -93,6 +100,8 @@ pub(crate) struct RoutePlan {
     /// Whether stages of the kernel may be bypassed.
     pub(crate) bypass: bool,
     pub(crate) max_routes: u32,
+    /// The file of the rules that forwarded packets meet.
+    pub(crate) rules: Option<PathBuf>,
     pub(crate) name: Option<String>,
     pub(crate) period: Option<Duration>,
     pub(crate) duration: Option<Duration>,
@@ -109,10 +118,15 @@ impl RoutePlan {
         // netmap-fwd reports nothing while it runs.
         let is_typed = matches.value_source("period") == Some(ValueSource::CommandLine);
         let reports = compat.is_none() || is_typed;
+        let io = matches.get_one::<String>("io").map_or(IoChoice::Auto, |name| IoChoice::of(name));
+        let threads = matches.get_one::<u16>("threads").map(|count| usize::from(*count));
+        let rules: Option<PathBuf> = matches.get_one("rules").cloned();
+        let (io, threads) = if rules.is_some() { for_rules(io, threads)? } else { (io, threads) };
         Ok(Self {
             interfaces,
-            io: matches.get_one::<String>("io").map_or(IoChoice::Auto, |name| IoChoice::of(name)),
-            threads: matches.get_one::<u16>("threads").map(|count| usize::from(*count)),
+            io,
+            threads,
+            rules,
             no_fallback: matches.get_flag("no-fallback"),
             bypass: matches.get_flag("bypass-netfilter"),
             max_routes: matches.get_one("max-routes").copied().unwrap_or(4_000_000),
@@ -122,6 +136,26 @@ impl RoutePlan {
             compat,
         })
     }
+}
+
+/// The engine and the number of threads that a router with rules has: states and limits of rules
+/// must see all packets of a flow.
+fn for_rules(io: IoChoice, threads: Option<usize>) -> Result<(IoChoice, Option<usize>), Failure> {
+    let (flag, cause, help) = match (io.for_rules(), threads) {
+        (Some(io), None | Some(1)) => return Ok((io, Some(1))),
+        (None, _) => (
+            "--io",
+            "rules are executed by a thread, and this engine forwards in XDP",
+            "leave out --io, or choose threads: --io xsk",
+        ),
+        (Some(_), _) => (
+            "--threads",
+            "one thread executes rules, so that it sees all packets of a flow",
+            "leave out --threads",
+        ),
+    };
+    let what = format!("--rules does not go together with this value of {flag}");
+    Err(Diagnostic::new(SR0003, what).with_cause(cause).with_help(help).into())
 }
 
 fn check_names(interfaces: &[String]) -> Result<(), Failure> {

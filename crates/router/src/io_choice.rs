@@ -43,6 +43,15 @@ impl IoChoice {
         }
     }
 
+    /// The engine for a router with rules; `None` if this one executes none.
+    pub(crate) const fn for_rules(self) -> Option<Self> {
+        match self {
+            Self::Auto => Some(Self::Xsk),
+            Self::Xsk | Self::XskZeroCopy => Some(self),
+            Self::Xdp | Self::XdpGeneric => None,
+        }
+    }
+
     /// How sockets are bound; `None` if programs forward.
     pub(crate) const fn sockets(self) -> Option<XdpMode> {
         match self {

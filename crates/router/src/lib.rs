@@ -15,6 +15,7 @@ mod neighbours;
 mod resident;
 mod routing;
 mod routing_thread;
+mod rules;
 mod run;
 mod service;
 mod show;

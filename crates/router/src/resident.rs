@@ -67,18 +67,24 @@ pub(crate) struct AttachedInterface {
 }
 
 impl ResidentEngine {
-    /// Loads the programs and attaches them. They forward nothing yet.
+    /// Loads the programs and attaches them. They forward nothing yet. With `has_rules`, the engine in user
+    /// space gets packets with options as well, so that rules see them.
     ///
     /// # Errors
     /// If a privilege is missing, another program is attached, or no mode works.
-    pub(crate) fn open(ifaces: &[Iface], choice: IoChoice) -> Result<Self, Failure> {
+    pub(crate) fn open(
+        ifaces: &[Iface],
+        choice: IoChoice,
+        has_rules: bool,
+    ) -> Result<Self, Failure> {
         let queues = ifaces.iter().map(|iface| iface.rx_queues).max().unwrap_or(1);
         let queues = u16::try_from(queues).unwrap_or(u16::MAX);
         let limits = BpfLimits { queues, ..BpfLimits::default() };
         let seed = random_seed()?;
         let hash = ResidentHash { seed, ..ResidentHash::default() };
         let router = BpfRouter::create(limits, hash).map_err(|error| refused(&error, None))?;
-        let attach = |(at, iface)| attach(&router, FibPortIndex(at as u16), iface, choice);
+        let attach =
+            |(at, iface)| attach(&router, FibPortIndex(at as u16), iface, (choice, has_rules));
         let attachments = ifaces.iter().enumerate().map(attach).collect::<Result<_, _>>()?;
         let mut engine = Self { router, seed, attachments, unsettled: None };
         // Until it is known whether an interface sends redirected frames, it gets none.
@@ -224,7 +230,7 @@ fn attach(
     router: &BpfRouter,
     port: FibPortIndex,
     iface: &Iface,
-    choice: IoChoice,
+    (choice, takes_options): (IoChoice, bool),
 ) -> Result<AttachedInterface, Failure> {
     // XDP sees no tag that the device has taken out of the frame.
     let settings = iface.with_features(&[(Feature::RxVlan, false)]);
@@ -244,6 +250,7 @@ fn attach(
             is_software,
             checks_stripped_tags: takes_tags_out,
             socket_queues,
+            takes_options,
         };
         match router.attach(iface.index, port, options) {
             Ok(mut link) => {

@@ -77,13 +77,16 @@ pub(crate) struct Routing {
     current: Option<Arc<ForwardingTables>>,
     /// Whether the programs' maps have all of `current`. If not, it is applied again.
     is_applied: bool,
-    /// Rings when the first snapshot is in use, and when an interface has come up.
+    /// Rings when the first snapshot is in use, when an interface has come up, and when addresses have
+    /// changed.
     ready: Arc<Doorbell>,
     settle_at: Nanos,
     /// Whose packets the kernel's routing rules look up elsewhere, by port.
     pub(crate) ruled: Vec<bool>,
     /// Whose interfaces were deleted, by port.
     pub(crate) deleted: Vec<bool>,
+    /// The interfaces' addresses, by port, in the newest snapshot.
+    addresses: Vec<Vec<(IpAddr, u8)>>,
     /// Which interfaces are up, by port, in the newest snapshot.
     up: Vec<bool>,
     /// Interfaces that have come up, and have not been probed since.
@@ -161,6 +164,7 @@ impl Routing {
             settle_at: 0,
             ruled: none.clone(),
             deleted: none.clone(),
+            addresses: Vec::new(),
             up: none,
             seen: 0,
             seen_at: 0,
@@ -327,7 +331,7 @@ impl Routing {
         }
     }
 
-    /// Notes which interfaces have come up, so that they are probed: the other end of the link may be
+    /// Notes addresses, and which interfaces have come up, so that they are probed: the other end of the link may be
     /// another one than before. Until then, they get no redirected frames.
     fn note_links(&mut self) {
         let deleted = self.mirror.deleted_ports();
@@ -336,6 +340,11 @@ impl Routing {
             self.ready.ring();
         }
         let Some(tables) = &self.current else { return };
+        let addresses: Vec<_> = tables.ports.iter().map(|port| port.addresses.clone()).collect();
+        if addresses != self.addresses {
+            self.addresses = addresses;
+            self.ready.ring();
+        }
         let up: Vec<bool> = tables.ports.iter().map(|port| port.is_up).collect();
         for (at, _) in up.iter().enumerate().filter(|(at, up)| **up && !self.up[*at]) {
             let port = FibPortIndex(at as u16);
@@ -405,6 +414,11 @@ impl Routing {
     /// Requests to refresh neighbours for which there was no space.
     pub(crate) fn dropped_requests(&self) -> u64 {
         self.neighbours.dropped
+    }
+
+    /// The newest snapshot; `None` before the first.
+    pub(crate) fn current(&self) -> Option<Arc<ForwardingTables>> {
+        self.current.clone()
     }
 
     /// Whether the MAC address of an adjacency is known.

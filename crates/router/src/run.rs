@@ -24,6 +24,7 @@ use crate::neighbours::NeighbourRequests;
 use crate::resident::{ResidentEngine, UserSpaceIo};
 use crate::routing::{Routing, RoutingHandle};
 use crate::routing_thread::RoutingThread;
+use crate::rules::{InitialRules, RunningRules};
 use crate::service::RouterService;
 use crate::start;
 use crate::supervision::Supervision;
@@ -37,6 +38,8 @@ const CHANGES_BY_COMMAND: [HelperOperation; 3] =
 impl RoutePlan {
     /// Forwards until a signal, `quit`, or the end of `--duration`.
     pub(crate) fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        let rules = self.rules.as_deref().map(|path| InitialRules::read(path, &self.interfaces));
+        let rules = rules.transpose()?;
         let ifaces = start::interfaces(&self)?;
         let found = start::check(&self, &ifaces)?;
         let reservation = Reservation::new(&session.run_dir, self.name.as_deref());
@@ -45,7 +48,7 @@ impl RoutePlan {
         let pidfile = self.compat.as_ref().and_then(|of| of.pidfile.as_deref());
         let _pidfile = pidfile.map(write_pidfile).transpose()?;
         let signals = Signals::install()?;
-        let mut engine = ResidentEngine::open(&ifaces, self.io)?;
+        let mut engine = ResidentEngine::open(&ifaces, self.io, rules.is_some())?;
         let user_space = self.open_user_space(&mut engine)?;
         let mirror = Mirror::new(self.mirror_config(&ifaces), vec![engine.ipv4_table()?]);
         let feed = KernelFeed::open()?;
@@ -64,14 +67,16 @@ impl RoutePlan {
         let neighbours =
             NeighbourRequests::new(helper, ifaces.iter().map(|it| it.index).collect())?;
         let (tasks, links) = match user_space {
-            Some((ports, io)) => ports.into_workers(&io, &asker(&handle))?,
+            Some((ports, io)) => ports.into_workers(&io, &asker(&handle), rules.as_ref())?,
             None => Default::default(),
         };
-        let routing = Routing::new(mirror, engine, feed, neighbours, links, changed.clone());
+        let routing =
+            Routing::new(mirror, engine, feed, neighbours, links.clone(), changed.clone());
         let thread = RoutingThread::start(routing, handle.clone())?;
         let workers = if tasks.is_empty() { None } else { Some(Workers::start(tasks)?) };
+        let rules = rules.map(|rules| rules.load(&links, session)).transpose()?;
         let started = Instant::now();
-        let _control = self.serve(reservation, &handle, &watch, started)?;
+        let _control = self.serve(reservation, &handle, &watch, rules.clone(), started)?;
         let clients = self.compat.as_ref().map_or(0, |of| of.max_clients);
         let _compat = compat.zip(answers);
         let _compat = _compat
@@ -88,6 +93,7 @@ impl RoutePlan {
             thread: &thread,
             workers: workers.as_ref(),
             watch: &watch,
+            rules: rules.as_deref(),
             changed: &changed,
             interfaces: ifaces.iter().map(|iface| iface.name.clone()).collect(),
         };
@@ -151,7 +157,13 @@ impl RoutePlan {
         }
         if let Some(ports) = user_space {
             let count = ports.workers();
-            session.reporter.say(format_args!("{count} threads forward"))?;
+            let why = if self.rules.is_some() { ": xsk, for rules" } else { "" };
+            session.reporter.say(format_args!("{count} threads forward{why}"))?;
+        }
+        if self.rules.is_some() && !self.no_fallback {
+            session
+                .reporter
+                .warn("what the kernel forwards, also when the router ends, meets no rules")?;
         }
         for obstacle in found.iter().filter(|of| of.kind == ObstacleKind::Bypass) {
             session.reporter.warn(format_args!("bypassed: {}", obstacle.what))?;
@@ -167,6 +179,7 @@ impl RoutePlan {
         reservation: Reservation,
         handle: &RoutingHandle,
         watch: &Arc<BypassWatch>,
+        rules: Option<Arc<RunningRules>>,
         started: Instant,
     ) -> Result<ControlServer, Failure> {
         let service = RouterService {
@@ -174,6 +187,7 @@ impl RoutePlan {
             routing: handle.clone(),
             started,
             watch: watch.clone(),
+            rules,
         };
         let failed = |error: ControlError| Diagnostic::of(&error).into();
         reservation.serve(Box::new(service)).map_err(failed)

@@ -5,17 +5,20 @@
 //! as long as the first.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::process::{Signal, getpid, kill_process};
 use serde_json::{Value, json};
 use slipring_control::{ControlRefusal, ControlReply, ControlRequest, ControlService};
 use slipring_fib::{InterfaceEntry, NeighbourInfo, RouteEntry, RouteLead, TargetAction, VrfIndex};
+use slipring_port::now;
 use slipring_rtnetlink::{NudState, RouteFamily, RouteKind, TABLE_LOCAL, TABLE_MAIN};
 use slipring_wire::mac::MacAddr;
 
 use crate::figures::RouterFigures;
 use crate::routing::{Routing, RoutingHandle};
+use crate::rules::RunningRules;
 use crate::verification;
 use crate::watch::BypassWatch;
 
@@ -25,18 +28,25 @@ pub(crate) const PROGRAM_NAME: &str = "route";
 const ANSWER_VERSION: u32 = 1;
 /// Routes in a page.
 const PAGE: usize = 2000;
+/// Maximum length of a request in bytes, since it may contain a whole file of rules.
+const MAX_REQUEST_BYTES: usize = 1 << 28;
 
 /// The control service of a run.
 pub(crate) struct RouterService {
     pub(crate) name: Option<String>,
     pub(crate) routing: RoutingHandle,
     pub(crate) started: Instant,
-    pub(crate) watch: std::sync::Arc<BypassWatch>,
+    pub(crate) watch: Arc<BypassWatch>,
+    pub(crate) rules: Option<Arc<RunningRules>>,
 }
 
 impl ControlService for RouterService {
     fn answer(&self, request: &ControlRequest) -> Result<ControlReply, ControlRefusal> {
         let args = &request.args;
+        let rules = self.rules.as_ref().map(|rules| rules.service());
+        if let Some(answer) = rules.and_then(|rules| rules.answer(request, now())) {
+            return answer.map(ControlReply::Once);
+        }
         Ok(ControlReply::Once(match request.what.as_str() {
             "hello" => self.hello(),
             "status" => self.status()?,
@@ -67,6 +77,10 @@ impl ControlService for RouterService {
             }
         }))
     }
+
+    fn max_request_bytes(&self) -> usize {
+        MAX_REQUEST_BYTES
+    }
 }
 
 impl RouterService {
@@ -75,6 +89,7 @@ impl RouterService {
             "v": ANSWER_VERSION,
             "program": PROGRAM_NAME,
             "name": self.name,
+            "rules": self.rules.is_some(),
             "pid": std::process::id(),
             "version": env!("CARGO_PKG_VERSION"),
         })

@@ -15,6 +15,7 @@ use crate::figures::RouterFigures;
 use crate::flags::RoutePlan;
 use crate::routing::{Routing, RoutingHandle};
 use crate::routing_thread::RoutingThread;
+use crate::rules::RunningRules;
 use crate::run::sample;
 use crate::watch::BypassWatch;
 
@@ -29,6 +30,7 @@ pub(crate) struct Supervision<'r> {
     /// The threads of the engine in user space, if there are any.
     pub(crate) workers: Option<&'r Workers>,
     pub(crate) watch: &'r BypassWatch,
+    pub(crate) rules: Option<&'r RunningRules>,
     /// Rings when the first tables are in use, and when the watch has found a change.
     pub(crate) changed: &'r Doorbell,
     /// Names of the interfaces, by port.
@@ -65,6 +67,7 @@ impl Supervision<'_> {
             if self.wait(signals, left) {
                 self.changed.clear();
                 self.follow_kernel(session, &mut state)?;
+                self.follow_addresses(session)?;
                 self.probe(session, &mut state)?;
                 self.tell_of_rules(session, &mut state)?;
                 self.tell_of_deleted(session, &mut state)?;
@@ -102,6 +105,19 @@ impl Supervision<'_> {
         match interim {
             true => session.reporter.interim(&sample, line),
             false => session.reporter.interval(&sample, line),
+        }
+    }
+
+    /// Has rules that name `me` mean the interfaces' present addresses.
+    fn follow_addresses(&self, session: &mut Session<'_>) -> Result<(), Failure> {
+        let tables =
+            self.rules.and_then(|_| self.handle.ask(|routing| routing.current()).flatten());
+        let Some((rules, tables)) = self.rules.zip(tables) else { return Ok(()) };
+        match rules.follow_addresses(&tables) {
+            Ok(()) => Ok(()),
+            Err(cause) => {
+                session.reporter.warn(format_args!("rules do not know the new addresses: {cause}"))
+            }
         }
     }
 

@@ -27,6 +27,7 @@ mod held;
 mod link;
 mod open;
 mod punt;
+mod rule_turn;
 mod turn;
 
 use std::net::IpAddr;
@@ -41,6 +42,7 @@ use slipring_fib::{FibPortIndex, ForwardingTables, GatewayRequest};
 use slipring_port::{DropCause, Nanos, QueueCounters};
 use slipring_route::{RouteBatch, RouteCounters, RouteEngine, RouteOutput};
 use slipring_route_bpf::ResidentHeartbeat;
+use slipring_rules::RuleStage;
 
 pub(crate) use link::WorkerLink;
 pub(crate) use open::UserSpacePorts;
@@ -91,6 +93,8 @@ pub(crate) struct RouteWorker {
     id: usize,
     pub(crate) engine: RouteEngine,
     batch: Box<RouteBatch>,
+    /// The rules that packets meet between the engine's stages, if there are any.
+    pub(crate) rules: Option<RuleStage>,
     ports: WorkerPorts,
     /// The interface of each port of the tables, as an index into [`WorkerPorts::ifindexes`].
     interface_of: Vec<Option<usize>>,
@@ -210,12 +214,14 @@ impl FrameProcessor for RouteWorker {
             task(self);
         }
         self.seen = self.seen.max(seen);
+        let has_rules = self.rules.is_none() || self.shared.tasks.has_admitted_frames();
         // After a stop of the process, frames wait until the tables are current again.
-        ResidentHeartbeat::now().saturating_sub(self.seen) <= MAX_TABLES_AGE_NS
+        has_rules && ResidentHeartbeat::now().saturating_sub(self.seen) <= MAX_TABLES_AGE_NS
     }
 
     fn before_inputs(&mut self, queues: &mut WorkerQueues, _: &impl Clock) -> u32 {
         let before = self.totals.frames;
+        self.run_rules(self.turn_start);
         self.send_held(queues, self.turn_start);
         self.send_outputs(queues);
         (self.totals.frames - before) as u32
@@ -229,7 +235,8 @@ impl FrameProcessor for RouteWorker {
 
     fn next_due(&self) -> Option<Nanos> {
         let beat = self.next_beat + WAKE_MARGIN_NS;
-        Some(self.held.next_ns().map_or(beat, |due| due.min(beat)))
+        let rules = self.rules.as_ref().and_then(RuleStage::next_ns);
+        [Some(beat), self.held.next_ns(), rules].into_iter().flatten().min()
     }
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {

@@ -46,6 +46,8 @@ pub(crate) struct PortConstants {
     pub(crate) limits: BpfLimits,
     /// The engine in user space gets the frames, instead of being forwarded here.
     pub(crate) has_sockets: bool,
+    /// It gets packets with options as well, instead of the kernel.
+    pub(crate) takes_options: bool,
 }
 
 /// The two versions of IP, and where their fields are in a frame.

@@ -2,7 +2,7 @@
 //! step 2.
 //!
 //! The kernel keeps what is its own: packets for this machine and for groups, those whose header has
-//! options, which the engine does not process, and sources in 0.0.0.0/8, which it forwards. All other IP packets go to the socket of the
+//! options, which the engine does not process (unless rules are to see them), and sources in 0.0.0.0/8, which it forwards. All other IP packets go to the socket of the
 //! queue, also those that will be dropped or answered: the engine counts each by its cause.
 //!
 //! ```text
@@ -52,25 +52,29 @@ pub(super) const fn passes_for(reason: PassReason) -> bool {
 /// Gives the packet of the frame from `R7` to `R2` to the engine or to the kernel.
 pub(super) fn to_socket(program: &mut Assembler, constants: &PortConstants) {
     program.label("v4");
-    pass_special_v4(program);
+    pass_special_v4(program, constants.takes_options);
     ipv4::look_up(program, constants);
     choose::pass_kernel(program, constants);
     program.jump("socket");
     program.label("v6");
     emit::at_least(program, Family::V6.headers_len(), pass_label(PassReason::NotIp));
-    pass_special_v6(program);
+    pass_special_v6(program, constants.takes_options);
     ipv6::look_up(program, constants);
     choose::pass_kernel(program, constants);
     redirect(program, constants);
 }
 
 /// What the kernel keeps of the packets whose header is at `R7`.
-pub(super) fn pass_special_v4(program: &mut Assembler) {
+pub(super) fn pass_special_v4(program: &mut Assembler, takes_options: bool) {
     program
         .put(load(AccessWidth::Byte, BpfReg::R1, BpfReg::R7, v4::DESTINATION))
         .jump_if(BpfReg::R1, JumpIf::Ge, FIRST_GROUP, pass_label(PassReason::Address))
         .put(load(AccessWidth::Byte, BpfReg::R1, BpfReg::R7, v4::SOURCE))
-        .jump_if(BpfReg::R1, JumpIf::Eq, 0, pass_label(PassReason::Address))
+        .jump_if(BpfReg::R1, JumpIf::Eq, 0, pass_label(PassReason::Address));
+    if takes_options {
+        return;
+    }
+    program
         .put(load(AccessWidth::Byte, BpfReg::R1, BpfReg::R7, v4::VERSION))
         .jump_if(BpfReg::R1, JumpIf::Le, PLAIN_V4, "v4:plain")
         .jump_if(BpfReg::R1, JumpIf::Le, LONGEST_V4, pass_label(PassReason::Options))
@@ -78,11 +82,17 @@ pub(super) fn pass_special_v4(program: &mut Assembler) {
 }
 
 /// As [`pass_special_v4`], for IPv6.
-pub(super) fn pass_special_v6(program: &mut Assembler) {
+pub(super) fn pass_special_v6(program: &mut Assembler, takes_options: bool) {
     const HOP_BY_HOP: i32 = 0;
+    if !takes_options {
+        program.put(load(AccessWidth::Byte, BpfReg::R1, BpfReg::R7, v6::NEXT_HEADER)).jump_if(
+            BpfReg::R1,
+            JumpIf::Eq,
+            HOP_BY_HOP,
+            pass_label(PassReason::Options),
+        );
+    }
     program
-        .put(load(AccessWidth::Byte, BpfReg::R1, BpfReg::R7, v6::NEXT_HEADER))
-        .jump_if(BpfReg::R1, JumpIf::Eq, HOP_BY_HOP, pass_label(PassReason::Options))
         .put(load(AccessWidth::Byte, BpfReg::R1, BpfReg::R7, v6::DESTINATION))
         .jump_if(BpfReg::R1, JumpIf::Eq, IPV6_GROUP, pass_label(PassReason::Address))
         .put(alu(AluOp::Lsh, BpfReg::R1, 8))

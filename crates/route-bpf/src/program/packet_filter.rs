@@ -171,12 +171,12 @@ fn decide(program: &mut Assembler, constants: &PortConstants, family: Family) {
     match family {
         Family::V4 => {
             segmentable(program, family, ipv4::PROTOCOL);
-            hand_over::pass_special_v4(program);
+            hand_over::pass_special_v4(program, constants.takes_options);
             super::ipv4::look_up(program, constants);
         }
         Family::V6 => {
             segmentable(program, family, ipv6::NEXT_HEADER);
-            hand_over::pass_special_v6(program);
+            hand_over::pass_special_v6(program, constants.takes_options);
             super::ipv6::look_up(program, constants);
         }
     }

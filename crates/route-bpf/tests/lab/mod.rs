@@ -216,7 +216,13 @@ pub(crate) fn start(
     let (router, ifindices) = router()?;
     // veth tells programs of tags; the stack does not.
     let checks_stripped_tags = mode == ResidentMode::Native;
-    let options = AttachOptions { mode, is_software: true, checks_stripped_tags, socket_queues: 0 };
+    let options = AttachOptions {
+        mode,
+        is_software: true,
+        checks_stripped_tags,
+        socket_queues: 0,
+        takes_options: false,
+    };
     let attachments = [(ifindices[0], LEFT), (ifindices[1], RIGHT)]
         .into_iter()
         .map(|(ifindex, port)| router.attach(ifindex, port, options))

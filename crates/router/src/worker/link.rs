@@ -60,6 +60,11 @@ impl WorkerLink {
         answer.recv().ok()
     }
 
+    /// Lets a worker with rules take frames.
+    pub(crate) fn admit(&self) {
+        self.0.tasks.admit_frames();
+    }
+
     /// Tells the worker that the tables which it was given are those of this time.
     pub(crate) fn set_seen(&self, seen: u64) {
         self.0.seen.store(seen, Ordering::Release);

@@ -18,6 +18,7 @@ use super::link::{WorkerLink, WorkerShared};
 use super::punt::KernelPunts;
 use super::{NeighbourAsker, RouteWorker, WorkerPorts, WorkerTotals};
 use crate::resident::UserSpaceIo;
+use crate::rules::InitialRules;
 
 /// Slots of a ring.
 const SLOTS: u32 = 1024;
@@ -73,7 +74,8 @@ impl UserSpacePorts {
         self.workers
     }
 
-    /// Makes the workers: a task for each thread, and the routing thread's end of each.
+    /// Makes the workers: a task for each thread, and the routing thread's end of each. With rules, there
+    /// must be one only.
     ///
     /// # Errors
     /// If the process is out of descriptors.
@@ -81,6 +83,7 @@ impl UserSpacePorts {
         self,
         io: &UserSpaceIo,
         asker: &NeighbourAsker,
+        rules: Option<&InitialRules>,
     ) -> Result<(Vec<WorkerTask>, Vec<WorkerLink>), Failure> {
         let (count, interfaces) = (self.workers, self.ports.len());
         let mut queues: Vec<Vec<_>> = (0..count).map(|_| Vec::new()).collect();
@@ -116,6 +119,7 @@ impl UserSpacePorts {
                 id,
                 engine: engine(io),
                 batch: Box::new(RouteBatch::new()),
+                rules: rules.map(InitialRules::stage),
                 interface_of: Vec::new(),
                 is_left: vec![false; interfaces],
                 ports,

@@ -1,7 +1,8 @@
 //! A worker's turn at one queue: up to 64 frames through the stages of the engine.
 //!
 //! ```text
-//!   rx slots --lent--> parse -> police -> look up -> [left to the kernel] -> rewrite -> answer
+//!   rx slots --lent--> parse -> [rules] -> police -> look up -> [rules] -> [left to the kernel]
+//!                                                  -> rewrite -> answer -> [rules: the rest]
 //!                                                     verdict of each frame --> deliver.rs
 //! ```
 
@@ -49,14 +50,21 @@ impl RouteWorker {
     /// The stages, in their order. Returns the frames that the kernel gets whatever their number is,
     /// since it forwards on an interface: bit `i` is frame `i`.
     fn decide(&mut self, frames: &mut [RouteFrame<'_>], now_ns: Nanos) -> u64 {
-        let Self { engine, batch, .. } = self;
+        let Self { engine, batch, rules, .. } = self;
         engine.parse(batch, frames);
+        if let Some(rules) = rules {
+            rules.check_in(engine, batch, frames, now_ns);
+        }
         engine.police(batch, frames, now_ns);
         engine.look_up(batch, frames);
+        if let Some(rules) = rules {
+            rules.check_out(engine, batch, frames, now_ns);
+        }
         let left = self.leave_to_kernel();
         let Self { engine, batch, .. } = self;
         engine.rewrite(batch, frames, now_ns);
         engine.answer(batch, frames, now_ns);
+        self.finish_rules(now_ns);
         left
     }
 

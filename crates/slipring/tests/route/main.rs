@@ -19,6 +19,7 @@
 //! | `changes` | routes, next hops, links and addresses that come and go |
 //! | `multipath` | several next hops |
 //! | `host_traffic` | what the kernel must receive on the real interface |
+//! | `rules` | rules for forwarded packets |
 //! | `compat` | the interface of netmap-fwd |
 //! | `lifecycle` | start, end, death and counters of the program |
 //! | `daemons` | BGP, OSPF and BFD by FRR and BIRD |
@@ -90,5 +91,6 @@ mod multipath;
 mod neighbours;
 mod redirects;
 mod routes;
+mod rules;
 mod soak;
 mod topology;

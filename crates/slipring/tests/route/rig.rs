@@ -5,6 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -106,6 +107,11 @@ impl Rig {
         let ended = Program::launch(&self.router, command).finish().well();
         let documents = serde_json::Deserializer::from_str(&ended.stdout).into_iter::<Value>();
         documents.map(|document| document.unwrap()["answer"].clone()).collect()
+    }
+
+    /// The run directory of the program.
+    pub(crate) fn run_dir(&self) -> &Path {
+        self.run_dir.path()
     }
 
     /// Takes the running program out of the rig.

@@ -1,0 +1,131 @@
+//! The rules of a run (`--rules`): loaded before frames are admitted, changed by `slipring ipfw`.
+//!
+//! ```text
+//!   --rules FILE --> RunningRules::load --.
+//!   slipring ipfw --> service.rs ---------+--> ControlPlane --whole rulesets--> RuleStage of a worker
+//!   addresses of the interfaces ----------'     (main thread: it may wait for the worker)
+//! ```
+//!
+//! The routing thread never calls the control plane: it would wait while others compile rules, and
+//! the kernel would forward meanwhile.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use slipring_cli::{Failure, Session};
+use slipring_dummynet::Dummynet;
+use slipring_fib::ForwardingTables;
+use slipring_ipfw::run::Firewall;
+use slipring_port::now;
+use slipring_rules::command_batch::{CommandBatch, CommandOutcome};
+use slipring_rules::control_plane::ControlPlane;
+use slipring_rules::dataplane::{RuleTask, RuleThread};
+use slipring_rules::dry_run::{DryRunPorts, dry_run_file};
+use slipring_rules::randomness::Randomness;
+use slipring_rules::rules_file::{check_accepted, read_rules};
+use slipring_rules::service::RuleService;
+use slipring_rules::{LogEvents, LogFileWriter, RuleStage, router_obstacle, router_ports};
+
+use crate::worker::WorkerLink;
+
+/// The rules before the workers start.
+pub(crate) struct InitialRules {
+    path: PathBuf,
+    commands: CommandBatch,
+    random: Randomness,
+    ports: Vec<String>,
+    events: Arc<LogEvents>,
+}
+
+impl InitialRules {
+    /// Reads the rules of a router with these ports, and tries them without a worker.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or a rule has a mistake.
+    pub(crate) fn read(path: &Path, ports: &[String]) -> Result<Self, Failure> {
+        let commands = read_rules(path)?;
+        let (random, events) = (Randomness::draw(None), Arc::default());
+        let ports = ports.to_vec();
+        let rules = Self { path: path.to_owned(), commands, random, ports, events };
+        let tried = dry_run_file(&rules.commands, rules.master(), DryRunPorts::Known);
+        let outcome = CommandOutcome { fault: tried.err(), ..CommandOutcome::default() };
+        check_accepted(&outcome, Some(path))?;
+        Ok(rules)
+    }
+
+    /// The stage of a worker. It denies all packets until it has the rules.
+    pub(crate) fn stage(&self) -> RuleStage {
+        let Randomness { seed, secret } = self.random;
+        let (firewall, shaper) = (Firewall::new(seed, secret), Dummynet::new(seed, secret));
+        RuleStage::new(firewall, shaper, self.events.clone())
+    }
+
+    /// Puts the rules in force in the running worker, and lets it take frames.
+    ///
+    /// # Errors
+    /// If the worker cannot execute a rule.
+    pub(crate) fn load(
+        self,
+        workers: &[WorkerLink],
+        session: &mut Session<'_>,
+    ) -> Result<Arc<RunningRules>, Failure> {
+        let threads = workers.iter().map(|worker| Arc::new(worker.clone()));
+        let control_plane = ControlPlane::new(self.master(), threads).refusing(router_obstacle);
+        let log = LogFileWriter::start(self.events.clone(), Box::new(io::stderr()));
+        check_accepted(&control_plane.begin(), Some(&self.path))?;
+        let outcome = control_plane.execute(&self.commands, now());
+        check_accepted(&outcome, Some(&self.path))?;
+        outcome.warnings.iter().try_for_each(|warning| session.reporter.warn(warning))?;
+        control_plane.admit_frames();
+        Ok(Arc::new(RunningRules { control_plane, events: self.events, _log: log }))
+    }
+
+    fn master(&self) -> Firewall {
+        let mut master = Firewall::new(self.random.seed, self.random.secret);
+        master.set_ports(self.ports.clone());
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH);
+        let unix = unix.map_or(0, |time| time.as_nanos() as u64);
+        master.set_epoch_ns(unix.saturating_sub(now()));
+        master
+    }
+}
+
+/// The rules in force.
+pub(crate) struct RunningRules {
+    control_plane: ControlPlane,
+    events: Arc<LogEvents>,
+    /// Writes the lines of rules with `log` to standard error.
+    _log: LogFileWriter,
+}
+
+impl RunningRules {
+    /// The answers to requests about rules.
+    pub(crate) fn service(&self) -> RuleService<'_> {
+        RuleService { control_plane: &self.control_plane, events: &self.events }
+    }
+
+    /// Makes `me` mean the addresses of these tables.
+    ///
+    /// # Errors
+    /// Why that is not possible, in words.
+    pub(crate) fn follow_addresses(&self, tables: &ForwardingTables) -> Result<(), String> {
+        let (_, addresses) = router_ports(tables);
+        self.control_plane.set_me(addresses).map_err(|fault| fault.message)
+    }
+}
+
+impl RuleThread for WorkerLink {
+    fn post(&self, task: RuleTask) {
+        self.tell(move |worker| {
+            if let Some(stage) = &mut worker.rules {
+                task(stage, now());
+            }
+        });
+    }
+
+    fn admit_frames(&self) {
+        self.admit();
+    }
+}

@@ -1,0 +1,227 @@
+//! Rules for forwarded packets: `--rules`, and `slipring ipfw` while the router runs.
+
+use std::process::Command;
+
+use slipring_test_support::Program;
+use slipring_test_support::program::output;
+
+use crate::packet::Packet;
+use crate::rig::{Addresses, Rig, Setup, families, v4};
+use crate::topology::SLIPRING;
+
+crate::instances! {
+    xsk: crate::rig::Setup = crate::rig::Subject::Slipring("xsk"),
+    a_denied_packet_is_dropped_and_others_are_forwarded,
+    a_range_of_ports_ends_where_it_says,
+    a_rejected_packet_is_answered_as_prohibited,
+    a_packet_that_no_rule_matches_is_dropped,
+    each_rule_counts_its_packets,
+    a_direction_and_an_interface_choose_the_packets_of_a_rule,
+    a_rule_that_is_added_to_a_running_router_is_obeyed,
+    rules_are_replaced_without_a_packet_between_old_and_new,
+    a_state_admits_answers_and_nothing_else,
+    a_table_is_looked_up_and_can_be_changed,
+    packets_leave_a_pipe_after_its_delay,
+    packets_with_options_meet_rules_too
+}
+
+crate::instances! {
+    auto: crate::rig::Setup = crate::rig::Subject::Slipring("auto"),
+    a_denied_packet_is_dropped_and_others_are_forwarded
+}
+
+/// The port of fences and of other plain packets, which every list admits.
+const PLAIN: &str = "add 10 allow ip from any to any 9";
+
+/// A router with these rules.
+fn with_rules(setup: Setup, rules: &str) -> Rig {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("rules");
+    std::fs::write(&path, format!("{PLAIN}\n{rules}\n")).unwrap();
+    setup.with_flags(&format!("--rules {}", path.display())).start()
+}
+
+fn to_port(net: Addresses, port: u16) -> Packet {
+    Packet::udp_ports(net.a, net.b, [4000, port], b"ports")
+}
+
+/// Packets and bytes of a rule.
+fn counted(rig: &Rig, number: &str) -> [u64; 2] {
+    let list = rig.ipfw("-a list");
+    let line =
+        list.lines().find(|line| line.starts_with(number)).unwrap_or_else(|| panic!("{list}"));
+    let mut words = line.split_ascii_whitespace().skip(1).map(|word| word.parse().unwrap());
+    [words.next().unwrap(), words.next().unwrap()]
+}
+
+fn a_denied_packet_is_dropped_and_others_are_forwarded(setup: Setup) {
+    let rig = with_rules(setup, "add deny udp from any to any 53\nadd allow ip from any to any");
+    for net in families() {
+        rig.ignores(&[to_port(net, 53)]);
+        rig.forwards(&[to_port(net, 54), Packet::echo(net.a, net.b, 1)]);
+    }
+}
+
+fn a_range_of_ports_ends_where_it_says(setup: Setup) {
+    let rig = with_rules(setup, "add allow udp from any to any 5000-5010");
+    for net in families() {
+        let ports = [4999, 5000, 5005, 5010, 5011].map(|port| to_port(net, port));
+        ports.iter().for_each(|packet| rig.a.send(packet));
+        rig.only_b_receives(&[ports[1].forwarded(), ports[2].forwarded(), ports[3].forwarded()]);
+    }
+}
+
+/// RFC 1812, section 5.2.7.1; RFC 4443, section 3.1.
+fn a_rejected_packet_is_answered_as_prohibited(setup: Setup) {
+    let rules = "add unreach filter-prohib ip4 from any to any 53
+add unreach6 admin-prohib ip6 from any to any 53
+add allow ip from any to any";
+    let rig = with_rules(setup, rules);
+    let [four, six] = families().map(|net| rig.refuses(&to_port(net, 53)).kind);
+    assert_eq!((four, six), ((3, 13), (1, 1)));
+}
+
+fn a_packet_that_no_rule_matches_is_dropped(setup: Setup) {
+    let rig = with_rules(setup, "add allow udp from any to any 5000");
+    for net in families() {
+        rig.ignores(&[to_port(net, 5001), Packet::echo(net.a, net.b, 1)]);
+    }
+}
+
+fn each_rule_counts_its_packets(setup: Setup) {
+    let rules = "add 100 count udp from any to any 5000,5001
+add 200 deny udp from any to any 5001
+add 300 allow udp from any to any 5000";
+    let (rig, net) = (with_rules(setup, rules), v4());
+    let packets = [to_port(net, 5000), to_port(net, 5001), to_port(net, 5000)];
+    let len = packets[0].bytes().len() as u64;
+    packets.iter().for_each(|packet| rig.a.send(packet));
+    rig.only_b_receives(&[packets[0].forwarded(), packets[2].forwarded()]);
+    let all = ["00100", "00200", "00300"].map(|number| counted(&rig, number));
+    assert_eq!(all, [[3, 3 * len], [1, len], [2, 2 * len]]);
+}
+
+fn a_direction_and_an_interface_choose_the_packets_of_a_rule(setup: Setup) {
+    let rules = "add deny udp from any to any 5000 in recv e1
+add deny udp from any to any 5001 out xmit e1
+add allow ip from any to any";
+    let rig = with_rules(setup, rules);
+    for net in families() {
+        rig.forwards(&[to_port(net, 5000)]);
+        rig.ignores(&[to_port(net, 5001)]);
+        rig.b.send(&Packet::udp_ports(net.b, net.a, [4000, 5000], b"back"));
+        rig.is_silent();
+    }
+}
+
+fn a_rule_that_is_added_to_a_running_router_is_obeyed(setup: Setup) {
+    let (rig, net) = (with_rules(setup, "add 500 allow ip from any to any"), v4());
+    rig.forwards(&[to_port(net, 53)]);
+    rig.ipfw("add 100 deny udp from any to any 53");
+    rig.ignores(&[to_port(net, 53)]);
+    rig.ipfw("-q delete 100");
+    rig.forwards(&[to_port(net, 53)]);
+}
+
+/// Each list of rules admits the packets, and denies all others.
+fn rules_are_replaced_without_a_packet_between_old_and_new(setup: Setup) {
+    let (rig, net) = (with_rules(setup, "add 200 allow udp from any to any 5000"), v4());
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("next");
+    let burst: Vec<_> =
+        (0..20).map(|number| Packet::udp_ports(net.a, net.b, [4000, 5000], &[number])).collect();
+    for number in 300..305 {
+        let list = format!("-f flush\n{PLAIN}\nadd {number} allow udp from any to any 5000\n");
+        std::fs::write(&path, list).unwrap();
+        let change = rig.start_ipfw(&format!("-q {}", path.display()));
+        while !change.has_ended() {
+            rig.forwards(&burst);
+        }
+        change.finish().well();
+    }
+    assert!(rig.ipfw("list").contains("00304 allow udp"));
+}
+
+fn a_state_admits_answers_and_nothing_else(setup: Setup) {
+    let rules = "add 100 check-state
+add 200 allow udp from any to any 7000 recv e0 keep-state";
+    let rig = with_rules(setup, rules);
+    for net in families() {
+        let answer = |port| Packet::udp_ports(net.b, net.a, [7000, port], b"answer");
+        rig.b.send(&answer(4000));
+        rig.is_silent();
+        rig.forwards(&[to_port(net, 7000)]);
+        [4001, 4000].iter().for_each(|port| rig.b.send(&answer(*port)));
+        let seen = rig.observe([1, 0, 0]);
+        let arrived: Vec<_> = seen.a.into_iter().map(|arrival| arrival.packet).collect();
+        assert_eq!(arrived, [answer(4000).forwarded()]);
+    }
+}
+
+fn a_table_is_looked_up_and_can_be_changed(setup: Setup) {
+    let rules = "table blocked create type addr
+table blocked add 10.1.0.0/24
+add 100 deny udp from table(blocked) to any 5000
+add 200 allow ip from any to any";
+    let (rig, net) = (with_rules(setup, rules), v4());
+    rig.ignores(&[to_port(net, 5000)]);
+    rig.ipfw("table blocked delete 10.1.0.0/24");
+    rig.forwards(&[to_port(net, 5000)]);
+}
+
+fn packets_leave_a_pipe_after_its_delay(setup: Setup) {
+    let rules = "pipe 1 config delay 20ms
+add 100 pipe 1 udp from any to any 5000";
+    let rig = with_rules(setup, rules);
+    for net in families() {
+        rig.forwards(&[to_port(net, 5000), to_port(net, 5000)]);
+    }
+    assert_eq!(counted(&rig, "00100")[0], 4);
+}
+
+fn packets_with_options_meet_rules_too(setup: Setup) {
+    let rules = "add 100 deny udp from any to any 5000\nadd 200 allow ip from any to any";
+    let (rig, net) = (with_rules(setup, rules), v4());
+    let optional = |port| to_port(net, port).with(|packet| packet.options = vec![1; 4]);
+    rig.ignores(&[optional(5000)]);
+    rig.forwards(&[optional(5001)]);
+}
+
+/// The arguments and the words that the refusal must contain.
+#[test]
+fn what_does_not_go_together_with_rules_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (good, bad) = (dir.path().join("good"), dir.path().join("bad"));
+    std::fs::write(&good, "add allow ip from any to any\n").unwrap();
+    std::fs::write(&bad, "add permit everything\n").unwrap();
+    let cases = [
+        (&good, "--threads 2", "one thread executes rules"),
+        (&good, "--io xdp", "choose threads: --io xsk"),
+        (&bad, "", "the rules cannot be loaded"),
+    ];
+    for (rules, flags, words) in cases {
+        let mut command = Command::new(SLIPRING);
+        command
+            .args(["route", "lo", "lo2", "--rules"])
+            .arg(rules)
+            .args(flags.split_ascii_whitespace());
+        let ended = output(&mut command);
+        let text = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert!(!ended.status.success() && text.contains(words), "{flags}: {text}");
+    }
+}
+
+impl Rig {
+    /// Starts `slipring ipfw` for the running router.
+    fn start_ipfw(&self, words: &str) -> Program {
+        let mut command = Command::new(SLIPRING);
+        command.arg("ipfw").args(words.split_ascii_whitespace());
+        command.env("SLIPRING_RUN", self.run_dir());
+        Program::launch(&self.router, command)
+    }
+
+    /// Runs it; returns what it prints.
+    fn ipfw(&self, words: &str) -> String {
+        self.start_ipfw(words).finish().well().stdout
+    }
+}
