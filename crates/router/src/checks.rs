@@ -101,7 +101,7 @@ mod tests {
         }
         Some(namespace.run(|| {
             let ifindex = slipring_port::iface::Iface::find("r0").unwrap().index;
-            let r0 = CheckedInterface { ifindex, name: "r0".into() };
+            let r0 = CheckedInterface { ifindex, name: "r0".into(), own_programs: 0 };
             let found = obstacles(&[r0]).unwrap().into_iter();
             found.filter(|found| found.kind == ObstacleKind::Bypass).collect()
         }))
@@ -184,7 +184,7 @@ mod tests {
         namespace.ip("link add r0 type veth peer name p0");
         namespace.run(|| {
             let ifindex = slipring_port::iface::Iface::find("r0").unwrap().index;
-            let r0 = [CheckedInterface { ifindex, name: "r0".into() }];
+            let r0 = [CheckedInterface { ifindex, name: "r0".into(), own_programs: 0 }];
             for (at, side) in
                 [(BpfAttachType::TcxIngress, "ingress"), (BpfAttachType::TcxEgress, "egress")]
             {
@@ -194,6 +194,23 @@ mod tests {
                 assert!(found[0].what.contains(side), "{found:?}");
                 drop(link);
                 assert_eq!(tcx::find(&r0).unwrap(), []);
+            }
+        });
+    }
+
+    #[test]
+    fn the_own_programs_at_tcx_ingress_are_no_obstacle() {
+        let Some(namespace) = Namespace::new() else { return };
+        namespace.ip("link add r0 type veth peer name p0");
+        namespace.run(|| {
+            let ifindex = slipring_port::iface::Iface::find("r0").unwrap().index;
+            let r0 = [CheckedInterface { ifindex, name: "r0".into(), own_programs: 1 }];
+            let attach = |at| accept_all().attach(ifindex, at, BpfLinkFlags::Last).unwrap();
+            let _own = attach(BpfAttachType::TcxIngress);
+            assert_eq!(tcx::find(&r0).unwrap(), []);
+            for at in [BpfAttachType::TcxIngress, BpfAttachType::TcxEgress] {
+                let _other = attach(at);
+                assert_eq!(shows(&tcx::find(&r0).unwrap()), ["bpftool net show dev r0"]);
             }
         });
     }
@@ -220,7 +237,7 @@ mod tests {
         namespace.ip("link add r0 type veth peer name p0");
         let r0 = namespace.run(|| {
             let ifindex = slipring_port::iface::Iface::find("r0").unwrap().index;
-            CheckedInterface { ifindex, name: "r0".into() }
+            CheckedInterface { ifindex, name: "r0".into(), own_programs: 0 }
         });
         namespace.ip("link set r0 name x0");
         namespace
@@ -236,8 +253,11 @@ mod tests {
         namespace.command("sysctl", "-qw net.ipv6.conf.all.forwarding=1 net.ipv4.ip_forward=1");
         let off = || {
             namespace.run(|| {
-                let names =
-                    ["r0", "p0"].map(|name| CheckedInterface { ifindex: 0, name: name.into() });
+                let names = ["r0", "p0"].map(|name| CheckedInterface {
+                    ifindex: 0,
+                    name: name.into(),
+                    own_programs: 0,
+                });
                 let off = forwarding::switched_off(&names).into_iter();
                 off.filter_map(|found| found.interface).collect::<Vec<_>>()
             })

@@ -6,9 +6,10 @@ use std::fmt::Write;
 use serde::Serialize;
 use slipring_cli::metrics::{MetricsText, NO_LABELS};
 use slipring_route::{PuntClass, PuntReason, RouteDropCause};
-use slipring_route_bpf::{ResidentCounters, ResidentMode};
+use slipring_route_bpf::ResidentCounters;
 use slipring_rtnetlink::RouteFamily;
 
+use crate::resident::AttachedInterface;
 use crate::routing::Routing;
 use crate::traffic::ForwardedTraffic;
 use crate::worker::WorkerFigures;
@@ -93,7 +94,7 @@ impl RouterFigures {
                     _ if attached.is_left || routing.ruled[at] => "kernel",
                     _ => "forwarding",
                 };
-                InterfaceFigures::of(&attached.iface.name, attached.mode, state, counters)
+                InterfaceFigures::of(attached, state, counters)
             })
             .collect();
         // A worker that has ended has no figures any more.
@@ -209,19 +210,14 @@ impl RouterFigures {
 }
 
 impl InterfaceFigures {
-    fn of(
-        name: &str,
-        mode: ResidentMode,
-        state: &'static str,
-        counters: &ResidentCounters,
-    ) -> Self {
+    fn of(attached: &AttachedInterface, state: &'static str, counters: &ResidentCounters) -> Self {
         let named = |drops: bool| {
             let reasons = counters.reasons().filter(|(reason, _)| reason.is_drop() == drops);
             reasons.map(|(reason, count)| (reason.name(), count)).collect()
         };
         Self {
-            name: name.to_owned(),
-            mode: mode_name(mode),
+            name: attached.iface.name.clone(),
+            mode: attached.mode,
             state,
             forwarded: ForwardedTraffic { packets: counters.packets, bytes: counters.bytes },
             passed: named(false),
@@ -232,7 +228,6 @@ impl InterfaceFigures {
 
     /// Replaces what the program has handed over by what became of it in the workers.
     fn set_user_space(&mut self, port: usize, workers: &[WorkerFigures]) {
-        self.mode = "xsk";
         self.forwarded = ForwardedTraffic::default();
         for worker in workers {
             if let Some(forwarded) = worker.totals.forwarded.get(port) {
@@ -274,14 +269,6 @@ impl WorkerSummary {
 fn add(sums: &mut BTreeMap<&'static str, u64>, counts: impl Iterator<Item = (&'static str, u64)>) {
     for (name, count) in counts.filter(|(_, count)| *count > 0) {
         *sums.entry(name).or_default() += count;
-    }
-}
-
-/// The name of a mode in outputs.
-pub(crate) const fn mode_name(mode: ResidentMode) -> &'static str {
-    match mode {
-        ResidentMode::Native => "xdp native",
-        ResidentMode::Generic => "xdp generic",
     }
 }
 

@@ -35,12 +35,12 @@ pub(crate) fn command() -> Command {
                 .value_name("ENGINE")
                 .value_parser(IoChoice::NAMES)
                 .default_value("auto")
-                .help("Where packets are forwarded: in XDP, or by threads behind AF_XDP sockets"),
+                .help("Where packets are forwarded: in XDP, or by threads behind AF_XDP or packet sockets"),
             Arg::new("threads")
                 .long("threads")
                 .value_name("COUNT")
                 .value_parser(clap::value_parser!(u16).range(1..=1024))
-                .help("Maximum number of threads that forward, with --io xsk"),
+                .help("Maximum number of threads that forward, with --io xsk or packet"),
             switch(
                 "no-fallback",
                 "Start even if the kernel would not forward in the router's place",

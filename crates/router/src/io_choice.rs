@@ -16,11 +16,13 @@ pub(crate) enum IoChoice {
     Xsk,
     /// By threads behind AF_XDP sockets, without a copy.
     XskZeroCopy,
+    /// By threads behind packet sockets, where XDP cannot be attached.
+    Packet,
 }
 
 impl IoChoice {
     /// The values of `--io`.
-    pub(crate) const NAMES: [&str; 5] = ["auto", "xdp", "xdp-generic", "xsk", "xsk-zc"];
+    pub(crate) const NAMES: [&str; 6] = ["auto", "xdp", "xdp-generic", "xsk", "xsk-zc", "packet"];
 
     /// The choice of this name.
     pub(crate) fn of(name: &str) -> Self {
@@ -29,6 +31,7 @@ impl IoChoice {
             "xdp-generic" => Self::XdpGeneric,
             "xsk" => Self::Xsk,
             "xsk-zc" => Self::XskZeroCopy,
+            "packet" => Self::Packet,
             _ => Self::Auto,
         }
     }
@@ -40,6 +43,7 @@ impl IoChoice {
             Self::Auto => &[ResidentMode::Native, ResidentMode::Generic],
             Self::Xdp | Self::Xsk | Self::XskZeroCopy => &[ResidentMode::Native],
             Self::XdpGeneric => &[ResidentMode::Generic],
+            Self::Packet => &[],
         }
     }
 
@@ -48,16 +52,16 @@ impl IoChoice {
         match self {
             Self::Auto => Some(Self::Xsk),
             Self::Xsk | Self::XskZeroCopy => Some(self),
-            Self::Xdp | Self::XdpGeneric => None,
+            Self::Xdp | Self::XdpGeneric | Self::Packet => None,
         }
     }
 
-    /// How sockets are bound; `None` if programs forward.
+    /// How AF_XDP sockets are bound; `None` if there are none.
     pub(crate) const fn sockets(self) -> Option<XdpMode> {
         match self {
             Self::Xsk => Some(XdpMode::Native),
             Self::XskZeroCopy => Some(XdpMode::ZeroCopy),
-            Self::Auto | Self::Xdp | Self::XdpGeneric => None,
+            Self::Auto | Self::Xdp | Self::XdpGeneric | Self::Packet => None,
         }
     }
 }

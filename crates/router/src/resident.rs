@@ -5,27 +5,26 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use slipring_bpf::{BpfError, BpfMap};
+use slipring_bpf::BpfError;
 use slipring_cli::codes::{SR0107, SR0108, SR0199};
 use slipring_cli::{Diagnostic, Failure};
 use slipring_fib::{FibPortIndex, ForwardingTables, Ipv4Table, VrfIndex};
-use slipring_port::iface::{Feature, FeatureGuard, Iface};
-use slipring_port::xdp::XdpSocketMap;
+use slipring_port::iface::Iface;
 use slipring_port::{OpenCause, OpenError};
 use slipring_route::PortPolicy;
 use slipring_route_bpf::{
-    AttachOptions, BpfLimits, BpfRouter, EgressProbe, FrameInjector, ResidentAttachment,
-    ResidentCounters, ResidentError, ResidentHash, ResidentHeartbeat, ResidentMode,
-    ResidentOptions,
+    BpfLimits, BpfRouter, FrameInjector, ResidentCounters, ResidentError, ResidentHash,
+    ResidentHeartbeat, ResidentOptions,
 };
-use slipring_wire::mac::MacAddr;
 
-use crate::checks;
+use crate::checks::{self, CheckedInterface};
 use crate::io_choice::IoChoice;
+use crate::start;
 
-/// Drivers of interfaces whose frames may come from senders on this machine, with checksums that
-/// are not complete.
-const SOFTWARE_DRIVERS: [&str; 5] = ["veth", "tun", "bridge", "macvlan", "virtio_net"];
+mod attach;
+
+pub(crate) use attach::{AttachedInterface, PortSockets};
+use attach::{Attachments, InterfacePrograms};
 
 /// What the workers use of the engine in the kernel.
 pub(crate) struct UserSpaceIo {
@@ -43,27 +42,10 @@ pub(crate) struct ResidentEngine {
     /// Decides which flow takes which of several next hops.
     seed: u64,
     attachments: Vec<AttachedInterface>,
+    /// Why packet sockets are used although XDP was preferred, in words.
+    fallback: Option<String>,
     /// The newest snapshot whose indices programs may still use beside newer ones.
     unsettled: Option<u64>,
-}
-
-/// An interface with its program.
-pub(crate) struct AttachedInterface {
-    pub(crate) iface: Iface,
-    pub(crate) mode: ResidentMode,
-    /// Finds out whether redirected frames leave by it; `None` in the stack, where they always do.
-    pub(crate) probe: Option<Arc<EgressProbe>>,
-    /// Whether they do. False until it is known.
-    sends: bool,
-    /// Whether its packets, and those for it, are left to the kernel.
-    pub(crate) is_left: bool,
-    /// Whether packets that arrive on it are left to the kernel's routing rules.
-    is_ruled: bool,
-    /// The map of the sockets of the engine in user space, until the port is open.
-    sockets: Option<BpfMap>,
-    _link: ResidentAttachment,
-    /// Restores the interface's settings when it is dropped.
-    _settings: FeatureGuard,
 }
 
 impl ResidentEngine {
@@ -83,10 +65,9 @@ impl ResidentEngine {
         let seed = random_seed()?;
         let hash = ResidentHash { seed, ..ResidentHash::default() };
         let router = BpfRouter::create(limits, hash).map_err(|error| refused(&error, None))?;
-        let attach =
-            |(at, iface)| attach(&router, FibPortIndex(at as u16), iface, (choice, has_rules));
-        let attachments = ifaces.iter().enumerate().map(attach).collect::<Result<_, _>>()?;
-        let mut engine = Self { router, seed, attachments, unsettled: None };
+        let Attachments { interfaces: attachments, fallback } =
+            attach::attach_all(&router, ifaces, (choice, has_rules))?;
+        let mut engine = Self { router, seed, attachments, fallback, unsettled: None };
         // Until it is known whether an interface sends redirected frames, it gets none.
         (0..ifaces.len()).for_each(|at| engine.leave(FibPortIndex(at as u16), false));
         Ok(engine)
@@ -96,13 +77,21 @@ impl ResidentEngine {
         &self.attachments
     }
 
-    /// Takes the interfaces with the maps of their sockets, if their packets are forwarded in user
+    /// Why packet sockets are used although XDP was preferred, in words.
+    pub(crate) fn fallback(&self) -> Option<&str> {
+        self.fallback.as_deref()
+    }
+
+    /// The interfaces, as the checks of bypassed programs want them.
+    pub(crate) fn checked(&self) -> Vec<CheckedInterface> {
+        let of = |of: &AttachedInterface| start::checked(&of.iface, of.tcx_programs());
+        self.attachments.iter().map(of).collect()
+    }
+
+    /// Takes the interfaces with what gives their frames to sockets, if their packets are forwarded in user
     /// space.
-    pub(crate) fn take_sockets(&mut self) -> Vec<(Iface, XdpSocketMap)> {
-        let take = |of: &mut AttachedInterface| {
-            let is_native = of.mode == ResidentMode::Native;
-            Some((of.iface.clone(), XdpSocketMap { map: of.sockets.take()?, is_native }))
-        };
+    pub(crate) fn take_sockets(&mut self) -> Vec<(Iface, PortSockets)> {
+        let take = |of: &mut AttachedInterface| Some((of.iface.clone(), of.sockets.take()?));
         self.attachments.iter_mut().filter_map(take).collect()
     }
 
@@ -111,7 +100,12 @@ impl ResidentEngine {
     /// # Errors
     /// If the kernel refuses the program for frames that they leave to it.
     pub(crate) fn user_space_io(&self) -> Result<UserSpaceIo, Failure> {
-        let injector = self.router.injector().map_err(|error| refused(&error, None))?;
+        let mut injector = self.router.injector().map_err(|error| refused(&error, None))?;
+        for of in &self.attachments {
+            if let InterfacePrograms::Packet(interception) = &of.link {
+                injector.pass_interception(interception)?;
+            }
+        }
         Ok(UserSpaceIo {
             injector: Arc::new(injector),
             heartbeat: self.router.heartbeat(),
@@ -205,82 +199,10 @@ fn policy(name: &str) -> PortPolicy {
     PortPolicy { withholds_v4_redirects, ..PortPolicy::default() }
 }
 
-fn probe_of(
-    router: &BpfRouter,
-    port: FibPortIndex,
-    iface: &Iface,
-    mode: ResidentMode,
-) -> Result<Option<Arc<EgressProbe>>, Failure> {
-    if mode == ResidentMode::Generic {
-        return Ok(None);
-    }
-    let probe = router.egress_probe(port, MacAddr(iface.mac));
-    Ok(Some(Arc::new(probe.map_err(|error| refused(&error, Some(&iface.name)))?)))
-}
-
 fn random_seed() -> io::Result<u64> {
     let mut seed = [0; 8];
     rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())?;
     Ok(u64::from_ne_bytes(seed))
-}
-
-/// Attaches the program to an interface: in the driver if that is wanted and possible, else in the
-/// stack.
-fn attach(
-    router: &BpfRouter,
-    port: FibPortIndex,
-    iface: &Iface,
-    (choice, takes_options): (IoChoice, bool),
-) -> Result<AttachedInterface, Failure> {
-    // XDP sees no tag that the device has taken out of the frame.
-    let settings = iface.with_features(&[(Feature::RxVlan, false)]);
-    let takes_tags_out = !settings.refused().is_empty();
-    let is_software = SOFTWARE_DRIVERS.contains(&iface.driver.as_str());
-    let queues = iface.rx_queues.max(iface.tx_queues);
-    let socket_queues = if choice.sockets().is_some() { queues } else { 0 };
-    let mut error = None;
-    for &mode in choice.modes() {
-        // The stack's program cannot see a tag that the driver takes out: it would forward the frame
-        // as if it had none.
-        if takes_tags_out && mode == ResidentMode::Generic {
-            continue;
-        }
-        let options = AttachOptions {
-            mode,
-            is_software,
-            checks_stripped_tags: takes_tags_out,
-            socket_queues,
-            takes_options,
-        };
-        match router.attach(iface.index, port, options) {
-            Ok(mut link) => {
-                let sockets = link.take_sockets();
-                let has_sockets = sockets.is_some();
-                return Ok(AttachedInterface {
-                    iface: iface.clone(),
-                    mode,
-                    sends: has_sockets || mode == ResidentMode::Generic,
-                    probe: if has_sockets { None } else { probe_of(router, port, iface, mode)? },
-                    sockets,
-                    is_left: false,
-                    is_ruled: false,
-                    _link: link,
-                    _settings: settings,
-                });
-            }
-            // A mode that the driver does not have may be replaced by the next one.
-            Err(cause) => error = error.or(Some(cause)),
-        }
-    }
-    Err(error
-        .map_or_else(|| hides_tags(&iface.name), |error| refused(&error, Some(&iface.name)))
-        .into())
-}
-
-fn hides_tags(name: &str) -> Diagnostic {
-    Diagnostic::new(SR0108, format!("packets cannot be forwarded in the stack on {name}"))
-        .with_cause("its driver takes VLAN tags out of frames, and does not stop doing so")
-        .with_help("let the driver run the program: --io xdp")
 }
 
 fn refused(error: &ResidentError, interface: Option<&str>) -> Diagnostic {

@@ -18,7 +18,7 @@ use slipring_ring::Doorbell;
 use crate::checks::{Obstacle, ObstacleKind};
 use crate::compat::{CompatAnswers, CompatServer, CompatSocket, write_pidfile};
 use crate::feed::KernelFeed;
-use crate::figures::{RouterFigures, mode_name};
+use crate::figures::RouterFigures;
 use crate::flags::RoutePlan;
 use crate::neighbours::NeighbourRequests;
 use crate::resident::{ResidentEngine, UserSpaceIo};
@@ -53,7 +53,7 @@ impl RoutePlan {
         let mirror = Mirror::new(self.mirror_config(&ifaces), vec![engine.ipv4_table()?]);
         let feed = KernelFeed::open()?;
         let changed = Arc::new(Doorbell::new()?);
-        let watch = BypassWatch::start(start::checked(&ifaces), found.clone(), changed.clone())?;
+        let watch = BypassWatch::start(engine.checked(), found.clone(), changed.clone())?;
         let watch = Arc::new(watch);
         session.reporter.start(None, "monotonic", &[])?;
         self.announce(session, &engine, user_space.as_ref().map(|(ports, _)| ports), &found)?;
@@ -115,9 +115,13 @@ impl RoutePlan {
         &self,
         engine: &mut ResidentEngine,
     ) -> Result<Option<(UserSpacePorts, UserSpaceIo)>, Failure> {
-        let Some(mode) = self.io.sockets() else { return Ok(None) };
+        let sockets = engine.take_sockets();
+        if sockets.is_empty() {
+            return Ok(None);
+        }
         let io = engine.user_space_io()?;
-        let ports = UserSpacePorts::open(engine.take_sockets(), mode, self.threads)?;
+        let mode = self.io.sockets().unwrap_or_default();
+        let ports = UserSpacePorts::open(sockets, mode, self.threads)?;
         Ok(Some((ports, io)))
     }
 
@@ -146,11 +150,14 @@ impl RoutePlan {
         user_space: Option<&UserSpacePorts>,
         found: &[Obstacle],
     ) -> Result<(), Failure> {
+        if let Some(why) = engine.fallback() {
+            session.reporter.warn(format_args!("{why}: packet sockets are used"))?;
+        }
         let modes = user_space.map(UserSpacePorts::modes).unwrap_or_default();
         for (at, attached) in engine.interfaces().iter().enumerate() {
             let Iface { name, mac, mtu, rx_queues, .. } = &attached.iface;
             let mac = slipring_wire::mac::MacAddr(*mac);
-            let mode = modes.get(at).map_or(mode_name(attached.mode), String::as_str);
+            let mode = modes.get(at).map_or(attached.mode, String::as_str);
             session
                 .reporter
                 .say(format_args!("{name}: {mode}, mac {mac}, mtu {mtu}, {rx_queues} rx queues"))?;

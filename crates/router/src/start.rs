@@ -41,7 +41,8 @@ pub(crate) fn check(plan: &RoutePlan, interfaces: &[Iface]) -> Result<Vec<Obstac
     if !missing.is_empty() && !plan.no_fallback {
         return Err(no_fallback(&missing).into());
     }
-    let found = match checks::obstacles(&checked(interfaces)) {
+    let checked: Vec<_> = interfaces.iter().map(|iface| checked(iface, 0)).collect();
+    let found = match checks::obstacles(&checked) {
         Err(error) if plan.bypass => vec![checks::unlisted(&error)],
         found => found.map_err(unknown)?,
     };
@@ -53,11 +54,9 @@ pub(crate) fn check(plan: &RoutePlan, interfaces: &[Iface]) -> Result<Vec<Obstac
     Ok(found)
 }
 
-/// The interfaces, as the checks want them.
-pub(crate) fn checked(interfaces: &[Iface]) -> Vec<CheckedInterface> {
-    let checked =
-        |iface: &Iface| CheckedInterface { ifindex: iface.index, name: iface.name.clone() };
-    interfaces.iter().map(checked).collect()
+/// An interface with this many programs of the router at tcx ingress, as the checks want it.
+pub(crate) fn checked(iface: &Iface, own_programs: u32) -> CheckedInterface {
+    CheckedInterface { ifindex: iface.index, name: iface.name.clone(), own_programs }
 }
 
 fn no_fallback(missing: &[String]) -> Diagnostic {

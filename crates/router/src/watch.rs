@@ -218,7 +218,7 @@ mod tests {
         let bell = changed.clone();
         let (watch, ifindex) = namespace.run(|| {
             let ifindex = slipring_port::iface::Iface::find("r0").unwrap().index;
-            let r0 = CheckedInterface { ifindex, name: "r0".into() };
+            let r0 = CheckedInterface { ifindex, name: "r0".into(), own_programs: 0 };
             let known = checks::obstacles(std::slice::from_ref(&r0)).unwrap();
             (BypassWatch::start(vec![r0], known, bell).unwrap(), ifindex)
         });
@@ -246,7 +246,7 @@ mod tests {
         let bell = changed.clone();
         let watch = namespace.run(|| {
             let ifindex = slipring_port::iface::Iface::find("r0").unwrap().index;
-            let r0 = CheckedInterface { ifindex, name: "r0".into() };
+            let r0 = CheckedInterface { ifindex, name: "r0".into(), own_programs: 0 };
             BypassWatch::start(vec![r0], Vec::new(), bell).unwrap()
         });
         namespace.command("tc", "qdisc add dev r0 clsact");

@@ -28,6 +28,7 @@ mod link;
 mod open;
 mod punt;
 mod rule_turn;
+mod survivor;
 mod turn;
 
 use std::net::IpAddr;
@@ -255,6 +256,13 @@ impl FrameProcessor for RouteWorker {
     }
 
     fn publish_final(&mut self) {
+        self.shared.tasks.close();
+    }
+}
+
+impl Drop for RouteWorker {
+    /// Whoever waits for an answer gets none, after a lost port as well.
+    fn drop(&mut self) {
         self.shared.tasks.close();
     }
 }

@@ -7,18 +7,18 @@ use slipring_bpf::{BpfAttachType, attached_programs};
 
 use super::obstacle::{CheckedInterface, Obstacle, ObstacleKind};
 
-const HOOKS: [(BpfAttachType, &str); 2] =
-    [(BpfAttachType::TcxIngress, "ingress"), (BpfAttachType::TcxEgress, "egress")];
-
-/// Finds programs at ingress and egress.
+/// Finds programs at ingress, besides the router's own, and at egress.
 ///
 /// # Errors
 /// The kernel's error.
 pub(super) fn find(interfaces: &[CheckedInterface]) -> io::Result<Vec<Obstacle>> {
     let mut found = Vec::new();
     for interface in interfaces {
-        for (hook, side) in HOOKS {
-            if count(interface.ifindex, hook)? > 0 {
+        for (hook, side, own) in [
+            (BpfAttachType::TcxIngress, "ingress", interface.own_programs),
+            (BpfAttachType::TcxEgress, "egress", 0),
+        ] {
+            if count(interface.ifindex, hook)? > own {
                 found.push(obstacle(&interface.name, side));
             }
         }

@@ -8,16 +8,17 @@ use slipring_datapath::worker::Worker;
 use slipring_datapath::workers::WorkerTask;
 use slipring_fib::{FibPortIndex, ForwardingTables};
 use slipring_port::iface::Iface;
-use slipring_port::xdp::{self, XdpSocketMap};
 use slipring_port::{OpenError, OpenOptions, Port, RegionNeeds, WaitStrategy, XdpMode};
+use slipring_port::{packet, xdp};
 use slipring_ring::{BUF_SIZE_FOR_DEVICES, Geometry, HugePages, Region};
 use slipring_route::{RouteBatch, RouteConfig, RouteEngine};
 
 use super::held::HeldFrames;
 use super::link::{WorkerLink, WorkerShared};
 use super::punt::KernelPunts;
+use super::survivor::SurvivingQueue;
 use super::{NeighbourAsker, RouteWorker, WorkerPorts, WorkerTotals};
-use crate::resident::UserSpaceIo;
+use crate::resident::{PortSockets, UserSpaceIo};
 use crate::rules::InitialRules;
 
 /// Slots of a ring.
@@ -37,14 +38,18 @@ impl UserSpacePorts {
     /// # Errors
     /// If an interface has no AF_XDP in the mode, or there is no memory.
     pub(crate) fn open(
-        interfaces: Vec<(Iface, XdpSocketMap)>,
+        interfaces: Vec<(Iface, PortSockets)>,
         mode: XdpMode,
         threads: Option<usize>,
     ) -> Result<Self, Failure> {
         let options = OpenOptions { slots: SLOTS, xdp: mode, ..OpenOptions::default() };
         let mut needs = RegionNeeds::default();
-        for (iface, _) in &interfaces {
-            needs += xdp::needs(&iface.name, &iface.name, None, &options)?;
+        for (iface, sockets) in &interfaces {
+            let name = &iface.name;
+            needs += match sockets {
+                PortSockets::Xdp(_) => xdp::needs(name, name, None, &options)?,
+                PortSockets::Packet(_) => packet::needs(name, name, None, &options)?,
+            };
         }
         let geometry = Geometry {
             ring_bytes: needs.ring_bytes + 4096,
@@ -56,8 +61,16 @@ impl UserSpacePorts {
             .map_err(|error| OpenError::new("route", error))?;
         let workers = worker_count(interfaces.iter().map(|(iface, _)| iface), threads);
         let ifindexes = interfaces.iter().map(|(iface, _)| iface.index).collect();
-        let open = |(iface, sockets): (Iface, XdpSocketMap)| {
-            xdp::open_into(&iface.name, &iface.name, &region, &options, sockets)
+        let open = |(iface, sockets): (Iface, PortSockets)| match sockets {
+            PortSockets::Xdp(map) => {
+                xdp::open_into(&iface.name, &iface.name, &region, &options, map)
+            }
+            PortSockets::Packet(socket_filters) => {
+                let (shared, promiscuous) = (true, false);
+                let options =
+                    OpenOptions { shared, promiscuous, socket_filters, ..options.clone() };
+                packet::open(&iface.name, &iface.name, None, &region, &options)
+            }
         };
         let ports = interfaces.into_iter().map(open).collect::<Result<_, _>>()?;
         Ok(Self { ports, ifindexes, workers })
@@ -65,7 +78,10 @@ impl UserSpacePorts {
 
     /// How each port is open, in words.
     pub(crate) fn modes(&self) -> Vec<String> {
-        let mode = |port: &Port| format!("xsk {}", port.info.mode.get("mode").unwrap_or_default());
+        let mode = |port: &Port| {
+            let kind = if port.info.kind == "xdp" { "xsk" } else { port.info.kind };
+            format!("{kind} {}", port.info.mode.get("mode").unwrap_or_default())
+        };
         self.ports.iter().map(mode).collect()
     }
 
@@ -111,7 +127,7 @@ impl UserSpacePorts {
                     ports.numbers.push(number as u16);
                 }
                 ports.counters.push(queue.counters().clone());
-                inputs.push(WorkerQueue::input(queue));
+                inputs.push(WorkerQueue::input(Box::new(SurvivingQueue::new(queue))));
             }
             let shared = Arc::new(WorkerShared::new()?);
             links.push(WorkerLink(shared.clone()));

@@ -110,7 +110,7 @@ fn a_route_that_is_added_by_command_forwards_packets_and_goes_with_delete(setup:
         compat.tell("route\n").contains("10.77.0.0/16       10.3.0.2           UGS          e1\n")
     );
     let to_it = Packet::udp(v4().a, ip("10.77.1.1"), b"by command");
-    compat.rig.forwards(std::slice::from_ref(&to_it));
+    compat.rig.until(|| compat.rig.all_arrive_at_b(std::slice::from_ref(&to_it)));
     assert_eq!(compat.tell("route delete 10.77.0.0/16 10.3.0.3\n"), "route has not been found\n");
     assert_eq!(compat.tell("route delete 10.77.0.0/16\n"), "");
     assert!(!compat.rig.router.ip("route").contains("10.77"));

@@ -57,6 +57,7 @@ macro_rules! program_checks {
     (for $setup:ty: $($check:ident),* $(,)?) => {
         crate::instances!(xdp: $setup = crate::rig::Subject::Slipring("xdp"), $($check),*);
         crate::instances!(xsk: $setup = crate::rig::Subject::Slipring("xsk"), $($check),*);
+        crate::instances!(packet: $setup = crate::rig::Subject::Slipring("packet"), $($check),*);
     };
 }
 

@@ -1,0 +1,237 @@
+//! The programs of an interface: attached where the engine's choice and the driver permit.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use slipring_cli::codes::SR0108;
+use slipring_cli::{Diagnostic, Failure};
+use slipring_fib::FibPortIndex;
+use slipring_port::iface::{Feature, FeatureGuard, Iface};
+use slipring_port::xdp::XdpSocketMap;
+use slipring_route_bpf::{
+    AttachOptions, BpfRouter, EgressProbe, PacketInterception, ResidentAttachment, ResidentError,
+    ResidentMode,
+};
+use slipring_wire::mac::MacAddr;
+
+use super::{errno_of, refused};
+use crate::io_choice::IoChoice;
+
+/// Drivers of interfaces whose frames may come from senders on this machine, with checksums that
+/// are not complete.
+const SOFTWARE_DRIVERS: [&str; 5] = ["veth", "tun", "bridge", "macvlan", "virtio_net"];
+
+/// What gives the frames of an interface to its port in user space.
+pub(crate) enum PortSockets {
+    /// A program redirects them to AF_XDP sockets in this map.
+    Xdp(XdpSocketMap),
+    /// Filters of packet sockets, one for each queue.
+    Packet(Vec<Arc<OwnedFd>>),
+}
+
+/// What is attached to an interface.
+pub(super) enum InterfacePrograms {
+    Xdp { _link: ResidentAttachment },
+    Packet(PacketInterception),
+}
+
+/// An interface with its program.
+pub(crate) struct AttachedInterface {
+    pub(crate) iface: Iface,
+    /// How packets that arrive on it are forwarded, in outputs.
+    pub(crate) mode: &'static str,
+    /// Finds out whether redirected frames leave by it; `None` in the stack, where they always do.
+    pub(crate) probe: Option<Arc<EgressProbe>>,
+    /// Whether they do. False until it is known.
+    pub(super) sends: bool,
+    /// Whether its packets, and those for it, are left to the kernel.
+    pub(crate) is_left: bool,
+    /// Whether packets that arrive on it are left to the kernel's routing rules.
+    pub(super) is_ruled: bool,
+    /// What gives its frames to the engine in user space, until the port is open.
+    pub(super) sockets: Option<PortSockets>,
+    pub(super) link: InterfacePrograms,
+    /// Restores the interface's settings when it is dropped.
+    _settings: Option<FeatureGuard>,
+}
+
+/// All interfaces with their programs.
+pub(super) struct Attachments {
+    pub(super) interfaces: Vec<AttachedInterface>,
+    /// Why packet sockets are used although XDP was preferred, in words.
+    pub(super) fallback: Option<String>,
+}
+
+/// Why an interface has no XDP program.
+struct NotAttached {
+    failure: Failure,
+    /// In words, if no mode works, so that packet sockets may.
+    no_mode: Option<String>,
+}
+
+impl AttachedInterface {
+    /// The router's programs at tcx ingress.
+    pub(super) const fn tcx_programs(&self) -> u32 {
+        matches!(self.link, InterfacePrograms::Packet(_)) as u32
+    }
+}
+
+impl NotAttached {
+    /// `None`: the driver hides tags.
+    fn new(error: Option<&ResidentError>, name: &str) -> Self {
+        let Some(error) = error else {
+            let no_mode = format!("no XDP on {name}, whose driver takes VLAN tags out of frames");
+            return Self { failure: hides_tags(name).into(), no_mode: Some(no_mode) };
+        };
+        let is_mode = !matches!(
+            errno_of(error),
+            Some(Errno::PERM | Errno::ACCESS | Errno::BUSY | Errno::EXIST)
+        );
+        let no_mode = is_mode.then(|| format!("no XDP on {name} ({error})"));
+        Self { failure: refused(error, Some(name)).into(), no_mode }
+    }
+}
+
+/// Attaches to all interfaces, in one way: with packet sockets, all packets pass through the workers.
+/// With rules, the workers of AF_XDP sockets get packets with options as well.
+///
+/// # Errors
+/// If a privilege is missing, another program is attached, or no way works.
+pub(super) fn attach_all(
+    router: &BpfRouter,
+    ifaces: &[Iface],
+    (choice, has_rules): (IoChoice, bool),
+) -> Result<Attachments, Failure> {
+    if choice == IoChoice::Packet {
+        return intercept_all(router, ifaces, None);
+    }
+    // Programs of the first interfaces are detached before packet sockets are tried.
+    let attached = ports(ifaces).map(|(iface, port)| attach(router, port, iface, (choice, has_rules)));
+    match attached.collect() {
+        Ok(interfaces) => Ok(Attachments { interfaces, fallback: None }),
+        Err(NotAttached { failure, no_mode: Some(why) }) if choice == IoChoice::Auto => {
+            intercept_all(router, ifaces, Some(why)).map_err(|_| failure)
+        }
+        Err(NotAttached { failure, .. }) => Err(failure),
+    }
+}
+
+fn intercept_all(
+    router: &BpfRouter,
+    ifaces: &[Iface],
+    fallback: Option<String>,
+) -> Result<Attachments, Failure> {
+    let interfaces = ports(ifaces).map(|(iface, port)| intercept(router, port, iface));
+    Ok(Attachments { interfaces: interfaces.collect::<Result<_, _>>()?, fallback })
+}
+
+/// The interfaces with their numbers.
+fn ports(ifaces: &[Iface]) -> impl Iterator<Item = (&Iface, FibPortIndex)> {
+    ifaces.iter().zip((0..).map(FibPortIndex))
+}
+
+/// Attaches the program to an interface: in the driver if that is wanted and possible, else in the
+/// stack.
+fn attach(
+    router: &BpfRouter,
+    port: FibPortIndex,
+    iface: &Iface,
+    (choice, takes_options): (IoChoice, bool),
+) -> Result<AttachedInterface, NotAttached> {
+    // XDP sees no tag that the device has taken out of the frame.
+    let settings = iface.with_features(&[(Feature::RxVlan, false)]);
+    let takes_tags_out = !settings.refused().is_empty();
+    let is_software = SOFTWARE_DRIVERS.contains(&iface.driver.as_str());
+    let queues = iface.rx_queues.max(iface.tx_queues);
+    let socket_queues = if choice.sockets().is_some() { queues } else { 0 };
+    let mut error = None;
+    for &mode in choice.modes() {
+        // The stack's program cannot see a tag that the driver takes out: it would forward the frame
+        // as if it had none.
+        if takes_tags_out && mode == ResidentMode::Generic {
+            continue;
+        }
+        let options = AttachOptions {
+            mode,
+            is_software,
+            checks_stripped_tags: takes_tags_out,
+            socket_queues,
+            takes_options,
+        };
+        match router.attach(iface.index, port, options) {
+            Ok(mut link) => {
+                let is_native = mode == ResidentMode::Native;
+                let sockets = link
+                    .take_sockets()
+                    .map(|map| PortSockets::Xdp(XdpSocketMap { map, is_native }));
+                let has_sockets = sockets.is_some();
+                return Ok(AttachedInterface {
+                    iface: iface.clone(),
+                    mode: mode_name(mode, has_sockets),
+                    sends: has_sockets || mode == ResidentMode::Generic,
+                    probe: if has_sockets { None } else { probe_of(router, port, iface, mode)? },
+                    sockets,
+                    is_left: false,
+                    is_ruled: false,
+                    link: InterfacePrograms::Xdp { _link: link },
+                    _settings: Some(settings),
+                });
+            }
+            // A mode that the driver does not have may be replaced by the next one.
+            Err(cause) => error = error.or(Some(cause)),
+        }
+    }
+    Err(NotAttached::new(error.as_ref(), &iface.name))
+}
+
+/// Prepares an interface for packet sockets.
+fn intercept(
+    router: &BpfRouter,
+    port: FibPortIndex,
+    iface: &Iface,
+) -> Result<AttachedInterface, Failure> {
+    let queues = iface.rx_queues as u16;
+    let failed = |error| refused(&error, Some(&iface.name));
+    let interception = router.attach_packet(iface.index, port, queues).map_err(failed)?;
+    let filters = interception.filters()?.into_iter().map(Arc::new).collect();
+    Ok(AttachedInterface {
+        iface: iface.clone(),
+        mode: "packet",
+        sends: true,
+        probe: None,
+        sockets: Some(PortSockets::Packet(filters)),
+        is_left: false,
+        is_ruled: false,
+        link: InterfacePrograms::Packet(interception),
+        _settings: None,
+    })
+}
+
+fn probe_of(
+    router: &BpfRouter,
+    port: FibPortIndex,
+    iface: &Iface,
+    mode: ResidentMode,
+) -> Result<Option<Arc<EgressProbe>>, NotAttached> {
+    if mode == ResidentMode::Generic {
+        return Ok(None);
+    }
+    let probe = router.egress_probe(port, MacAddr(iface.mac));
+    Ok(Some(Arc::new(probe.map_err(|error| NotAttached::new(Some(&error), &iface.name))?)))
+}
+
+/// How packets of an interface with XDP are forwarded, in outputs.
+const fn mode_name(mode: ResidentMode, has_sockets: bool) -> &'static str {
+    match mode {
+        _ if has_sockets => "xsk",
+        ResidentMode::Native => "xdp native",
+        ResidentMode::Generic => "xdp generic",
+    }
+}
+
+fn hides_tags(name: &str) -> Diagnostic {
+    Diagnostic::new(SR0108, format!("packets cannot be forwarded in the stack on {name}"))
+        .with_cause("its driver takes VLAN tags out of frames, and does not stop doing so")
+        .with_help("let the driver run the program: --io xdp")
+}
