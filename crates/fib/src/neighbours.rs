@@ -1,6 +1,7 @@
 //! The kernel's neighbours: the MAC addresses of IP addresses, by interface.
 
 use core::net::IpAddr;
+use core::ops::Bound;
 
 use slipring_rtnetlink::{NeighbourMessage, NudState};
 use slipring_wire::mac::MacAddr;
@@ -68,6 +69,15 @@ impl NeighbourTable {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = ((IpAddr, u32), &KernelNeighbour)> {
         self.entries.iter()
+    }
+
+    /// The neighbours after this one, or all.
+    pub(crate) fn after(
+        &self,
+        key: Option<(IpAddr, u32)>,
+    ) -> impl Iterator<Item = ((IpAddr, u32), &KernelNeighbour)> {
+        let start = key.map_or(Bound::Unbounded, Bound::Excluded);
+        self.entries.range((start, Bound::Unbounded))
     }
 
     pub(crate) fn begin_dump(&mut self) {

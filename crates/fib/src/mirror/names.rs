@@ -115,6 +115,27 @@ impl Mirror {
         })
     }
 
+    /// The route that is used of those for exactly this prefix in a table.
+    #[must_use]
+    pub fn route_for(&self, table: u32, (address, len): (IpAddr, u8)) -> Option<RouteEntry> {
+        match address {
+            IpAddr::V4(address) => self.route_in(&self.v4, table, address.to_bits(), len),
+            IpAddr::V6(address) => self.route_in(&self.v6, table, address.to_bits(), len),
+        }
+    }
+
+    fn route_in<A: AddressBits>(
+        &self,
+        tables: &RouteTables<A>,
+        table: u32,
+        start: A,
+        len: u8,
+    ) -> Option<RouteEntry> {
+        let rib = tables.ribs.get(&table).filter(|_| table != RESERVED_TABLE)?;
+        let prefix = RoutePrefix { start, len };
+        rib.list(prefix).into_iter().find_map(|record| self.route_entry(table, prefix, record))
+    }
+
     pub(super) fn route_entry<A: AddressBits>(
         &self,
         table: u32,
@@ -148,9 +169,17 @@ impl Mirror {
         })
     }
 
-    /// The neighbours, by address.
+    /// The neighbours, by address and interface.
     pub fn neighbours(&self) -> impl Iterator<Item = NeighbourInfo> + '_ {
-        self.neighbours.iter().map(|((address, ifindex), entry)| NeighbourInfo {
+        self.neighbours_after(None)
+    }
+
+    /// As [`Self::neighbours`], those after an address on an interface: the next page of a list.
+    pub fn neighbours_after(
+        &self,
+        after: Option<(IpAddr, u32)>,
+    ) -> impl Iterator<Item = NeighbourInfo> + '_ {
+        self.neighbours.after(after).map(|((address, ifindex), entry)| NeighbourInfo {
             ifindex,
             address,
             mac: entry.mac,
