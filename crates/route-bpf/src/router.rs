@@ -20,7 +20,7 @@ use crate::cells::MappedCells;
 use crate::counters::ResidentCounters;
 use crate::flow_hash::ResidentHash;
 use crate::inject::{self, FrameInjector};
-use crate::layout::{BEATS_OFFSET, BpfLimits, ENABLED_OFFSET};
+use crate::layout::{BEAT_LIMIT_NS, BEATS_OFFSET, BpfLimits, ENABLED_OFFSET};
 use crate::maps::KernelMaps;
 use crate::probe::{self, EgressProbe};
 use crate::program::context::PortConstants;
@@ -310,6 +310,19 @@ impl ResidentHeartbeat {
         if let Some(beat) = self.control.atomic::<AtomicU64>(0, offset) {
             beat.store(now, Ordering::Relaxed);
         }
+    }
+
+    /// Whether no queue goes to the kernel for lack of a heartbeat.
+    #[must_use]
+    pub fn is_current(&self, now: u64) -> bool {
+        let is_late = |queue: u16| {
+            let offset = BEATS_OFFSET as usize + 8 * usize::from(queue);
+            let beat = self.control.atomic::<AtomicU64>(0, offset);
+            beat.is_none_or(|beat| {
+                now.saturating_sub(beat.load(Ordering::Relaxed)) >= BEAT_LIMIT_NS
+            })
+        };
+        !(0..self.queues).any(is_late)
     }
 
     /// Beats for all queues.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::parser::ValueSource;
+use clap::builder::Resettable;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
 use slipring_cli::codes::{SR0003, SR0006};
 use slipring_cli::units::TimeSpan;
@@ -36,11 +37,9 @@ pub(crate) fn command() -> Command {
                 .value_parser(IoChoice::NAMES)
                 .default_value("auto")
                 .help("Where packets are forwarded: in XDP, or by threads behind AF_XDP or packet sockets"),
-            Arg::new("threads")
-                .long("threads")
-                .value_name("COUNT")
-                .value_parser(clap::value_parser!(u16).range(1..=1024))
-                .help("Maximum number of threads that forward, with --io xsk or packet"),
+            // By default as many as there are queues and CPUs.
+            flags::with_note(flags::threads(1024), "with --io xsk or packet")
+                .default_value(Resettable::Reset),
             switch(
                 "no-fallback",
                 "Start even if the kernel would not forward in the router's place",

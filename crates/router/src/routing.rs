@@ -25,8 +25,7 @@ use std::sync::mpsc;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use slipring_datapath::control_queue::ControlQueue;
 use slipring_fib::{
-    AdjacencyIndex, DumpKind, FibPortIndex, ForwardingTables, GatewayRequest, Mirror, VrfConfig,
-    VrfIndex,
+    DumpKind, FibPortIndex, ForwardingTables, GatewayRequest, Mirror, VrfConfig, VrfIndex,
 };
 use slipring_port::{Nanos, now};
 use slipring_ring::Doorbell;
@@ -421,11 +420,19 @@ impl Routing {
         self.current.clone()
     }
 
-    /// Whether the MAC address of an adjacency is known.
-    pub(crate) fn is_resolved(&self, adjacency: AdjacencyIndex) -> bool {
-        let entry =
-            self.current.as_ref().and_then(|it| it.adjacencies.get(usize::from(adjacency.0)));
-        entry.is_some_and(|entry| entry.mac.is_some())
+    /// The newest snapshot.
+    pub(crate) fn tables(&self) -> Option<&Arc<ForwardingTables>> {
+        self.current.as_ref()
+    }
+
+    /// Whether the programs have a snapshot in which nothing is known to be missing.
+    pub(crate) const fn has_current_tables(&self) -> bool {
+        self.is_applied && self.counters.published > 0 && !self.is_behind
+    }
+
+    /// Whether all queues have a heartbeat, which this thread or the workers write.
+    pub(crate) fn has_heartbeat(&self) -> bool {
+        self.heartbeat.is_current(ResidentHeartbeat::now())
     }
 
     /// Leaves interfaces to the kernel, by port, or forwards their packets again.

@@ -10,13 +10,16 @@ use std::time::Instant;
 
 use rustix::process::{Signal, getpid, kill_process};
 use serde_json::{Value, json};
+use slipring_cli::codes::SR0102;
 use slipring_control::{ControlRefusal, ControlReply, ControlRequest, ControlService};
-use slipring_fib::{InterfaceEntry, NeighbourInfo, RouteEntry, RouteLead, TargetAction, VrfIndex};
+use slipring_fib::{InterfaceEntry, NeighbourInfo, RouteEntry, RouteLead};
 use slipring_port::now;
 use slipring_rtnetlink::{NudState, RouteFamily, RouteKind, TABLE_LOCAL, TABLE_MAIN};
 use slipring_wire::mac::MacAddr;
 
 use crate::figures::RouterFigures;
+use crate::pages::{self, RoutePlace};
+use crate::route_get;
 use crate::routing::{Routing, RoutingHandle};
 use crate::rules::RunningRules;
 use crate::verification;
@@ -25,9 +28,7 @@ use crate::watch::BypassWatch;
 /// Value of `program` in the answer to `hello`, by which clients recognise a router.
 pub(crate) const PROGRAM_NAME: &str = "route";
 /// Version of the answers.
-const ANSWER_VERSION: u32 = 1;
-/// Routes in a page.
-const PAGE: usize = 2000;
+pub(crate) const ANSWER_VERSION: u32 = 1;
 /// Maximum length of a request in bytes, since it may contain a whole file of rules.
 const MAX_REQUEST_BYTES: usize = 1 << 28;
 
@@ -52,7 +53,7 @@ impl ControlService for RouterService {
             "status" => self.status()?,
             "interface" => {
                 let name = args.get("name").and_then(Value::as_str).map(str::to_owned);
-                self.ask(move |routing| interfaces(routing, name.as_deref()))?
+                self.ask(move |routing| interfaces(routing, name.as_deref()))??
             }
             "route.show" => {
                 let page = PageRequest::of(args)?;
@@ -60,7 +61,7 @@ impl ControlService for RouterService {
             }
             "route.get" => {
                 let destination = address_of(args)?;
-                self.ask(move |routing| lookup(routing, destination))?
+                self.ask(move |routing| route_get::answer(routing, destination))?
             }
             "neighbour" => {
                 let is_v6 = args.get("family").and_then(Value::as_u64) == Some(6);
@@ -140,7 +141,10 @@ fn address_of(args: &serde_json::Map<String, Value>) -> Result<IpAddr, ControlRe
     text.parse().map_err(|_| ControlRefusal::malformed(format!("`{text}` is no address")))
 }
 
-fn interfaces(routing: &Routing, only: Option<&str>) -> Value {
+fn interfaces(routing: &Routing, only: Option<&str>) -> Result<Value, ControlRefusal> {
+    if let Some(name) = only {
+        port_of(routing, name)?;
+    }
     let figures = RouterFigures::of(routing).interfaces;
     let known: Vec<_> = routing.mirror.interfaces().collect();
     let shown = routing
@@ -169,7 +173,18 @@ fn interfaces(routing: &Routing, only: Option<&str>) -> Value {
             "state": figures.state,
         })
     });
-    json!({ "v": ANSWER_VERSION, "interfaces": rows.collect::<Vec<_>>() })
+    Ok(json!({ "v": ANSWER_VERSION, "interfaces": rows.collect::<Vec<_>>() }))
+}
+
+/// The port of an interface, by the name with which the router was started.
+pub(crate) fn port_of(routing: &Routing, name: &str) -> Result<usize, ControlRefusal> {
+    let names = || routing.engine.interfaces().iter().map(|of| &*of.iface.name);
+    names().position(|known| known == name).ok_or_else(|| ControlRefusal {
+        code: SR0102.to_string(),
+        summary: format!("{name} is not an interface of this router"),
+        cause: Some(format!("it forwards between {}", names().collect::<Vec<_>>().join(", "))),
+        help: Some("show all of them: slipring route ctl interface".to_owned()),
+    })
 }
 
 fn addresses(addresses: &[(IpAddr, u8)]) -> Vec<String> {
@@ -181,7 +196,7 @@ struct PageRequest {
     within: Option<(IpAddr, u8)>,
     family: RouteFamily,
     /// The table and the prefix of the last route before.
-    after: Option<(u32, (IpAddr, u8))>,
+    after: Option<RoutePlace>,
 }
 
 impl PageRequest {
@@ -212,25 +227,22 @@ impl PageRequest {
 
     fn routes(&self, routing: &Routing) -> Value {
         let names = InterfaceNames::of(routing);
-        let page: Vec<_> =
-            routing.mirror.routes_after(self.family, self.after).take(PAGE).collect();
-        // A page that is full may end between routes for one prefix; the next one begins with it.
-        let (page, rest) = whole_prefixes(&page);
+        let (page, next) = pages::routes(&routing.mirror, self.family, self.after);
         let rows: Vec<_> = page
             .iter()
             .filter(|entry| entry.table != TABLE_LOCAL && self.covers(entry))
             .map(|entry| names.route(routing, entry))
             .collect();
-        json!({ "v": ANSWER_VERSION, "routes": rows, "next": self.next(page, rest) })
+        json!({ "v": ANSWER_VERSION, "routes": rows, "next": self.next(next) })
     }
 
     /// The place of the next page; null after the last.
-    fn next(&self, page: &[RouteEntry], is_full: bool) -> Value {
-        match page.last().filter(|_| is_full) {
-            Some(last) => json!({
+    fn next(&self, place: Option<RoutePlace>) -> Value {
+        match place {
+            Some((table, (address, len))) => json!({
                 "family": if self.family == RouteFamily::V6 { 6 } else { 4 },
-                "table": last.table,
-                "prefix": format!("{}/{}", last.prefix.0, last.prefix.1),
+                "table": table,
+                "prefix": format!("{address}/{len}"),
             }),
             None if self.family == RouteFamily::V6 || self.within.is_some() => Value::Null,
             None => json!({ "family": 6 }),
@@ -246,15 +258,6 @@ impl PageRequest {
 
 const fn family_of(is_v6: bool) -> RouteFamily {
     if is_v6 { RouteFamily::V6 } else { RouteFamily::V4 }
-}
-
-/// Leaves the last prefix of a full page to the next page, since it may have more routes. Returns
-/// also whether the page is full. A prefix that fills a page is cut off.
-fn whole_prefixes(page: &[RouteEntry]) -> (&[RouteEntry], bool) {
-    let Some(last) = page.last().filter(|_| page.len() == PAGE) else { return (page, false) };
-    let place = (last.table, last.prefix);
-    let others = page.iter().rposition(|entry| (entry.table, entry.prefix) != place);
-    (others.map_or(page, |at| &page[..=at]), true)
 }
 
 fn parse_prefix(text: &str) -> Result<(IpAddr, u8), ControlRefusal> {
@@ -280,19 +283,19 @@ pub(crate) fn masked(address: IpAddr, len: u8) -> IpAddr {
 }
 
 /// Names of interfaces by index.
-struct InterfaceNames(Vec<(u32, String)>);
+pub(crate) struct InterfaceNames(Vec<(u32, String)>);
 
 impl InterfaceNames {
-    fn of(routing: &Routing) -> Self {
+    pub(crate) fn of(routing: &Routing) -> Self {
         Self(routing.mirror.interfaces().map(|entry| (entry.ifindex, entry.name)).collect())
     }
 
-    fn get(&self, ifindex: u32) -> String {
+    pub(crate) fn get(&self, ifindex: u32) -> String {
         let found = self.0.iter().find(|(index, _)| *index == ifindex);
         found.map_or_else(|| format!("if{ifindex}"), |(_, name)| name.clone())
     }
 
-    fn route(&self, routing: &Routing, entry: &RouteEntry) -> Value {
+    pub(crate) fn route(&self, routing: &Routing, entry: &RouteEntry) -> Value {
         let several = entry.leads.len() > 1;
         let hops = entry.leads.iter().map(|lead| self.hop(routing, lead, several));
         json!({
@@ -329,39 +332,6 @@ fn kind_name(kind: RouteKind) -> &'static str {
         RouteKind::Unreachable => "unreachable",
         RouteKind::Prohibit => "prohibit",
         _ => "other",
-    }
-}
-
-/// What becomes of packets for a destination, by the tables that the programs use.
-fn lookup(routing: &Routing, destination: IpAddr) -> Value {
-    let Some(answer) = routing.mirror.route_get(VrfIndex(0), destination) else {
-        return json!({ "v": ANSWER_VERSION, "destination": destination, "action": "to the kernel",
-                       "reason": "the tables are not complete" });
-    };
-    let names = InterfaceNames::of(routing);
-    let route = answer.route.as_ref();
-    let prefix = route.map(|entry| format!("{}/{}", entry.prefix.0, entry.prefix.1));
-    let hops = route.map(|entry| names.route(routing, entry)["nexthops"].clone());
-    json!({
-        "v": ANSWER_VERSION,
-        "destination": destination,
-        "action": action_name(routing, answer.target.action),
-        "prefix": prefix,
-        "nexthops": hops,
-        "mtu": (answer.target.mtu != 0).then_some(answer.target.mtu),
-    })
-}
-
-fn action_name(routing: &Routing, action: TargetAction) -> &'static str {
-    match action {
-        TargetAction::NoRoute => "no route",
-        TargetAction::Kernel => "to the kernel",
-        TargetAction::Blackhole => "blackhole",
-        TargetAction::Unreachable => "unreachable",
-        TargetAction::Prohibit => "prohibit",
-        TargetAction::Forward(at) if !routing.is_resolved(at) => "to the kernel, to resolve",
-        TargetAction::Forward(_) => "forwarded",
-        TargetAction::Balance(_) => "forwarded to one of several",
     }
 }
 

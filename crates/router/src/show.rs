@@ -127,7 +127,16 @@ fn lookup(answer: &Value) -> String {
     let hops: Vec<_> = answer["nexthops"].as_array().into_iter().flatten().map(next_hop).collect();
     let destination = field(answer, "destination");
     let prefix = word(answer, "prefix", "by");
-    format!("{destination}: {}{prefix}{}\n", field(answer, "action"), hops.join(" or"))
+    let action = field(answer, "action");
+    let reason = field(answer, "reason");
+    let reason = if reason.is_empty() { reason } else { format!(", since {reason}") };
+    let hops = hops.join(" or");
+    let mut text = format!("{destination}: {action}{prefix}{hops}{reason}\n");
+    for exception in answer["exceptions"].as_array().into_iter().flatten() {
+        let _ =
+            writeln!(text, "    some to the kernel: {}", exception.as_str().unwrap_or_default());
+    }
+    text
 }
 
 fn neighbour(of: &Value) -> String {

@@ -14,10 +14,8 @@ use super::columns;
 use super::command::CompatCommand;
 use super::kernel_counters::KernelCounters;
 use crate::figures::RouterFigures;
+use crate::pages::{self, PAGE, RoutePlace};
 use crate::routing::{Routing, RoutingHandle};
-
-/// Routes or neighbours of a page: the routing thread formats one at a time.
-const PAGE: usize = 2000;
 
 /// Each counter of `status`, with those of the kernel of which it is the sum.
 const STATUS: [(&str, &[&str]); 20] = [
@@ -118,19 +116,22 @@ impl CompatAnswers {
         self.routing.ask(question).unwrap_or_default()
     }
 
-    fn pages(
+    /// Writes a list page by page. `page` returns the text after a place, and the next place.
+    fn pages<P: Copy + Send + 'static>(
         &self,
         out: &mut impl Write,
-        page: fn(&Routing, usize) -> (String, usize),
+        page: fn(&Routing, Option<P>) -> (String, Option<P>),
     ) -> io::Result<()> {
-        for skip in (0..).step_by(PAGE) {
-            let (text, count) = self.ask(move |routing| page(routing, skip));
+        let mut place = None;
+        loop {
+            let (text, next) =
+                self.routing.ask(move |routing| page(routing, place)).unwrap_or_default();
             out.write_all(text.as_bytes())?;
-            if count < PAGE {
-                break;
+            if next.is_none() {
+                return Ok(());
             }
+            place = next;
         }
-        Ok(())
     }
 
     fn add(&self, prefix: (Ipv4Addr, u8), gateway: Ipv4Addr) -> String {
@@ -227,18 +228,17 @@ fn names(routing: &Routing) -> impl Fn(u32) -> String + use<> {
     }
 }
 
-/// A page of the main table and of the router's own addresses: its text, and how many routes were
-/// looked at.
-fn route_page(routing: &Routing, skip: usize) -> (String, usize) {
+/// A page of the main table and of the router's own addresses.
+fn route_page(routing: &Routing, after: Option<RoutePlace>) -> (String, Option<RoutePlace>) {
     let (ours, name) = (ifindexes(routing), names(routing));
-    let page: Vec<_> = routing.mirror.routes(RouteFamily::V4).skip(skip).take(PAGE).collect();
+    let (page, next) = pages::routes(&routing.mirror, RouteFamily::V4, after);
     let is_own = |route: &RouteEntry| {
         let lead = route.leads.first();
         let is_local = route.table == TABLE_LOCAL && route.kind == RouteKind::Local;
         is_local && lead.is_some_and(|lead| ours.contains(&lead.ifindex))
     };
     let shown = page.iter().filter(|route| route.table == TABLE_MAIN || is_own(route));
-    (shown.map(|route| columns::route_lines(route, &name)).collect(), page.len())
+    (shown.map(|route| columns::route_lines(route, &name)).collect(), next)
 }
 
 /// The router's own addresses, as neighbours.
@@ -253,14 +253,21 @@ fn own_neighbours(routing: &mut Routing) -> String {
     text
 }
 
-fn neighbour_page(routing: &Routing, skip: usize) -> (String, usize) {
+/// An address on an interface: where a page of neighbours ends.
+type NeighbourPlace = (IpAddr, u32);
+
+fn neighbour_page(
+    routing: &Routing,
+    after: Option<NeighbourPlace>,
+) -> (String, Option<NeighbourPlace>) {
     let (ours, name) = (ifindexes(routing), names(routing));
-    let page: Vec<_> = routing.mirror.neighbours().skip(skip).take(PAGE).collect();
+    let page: Vec<_> = routing.mirror.neighbours_after(after).take(PAGE).collect();
     let shown = page.iter().filter(|of| of.address.is_ipv4() && ours.contains(&of.ifindex));
     let line = |of: &slipring_fib::NeighbourInfo| {
         columns::neighbour(of.address, of.mac, &name(of.ifindex), of.state)
     };
-    (shown.map(line).collect(), page.len())
+    let last = page.last().filter(|_| page.len() == PAGE);
+    (shown.map(line).collect(), last.map(|of| (of.address, of.ifindex)))
 }
 
 fn found_route(routing: &Routing, address: Ipv4Addr, len: Option<u8>) -> Option<String> {
@@ -271,12 +278,9 @@ fn found_route(routing: &Routing, address: Ipv4Addr, len: Option<u8>) -> Option<
     Some(columns::route_found(address, &route, names(routing)))
 }
 
-/// The route of a prefix in the main table. A table of a million routes takes some tens of
-/// milliseconds.
+/// The route of a prefix in the main table.
 fn exact_route(routing: &Routing, (address, len): (Ipv4Addr, u8)) -> Option<RouteEntry> {
-    let prefix = (IpAddr::V4(address), len);
-    let mut routes = routing.mirror.routes(RouteFamily::V4);
-    routes.find(|route| route.table == TABLE_MAIN && route.prefix == prefix)
+    routing.mirror.route_for(TABLE_MAIN, (address.into(), len))
 }
 
 /// The interface on whose link a gateway is.
@@ -288,11 +292,12 @@ fn link_of(routing: &mut Routing, gateway: Ipv4Addr) -> Option<u32> {
 
 fn neighbours_to_delete(routing: &Routing, only: Option<Ipv4Addr>) -> Vec<(u32, Ipv4Addr)> {
     let ours = ifindexes(routing);
-    let found = routing.mirror.neighbours().filter_map(|of| match of.address {
+    // No interface has the index 0, so these are all from the address on.
+    let from = only.map(|address| (address.into(), 0));
+    let neighbours = routing.mirror.neighbours_after(from).map_while(|of| match of.address {
         IpAddr::V4(address) => Some((of.ifindex, address)),
         IpAddr::V6(_) => None,
     });
-    let is_meant =
-        |of: &(u32, Ipv4Addr)| ours.contains(&of.0) && only.is_none_or(|address| of.1 == address);
-    found.filter(is_meant).collect()
+    let meant = neighbours.take_while(|of| only.is_none_or(|address| of.1 == address));
+    meant.filter(|of| ours.contains(&of.0)).collect()
 }

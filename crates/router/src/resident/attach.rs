@@ -44,7 +44,7 @@ pub(crate) struct AttachedInterface {
     /// Finds out whether redirected frames leave by it; `None` in the stack, where they always do.
     pub(crate) probe: Option<Arc<EgressProbe>>,
     /// Whether they do. False until it is known.
-    pub(super) sends: bool,
+    pub(crate) sends: bool,
     /// Whether its packets, and those for it, are left to the kernel.
     pub(crate) is_left: bool,
     /// Whether packets that arrive on it are left to the kernel's routing rules.

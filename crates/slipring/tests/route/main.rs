@@ -21,6 +21,7 @@
 //! | `host_traffic` | what the kernel must receive on the real interface |
 //! | `rules` | rules for forwarded packets |
 //! | `compat` | the interface of netmap-fwd |
+//! | `control` | what `slipring route ctl` tells |
 //! | `lifecycle` | start, end, death and counters of the program |
 //! | `daemons` | BGP, OSPF and BFD by FRR and BIRD |
 //! | `soak` | changes of routes for minutes (`make soak`) |
@@ -78,6 +79,7 @@ pub(crate) use {instances, kernel_checks, program_checks};
 
 mod changes;
 mod compat;
+mod control;
 mod daemons;
 mod errors;
 mod extensions;

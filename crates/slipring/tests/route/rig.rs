@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use slipring_test_support::{Namespace, Program};
+use slipring_test_support::{FinishedProgram, Namespace, Program};
 
 use crate::host::{Frame, Host, LIMIT, Mac, wait_for_any};
 use crate::icmp::IcmpError;
@@ -101,10 +101,7 @@ impl Rig {
 
     /// Asks for a list, which comes in as many answers as it has pages.
     pub(crate) fn ask_for_pages(&self, words: &[&str]) -> Vec<Value> {
-        let mut command = Command::new(SLIPRING);
-        command.args(["route", "ctl"]).args(words).arg("--json");
-        command.env("SLIPRING_RUN", self.run_dir.path());
-        let ended = Program::launch(&self.router, command).finish().well();
+        let ended = self.tell(&[words, &["--json"]].concat()).well();
         let documents = serde_json::Deserializer::from_str(&ended.stdout).into_iter::<Value>();
         documents.map(|document| document.unwrap()["answer"].clone()).collect()
     }
@@ -112,6 +109,14 @@ impl Rig {
     /// The run directory of the program.
     pub(crate) fn run_dir(&self) -> &Path {
         self.run_dir.path()
+    }
+
+    /// Runs `slipring route ctl` with these words.
+    pub(crate) fn tell(&self, words: &[&str]) -> FinishedProgram {
+        let mut command = Command::new(SLIPRING);
+        command.args(["route", "ctl"]).args(words);
+        command.env("SLIPRING_RUN", self.run_dir.path());
+        Program::launch(&self.router, command).finish()
     }
 
     /// Takes the running program out of the rig.

@@ -1,0 +1,74 @@
+//! Why the kernel gets packets that the router could forward, in words.
+
+use slipring_fib::{FibPortIndex, RouteEntry};
+use slipring_rtnetlink::RouteKind;
+
+use crate::routing::Routing;
+use crate::service::InterfaceNames;
+
+/// Why the router forwards nothing at present.
+pub(crate) fn of_router(routing: &Routing) -> Option<String> {
+    let reason = if !routing.has_current_tables() {
+        "the tables are not complete"
+    } else if !routing.has_heartbeat() {
+        "a thread of the router is late"
+    } else {
+        return None;
+    };
+    Some(reason.to_owned())
+}
+
+/// Why packets that arrive on an interface are the kernel's.
+pub(crate) fn of_ingress(routing: &Routing, port: FibPortIndex) -> Option<String> {
+    let at = usize::from(port.0);
+    let name = &routing.engine.interfaces()[at].iface.name;
+    let is_ruled = routing.ruled[at];
+    of_interface(routing, port)
+        .or_else(|| is_ruled.then(|| format!("routing rules apply to packets from {name}")))
+}
+
+/// Why packets that would leave by an interface are the kernel's.
+pub(crate) fn of_egress(routing: &Routing, port: FibPortIndex) -> Option<String> {
+    let of = routing.engine.interfaces().get(usize::from(port.0))?;
+    of_interface(routing, port)
+        .or_else(|| (!of.sends).then(|| format!("{} sends no redirected frames", of.iface.name)))
+}
+
+fn of_interface(routing: &Routing, port: FibPortIndex) -> Option<String> {
+    let at = usize::from(port.0);
+    let of = routing.engine.interfaces().get(at)?;
+    let is_up = routing.tables().is_some_and(|tables| tables.ports[at].is_up);
+    let what = match of {
+        _ if routing.deleted[at] => "was deleted",
+        _ if of.is_left => "is left to the kernel",
+        _ if !is_up => "is down",
+        _ => return None,
+    };
+    Some(format!("{} {what}", of.iface.name))
+}
+
+/// Why the packets of a route are the kernel's.
+pub(crate) fn of_route(routing: &Routing, route: Option<&RouteEntry>) -> String {
+    let Some(route) = route else {
+        return "such addresses are not forwarded".to_owned();
+    };
+    match route.kind {
+        RouteKind::Local => "it is an address of this machine".to_owned(),
+        RouteKind::Broadcast => "it is a broadcast address".to_owned(),
+        RouteKind::Multicast => "it is a multicast address".to_owned(),
+        _ if route.has_unknown => "the route has properties that the tables lack".to_owned(),
+        _ => of_leads(routing, route)
+            .unwrap_or_else(|| "the route is not in the tables, or they have no space".to_owned()),
+    }
+}
+
+fn of_leads(routing: &Routing, route: &RouteEntry) -> Option<String> {
+    let ports = || routing.engine.interfaces();
+    let names = InterfaceNames::of(routing);
+    route.leads.iter().find_map(|lead| {
+        match ports().iter().position(|of| of.iface.index == lead.ifindex) {
+            Some(at) => of_egress(routing, FibPortIndex(at as u16)),
+            None => Some(format!("{} is not an interface of the router", names.get(lead.ifindex))),
+        }
+    })
+}
