@@ -107,7 +107,8 @@ pub(super) fn attach_all(
         return intercept_all(router, ifaces, None);
     }
     // Programs of the first interfaces are detached before packet sockets are tried.
-    let attached = ports(ifaces).map(|(iface, port)| attach(router, port, iface, (choice, has_rules)));
+    let attached =
+        ports(ifaces).map(|(iface, port)| attach(router, port, iface, (choice, has_rules)));
     match attached.collect() {
         Ok(interfaces) => Ok(Attachments { interfaces, fallback: None }),
         Err(NotAttached { failure, no_mode: Some(why) }) if choice == IoChoice::Auto => {
