@@ -11,6 +11,7 @@ use slipring_rtnetlink::RouteFamily;
 
 use crate::resident::AttachedInterface;
 use crate::routing::Routing;
+use crate::subinterface::SubinterfaceFigures;
 use crate::traffic::ForwardedTraffic;
 use crate::worker::WorkerFigures;
 
@@ -89,12 +90,7 @@ impl RouterFigures {
         let mut interfaces: Vec<_> = attached
             .enumerate()
             .map(|(at, (attached, counters))| {
-                let state = match attached {
-                    _ if routing.deleted[at] => "deleted",
-                    _ if attached.is_left || routing.ruled[at] => "kernel",
-                    _ => "forwarding",
-                };
-                InterfaceFigures::of(attached, state, counters)
+                InterfaceFigures::of(attached, interface_state(routing, at), counters)
             })
             .collect();
         // A worker that has ended has no figures any more.
@@ -105,6 +101,7 @@ impl RouterFigures {
                 figures.set_user_space(port, &workers);
             }
         }
+        interfaces.extend(own_interfaces(routing));
         let mirror = routing.mirror.counters();
         let routes = |family| routing.mirror.route_count(family) as u64;
         let fib = FibFigures {
@@ -226,6 +223,38 @@ impl InterfaceFigures {
         }
     }
 
+    fn of_own(name: &str, state: &'static str, figures: &SubinterfaceFigures) -> Self {
+        let SubinterfaceFigures { counters, routed, .. } = figures;
+        let passed = PuntReason::ALL.into_iter().zip(routed.reasons);
+        let passed = passed.map(|(reason, count)| (reason.name(), count));
+        // What no stage of the engine has seen: tables were old, or the interface was left.
+        let by_class: u64 = routed.kernel.iter().sum();
+        let by_reason: u64 = routed.reasons.iter().sum();
+        let given = counters.to_kernel + counters.resolution_from_wire;
+        let rest = [
+            ("address-resolution", counters.resolution_from_wire),
+            ("unresolved", by_class.saturating_sub(by_reason)),
+            ("left-to-kernel", given.saturating_sub(by_class)),
+        ];
+        let punted = PuntClass::ALL.iter().zip(routed.kernel);
+        let punted = punted.map(|(class, count)| (class.name(), count));
+        let dropped = RouteDropCause::ALL.iter().zip(routed.dropped);
+        let dropped = dropped.map(|(cause, count)| (cause.name(), count));
+        let dropped = dropped.chain([("ring-full", counters.full)]);
+        Self {
+            name: name.to_owned(),
+            mode: OWN_MODE,
+            state,
+            forwarded: ForwardedTraffic {
+                packets: counters.forwarded,
+                bytes: counters.forwarded_bytes,
+            },
+            passed: passed.chain(rest).filter(|(_, count)| *count > 0).collect(),
+            dropped: dropped.filter(|(_, count)| *count > 0).collect(),
+            punted: punted.filter(|(_, count)| *count > 0).collect(),
+        }
+    }
+
     /// Replaces what the program has handed over by what became of it in the workers.
     fn set_user_space(&mut self, port: usize, workers: &[WorkerFigures]) {
         self.forwarded = ForwardedTraffic::default();
@@ -271,6 +300,29 @@ fn add(sums: &mut BTreeMap<&'static str, u64>, counts: impl Iterator<Item = (&'s
         *sums.entry(name).or_default() += count;
     }
 }
+
+/// What becomes of packets that arrive on a port.
+fn interface_state(routing: &Routing, at: usize) -> &'static str {
+    match at {
+        _ if routing.deleted[at] => "deleted",
+        _ if routing.is_left(at) => "kernel",
+        _ => "forwarding",
+    }
+}
+
+/// The subinterfaces that the kernel does not have; their ports come after all others.
+fn own_interfaces(routing: &Routing) -> impl Iterator<Item = InterfaceFigures> + '_ {
+    let first = routing.engine.interfaces().len();
+    let own = routing.subinterfaces.iter();
+    let own = own.flat_map(|own| own.devices.iter().zip(own.figures()));
+    own.enumerate().map(move |(number, (device, figures))| {
+        let state = interface_state(routing, first + number);
+        InterfaceFigures::of_own(&device.name, state, &figures)
+    })
+}
+
+/// The mode of subinterfaces that the kernel does not have.
+pub(crate) const OWN_MODE: &str = "packet, tap";
 
 /// What the router does: `loading` until all tables have been read, then `forwarding`, or `kernel`
 /// if all interfaces are left to the kernel.

@@ -19,6 +19,7 @@ Examples:
   slipring route eth0 eth1
   slipring route eth0 eth1 eth2 --name edge --metrics 127.0.0.1:9477
   slipring route eth0 eth1 --rules firewall.rules
+  slipring route eth0 eth1.100 eth1.100.7
   slipring route eth0 eth1 --compat
   slipring route ctl status
   slipring route ctl route get 192.0.2.1";
@@ -71,6 +72,11 @@ pub(crate) fn command() -> Command {
             switch("no-host-ring", "Flag of netmap-fwd without effect: the kernel stays")
                 .short('H'),
             flags::with_note(flags::burst(), "flag of netmap-fwd without effect"),
+            Arg::new("vlan-priorities")
+                .long("vlan-priorities")
+                .value_name("PCP,…")
+                .value_parser(priorities)
+                .help("Priorities of VLAN frames for DSCP class selectors 0 to 7 [default: all 0]"),
             flags::run_name(),
             flags::period(),
             flags::duration(),
@@ -81,6 +87,15 @@ pub(crate) fn command() -> Command {
         .args_conflicts_with_subcommands(true)
         .disable_help_subcommand(true)
         .after_help(EXAMPLES)
+}
+
+/// Parses eight priority code points.
+fn priorities(text: &str) -> Result<[u8; 8], String> {
+    let points = text.split(',').map(|point| point.parse().ok().filter(|point: &u8| *point < 8));
+    let points = points.collect::<Option<Vec<_>>>();
+    points
+        .and_then(|points| points.try_into().ok())
+        .ok_or_else(|| "eight numbers from 0 to 7 are needed, as in 0,1,2,3,4,5,6,7".to_owned())
 }
 
 fn switch(id: &'static str, help: &'static str) -> Arg {
@@ -101,6 +116,8 @@ pub(crate) struct RoutePlan {
     pub(crate) max_routes: u32,
     /// The file of the rules that forwarded packets meet.
     pub(crate) rules: Option<PathBuf>,
+    /// Priorities of tagged frames, by the class selector of the DSCP.
+    pub(crate) priorities: [u8; 8],
     pub(crate) name: Option<String>,
     pub(crate) period: Option<Duration>,
     pub(crate) duration: Option<Duration>,
@@ -129,6 +146,7 @@ impl RoutePlan {
             no_fallback: matches.get_flag("no-fallback"),
             bypass: matches.get_flag("bypass-netfilter"),
             max_routes: matches.get_one("max-routes").copied().unwrap_or(4_000_000),
+            priorities: matches.get_one("vlan-priorities").copied().unwrap_or_default(),
             name: matches.get_one("name").cloned(),
             period: flags::period_of(matches).filter(|_| reports),
             duration: matches.get_one::<TimeSpan>("duration").map(|span| span.duration()),

@@ -23,6 +23,7 @@ mod run;
 mod service;
 mod show;
 mod start;
+mod subinterface;
 mod supervision;
 mod traffic;
 mod verification;

@@ -36,6 +36,7 @@ use crate::feed::{FeedProgress, FeedReader, KernelFeed};
 use crate::lookup_tables::LookupTables;
 use crate::neighbours::NeighbourRequests;
 use crate::resident::ResidentEngine;
+use crate::subinterface::SubinterfaceHandle;
 use crate::worker::{RouteWorker, WorkerLink};
 
 /// Time between two heartbeats; three may be late before the kernel takes over.
@@ -90,6 +91,10 @@ pub(crate) struct Routing {
     up: Vec<bool>,
     /// Interfaces that have come up, and have not been probed since.
     unprobed: Vec<FibPortIndex>,
+    /// Subinterfaces that the kernel does not have; their ports come after all others.
+    pub(crate) subinterfaces: Option<SubinterfaceHandle>,
+    /// What the user or the system left to the kernel, by port.
+    left: Vec<bool>,
     pub(crate) counters: RoutingCounters,
 }
 
@@ -145,9 +150,11 @@ impl Routing {
         neighbours: NeighbourRequests,
         workers: Vec<WorkerLink>,
         ready: Arc<Doorbell>,
+        subinterfaces: Option<SubinterfaceHandle>,
     ) -> Self {
         let heartbeat = engine.heartbeat();
-        let none = vec![false; engine.interfaces().len()];
+        let own = subinterfaces.as_ref().map_or(0, |own| own.devices.len());
+        let none = vec![false; engine.interfaces().len() + own];
         Self {
             mirror,
             engine,
@@ -170,6 +177,8 @@ impl Routing {
             is_behind: false,
             tables: None,
             unprobed: Vec::new(),
+            subinterfaces,
+            left: Vec::new(),
             counters: RoutingCounters::default(),
         }
     }
@@ -219,6 +228,9 @@ impl Routing {
             (self.seen, self.seen_at) = (seen, start);
         }
         self.beat();
+        if let Some(own) = self.subinterfaces.as_ref().filter(|_| self.counters.published > 0) {
+            own.note_current(self.seen_at);
+        }
         Ok(progress)
     }
 
@@ -305,7 +317,7 @@ impl Routing {
         }
         let local = self.mirror.local_addresses();
         self.engine.set_local(&local);
-        self.tell_workers(tables.clone(), &local);
+        self.distribute(tables, &local);
         for request in self.mirror.solicit(MAX_SOLICITS) {
             self.neighbours.want(request);
         }
@@ -314,8 +326,7 @@ impl Routing {
     /// Looks packets up in the tables that the kernel's routing rules choose; leaves those of
     /// interfaces with other rules to the kernel.
     fn follow_rules(&mut self) {
-        let ifindexes: Vec<u32> =
-            self.engine.interfaces().iter().map(|of| of.iface.index).collect();
+        let ifindexes: Vec<u32> = self.ifindexes().collect();
         let LookupTables { config, ruled } = LookupTables::of(&self.mirror, &ifindexes);
         // Tables that were not looked at before are dumped first.
         self.is_behind |= self.tables.as_ref().is_some_and(|tables| *tables != config);
@@ -326,6 +337,7 @@ impl Routing {
                 self.engine.set_ruled(FibPortIndex(at as u16), is_ruled);
             }
             self.ruled = ruled;
+            self.tell_what_is_left();
             self.ready.ring();
         }
     }
@@ -347,7 +359,7 @@ impl Routing {
         let up: Vec<bool> = tables.ports.iter().map(|port| port.is_up).collect();
         for (at, _) in up.iter().enumerate().filter(|(at, up)| **up && !self.up[*at]) {
             let port = FibPortIndex(at as u16);
-            if self.engine.interfaces()[at].probe.is_some() {
+            if self.engine.interfaces().get(at).is_some_and(|of| of.probe.is_some()) {
                 self.engine.set_sends(port, false);
                 self.unprobed.push(port);
             }
@@ -355,10 +367,17 @@ impl Routing {
         self.up = up;
     }
 
+    /// The indices of all interfaces, by port.
+    pub(crate) fn ifindexes(&self) -> impl Iterator<Item = u32> + '_ {
+        let own = self.subinterfaces.iter().flat_map(|own| &own.devices).map(|it| it.ifindex);
+        self.engine.interfaces().iter().map(|of| of.iface.index).chain(own)
+    }
+
     fn settle(&mut self, time: Nanos) {
         self.settle_at = time + SETTLE_PERIOD_NS;
         if let Ok(Some(generation)) = self.engine.settle() {
-            let used = self.workers.iter().map(WorkerLink::generation).min();
+            let own = self.subinterfaces.iter().map(SubinterfaceHandle::generation);
+            let used = self.workers.iter().map(WorkerLink::generation).chain(own).min();
             let quiesced = used.map_or(generation, |used| used.min(generation));
             if quiesced < generation {
                 self.engine.unsettle(generation);
@@ -367,17 +386,20 @@ impl Routing {
         }
     }
 
-    /// Gives the workers a snapshot, with the addresses of this machine.
-    fn tell_workers(&self, tables: Arc<ForwardingTables>, local: &[(IpAddr, u8)]) {
+    /// Gives the threads that forward in user space a snapshot, with the addresses of this machine.
+    fn distribute(&self, tables: &Arc<ForwardingTables>, local: &[(IpAddr, u8)]) {
         let is_host =
             |(address, len): &&(IpAddr, u8)| *len == if address.is_ipv4() { 32 } else { 128 };
         let own: Vec<_> = local.iter().filter(is_host).map(|(address, _)| *address).collect();
         for worker in &self.workers {
-            let (tables, own) = (tables.clone(), own.clone());
+            let (tables, own) = (Arc::clone(tables), own.clone());
             worker.tell(move |worker| {
                 worker.engine.set_own_addresses(own);
                 worker.set_tables(tables, now());
             });
+        }
+        if let Some(subinterfaces) = &self.subinterfaces {
+            subinterfaces.set_tables(tables, own);
         }
     }
 
@@ -441,6 +463,19 @@ impl Routing {
             self.engine.leave(FibPortIndex(at as u16), is_left);
             self.workers.iter().for_each(|worker| worker.tell(move |it| it.leave(at, is_left)));
         }
+        self.left = left.to_vec();
+        self.tell_what_is_left();
+    }
+
+    /// Tells the subinterfaces which ports are left to the kernel, or to its routing rules.
+    fn tell_what_is_left(&self) {
+        let Some(own) = &self.subinterfaces else { return };
+        own.set_left((0..self.ruled.len()).map(|at| self.is_left(at)).collect());
+    }
+
+    /// Whether packets that arrive on a port are left to the kernel, or to its routing rules.
+    pub(crate) fn is_left(&self, at: usize) -> bool {
+        self.left.get(at) == Some(&true) || self.ruled[at]
     }
 }
 

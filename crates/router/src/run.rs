@@ -26,7 +26,10 @@ use crate::routing::{Routing, RoutingHandle};
 use crate::routing_thread::RoutingThread;
 use crate::rules::{InitialRules, RunningRules};
 use crate::service::RouterService;
-use crate::start;
+use crate::start::{self, PlannedInterfaces};
+use crate::subinterface::{
+    OpenSubinterfaces, OwnSubinterface, SubinterfaceHandle, SubinterfaceThread,
+};
 use crate::supervision::Supervision;
 use crate::watch::BypassWatch;
 use crate::worker::{NeighbourAsker, UserSpacePorts};
@@ -40,7 +43,10 @@ impl RoutePlan {
     pub(crate) fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         let rules = self.rules.as_deref().map(|path| InitialRules::read(path, &self.interfaces));
         let rules = rules.transpose()?;
-        let ifaces = start::interfaces(&self)?;
+        let PlannedInterfaces { kernel: ifaces, own } = start::interfaces(&self)?;
+        if rules.is_some() {
+            start::refuse_own_with_rules(&own)?;
+        }
         let found = start::check(&self, &ifaces)?;
         let reservation = Reservation::new(&session.run_dir, self.name.as_deref());
         let reservation = reservation.map_err(|error| Diagnostic::of(&error))?;
@@ -50,13 +56,17 @@ impl RoutePlan {
         let signals = Signals::install()?;
         let mut engine = ResidentEngine::open(&ifaces, self.io, rules.is_some())?;
         let user_space = self.open_user_space(&mut engine)?;
-        let mirror = Mirror::new(self.mirror_config(&ifaces), vec![engine.ipv4_table()?]);
+        let subinterfaces = self.open_subinterfaces(&own, &ifaces)?;
+        let handle_of_own = subinterfaces.as_ref().map(|open| open.handle.clone());
+        let config = self.mirror_config(&ifaces, handle_of_own.as_ref());
+        let mirror = Mirror::new(config, vec![engine.ipv4_table()?]);
         let feed = KernelFeed::open()?;
         let changed = Arc::new(Doorbell::new()?);
         let watch = BypassWatch::start(engine.checked(), found.clone(), changed.clone())?;
         let watch = Arc::new(watch);
         session.reporter.start(None, "monotonic", &[])?;
         self.announce(session, &engine, user_space.as_ref().map(|(ports, _)| ports), &found)?;
+        announce_own(session, &own)?;
         let helper = start_helper(&ifaces, compat.is_some(), session)?;
         let handle = RoutingHandle::new()?;
         let answers = compat.is_some().then(|| CompatAnswers::new(handle.clone(), helper.clone()));
@@ -70,8 +80,13 @@ impl RoutePlan {
             Some((ports, io)) => ports.into_workers(&io, &asker(&handle), rules.as_ref())?,
             None => Default::default(),
         };
-        let routing =
-            Routing::new(mirror, engine, feed, neighbours, links.clone(), changed.clone());
+        let subinterface_thread =
+            subinterfaces.map(|open| SubinterfaceThread::start(open, changed.clone()));
+        let subinterface_thread = subinterface_thread.transpose()?;
+        let names = ifaces.iter().map(|iface| &iface.name).chain(own.iter().map(|own| &own.name));
+        let names: Vec<String> = names.cloned().collect();
+        let (ready, own) = (changed.clone(), handle_of_own);
+        let routing = Routing::new(mirror, engine, feed, neighbours, links.clone(), ready, own);
         let thread = RoutingThread::start(routing, handle.clone())?;
         let workers = if tasks.is_empty() { None } else { Some(Workers::start(tasks)?) };
         let rules = rules.map(|rules| rules.load(&links, session)).transpose()?;
@@ -92,10 +107,11 @@ impl RoutePlan {
             handle: &handle,
             thread: &thread,
             workers: workers.as_ref(),
+            subinterfaces: subinterface_thread.as_ref(),
             watch: &watch,
             rules: rules.as_deref(),
             changed: &changed,
-            interfaces: ifaces.iter().map(|iface| iface.name.clone()).collect(),
+            interfaces: names,
         };
         let watched = supervision.run(session, &signals, started);
         let figures = handle.ask(|routing| RouterFigures::of(routing));
@@ -104,7 +120,9 @@ impl RoutePlan {
         if let Some(figures) = figures {
             session.reporter.end(&sample(&figures, started.elapsed()), figures.summary())?;
         }
+        let own_ended = subinterface_thread.map_or(Ok(()), SubinterfaceThread::finish);
         watched?;
+        own_ended.map_err(|error| Diagnostic::of(&error))?;
         ended.map_err(|error| lost(&error))?;
         workers?;
         Ok(Exit::Done)
@@ -125,7 +143,19 @@ impl RoutePlan {
         Ok(Some((ports, io)))
     }
 
-    fn mirror_config(&self, ifaces: &[Iface]) -> MirrorConfig {
+    /// Makes the devices of the subinterfaces that the kernel does not have, if there are any.
+    fn open_subinterfaces(
+        &self,
+        own: &[OwnSubinterface],
+        ifaces: &[Iface],
+    ) -> Result<Option<OpenSubinterfaces>, Failure> {
+        if own.is_empty() {
+            return Ok(None);
+        }
+        OpenSubinterfaces::open(own, ifaces, self.priorities).map(Some)
+    }
+
+    fn mirror_config(&self, ifaces: &[Iface], own: Option<&SubinterfaceHandle>) -> MirrorConfig {
         let port = |iface: &Iface| PortConfig {
             ifindex: iface.index,
             parent: None,
@@ -135,7 +165,11 @@ impl RoutePlan {
             ignores_routes_with_linkdown: start::ignores_routes_with_linkdown(&iface.name),
         };
         MirrorConfig {
-            ports: ifaces.iter().map(port).collect(),
+            ports: ifaces
+                .iter()
+                .map(port)
+                .chain(own.into_iter().flat_map(|own| own.ports()))
+                .collect(),
             vrfs: vec![VrfConfig::default()],
             limits: FibLimits { routes: self.max_routes as usize, ..FibLimits::default() },
             has_external_readers: true,
@@ -235,6 +269,19 @@ fn start_helper(
 fn asker(routing: &RoutingHandle) -> NeighbourAsker {
     let routing = routing.clone();
     Arc::new(move |requests| routing.tell(move |routing| routing.want_neighbours(requests)))
+}
+
+/// Says which subinterfaces are the router's own, and what that means.
+fn announce_own(session: &mut Session<'_>, own: &[OwnSubinterface]) -> Result<(), Failure> {
+    for it in own {
+        let (name, parent, tags) = (&it.name, &it.parent.name, it.tag_words());
+        let (mac, mtu) = (slipring_wire::mac::MacAddr(it.parent.mac), it.mtu());
+        session.reporter.say(format_args!(
+            "{name}: {tags} on {parent}, by the router as TAP device, mac {mac}, mtu {mtu}; \
+             it ends with the router, so the kernel cannot take over"
+        ))?;
+    }
+    Ok(())
 }
 
 /// The report of a moment.

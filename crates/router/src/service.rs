@@ -106,10 +106,11 @@ impl RouterService {
 
     fn status(&self) -> Result<Value, ControlRefusal> {
         let (figures, ruled) = self.ask(|routing| {
-            let ruled = routing.engine.interfaces().iter().zip(&routing.ruled);
+            let figures = RouterFigures::of(routing);
+            let ruled = figures.interfaces.iter().zip(&routing.ruled);
             let ruled: Vec<_> =
-                ruled.filter(|(_, ruled)| **ruled).map(|(of, _)| of.iface.name.clone()).collect();
-            (RouterFigures::of(routing), ruled)
+                ruled.filter(|(_, ruled)| **ruled).map(|(of, _)| of.name.clone()).collect();
+            (figures, ruled)
         })?;
         let ruled =
             ruled.iter().map(|name| format!("routing rules (ip rule) for packets from {name}"));
@@ -148,19 +149,16 @@ fn interfaces(routing: &Routing, only: Option<&str>) -> Result<Value, ControlRef
     let figures = RouterFigures::of(routing).interfaces;
     let known: Vec<_> = routing.mirror.interfaces().collect();
     let shown = routing
-        .engine
-        .interfaces()
-        .iter()
+        .ifindexes()
         .zip(figures)
-        .filter(|(attached, _)| only.is_none_or(|name| attached.iface.name == name));
-    let rows = shown.map(|(attached, figures)| {
-        let is_there = |entry: &&InterfaceEntry| {
-            entry.ifindex == attached.iface.index && figures.state != "deleted"
-        };
+        .filter(|(_, figures)| only.is_none_or(|name| figures.name == name));
+    let rows = shown.map(|(ifindex, figures)| {
+        let is_there =
+            |entry: &&InterfaceEntry| entry.ifindex == ifindex && figures.state != "deleted";
         let entry = known.iter().find(is_there);
         json!({
-            "name": attached.iface.name,
-            "ifindex": attached.iface.index,
+            "name": figures.name,
+            "ifindex": ifindex,
             "mac": entry.map(|entry| entry.mac.to_string()),
             "mtu": entry.map(|entry| entry.mtu),
             "up": entry.is_some_and(|entry| entry.flags.has(slipring_rtnetlink::LinkFlags::UP)),
@@ -337,7 +335,7 @@ fn kind_name(kind: RouteKind) -> &'static str {
 
 fn neighbours(routing: &Routing, is_v6: bool) -> Value {
     let names = InterfaceNames::of(routing);
-    let ours: Vec<_> = routing.engine.interfaces().iter().map(|of| of.iface.index).collect();
+    let ours: Vec<_> = routing.ifindexes().collect();
     let shown = routing
         .mirror
         .neighbours()

@@ -3,7 +3,7 @@
 use std::io;
 
 use rustix::io::Errno;
-use slipring_cli::codes::{SR0108, SR0114, SR0115};
+use slipring_cli::codes::{SR0003, SR0108, SR0114, SR0115};
 use slipring_cli::{Diagnostic, Failure};
 use slipring_port::OpenError;
 use slipring_port::iface::Iface;
@@ -11,13 +11,34 @@ use slipring_port::iface::Iface;
 use crate::checks::{self, CheckedInterface, Obstacle, ObstacleKind};
 use crate::flags::RoutePlan;
 use crate::resident;
+use crate::subinterface::{OwnSubinterface, SubinterfaceName};
 
-/// Finds the interfaces of the plan.
+/// The interfaces of a plan.
+pub(crate) struct PlannedInterfaces {
+    /// Those that the kernel has.
+    pub(crate) kernel: Vec<Iface>,
+    /// Subinterfaces that it does not have.
+    pub(crate) own: Vec<OwnSubinterface>,
+}
+
+/// Finds the interfaces of the plan. A name that says a subinterface names a device of the kernel if
+/// it has one.
 ///
 /// # Errors
 /// If one does not exist, or does not carry Ethernet frames.
-pub(crate) fn interfaces(plan: &RoutePlan) -> Result<Vec<Iface>, Failure> {
-    plan.interfaces.iter().map(|name| interface(name)).collect()
+pub(crate) fn interfaces(plan: &RoutePlan) -> Result<PlannedInterfaces, Failure> {
+    let mut found = PlannedInterfaces { kernel: Vec::new(), own: Vec::new() };
+    for name in &plan.interfaces {
+        match (interface(name), SubinterfaceName::parse(name)) {
+            (Ok(iface), _) => found.kernel.push(iface),
+            (Err(_), Some(SubinterfaceName { parent, tags })) if Iface::find(name).is_err() => {
+                let parent = interface(&parent)?;
+                found.own.push(OwnSubinterface { name: name.clone(), parent, tags });
+            }
+            (Err(error), _) => return Err(error),
+        }
+    }
+    Ok(found)
 }
 
 fn interface(name: &str) -> Result<Iface, Failure> {
@@ -28,6 +49,19 @@ fn interface(name: &str) -> Result<Iface, Failure> {
     Err(Diagnostic::new(SR0108, format!("{name} carries no Ethernet frames"))
         .with_cause("the router sends to MAC addresses of neighbours")
         .with_help("list the interfaces that can be used: slipring ports")
+        .into())
+}
+
+/// Refuses rules for a router with subinterfaces of its own: their packets do not pass through the
+/// threads that execute rules.
+///
+/// # Errors
+/// If there is such a subinterface.
+pub(crate) fn refuse_own_with_rules(own: &[OwnSubinterface]) -> Result<(), Failure> {
+    let Some(first) = own.first() else { return Ok(()) };
+    Err(Diagnostic::new(SR0003, format!("packets of {} would meet no rules", first.name))
+        .with_cause("it is a VLAN subinterface of the router's own, which rules do not see")
+        .with_help("leave it out, or start without --rules")
         .into())
 }
 

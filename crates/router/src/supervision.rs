@@ -17,6 +17,7 @@ use crate::routing::{Routing, RoutingHandle};
 use crate::routing_thread::RoutingThread;
 use crate::rules::RunningRules;
 use crate::run::sample;
+use crate::subinterface::SubinterfaceThread;
 use crate::watch::BypassWatch;
 
 /// Time after which interfaces that sent nothing are probed again.
@@ -29,6 +30,8 @@ pub(crate) struct Supervision<'r> {
     pub(crate) thread: &'r RoutingThread,
     /// The threads of the engine in user space, if there are any.
     pub(crate) workers: Option<&'r Workers>,
+    /// The thread of subinterfaces that the kernel does not have.
+    pub(crate) subinterfaces: Option<&'r SubinterfaceThread>,
     pub(crate) watch: &'r BypassWatch,
     pub(crate) rules: Option<&'r RunningRules>,
     /// Rings when the first tables are in use, and when the watch has found a change.
@@ -80,7 +83,9 @@ impl Supervision<'_> {
     }
 
     fn is_running(&self) -> bool {
-        !self.thread.has_ended() && self.workers.is_none_or(Workers::is_running)
+        let has_ended = self.thread.has_ended()
+            || self.subinterfaces.is_some_and(SubinterfaceThread::has_ended);
+        !has_ended && self.workers.is_none_or(Workers::is_running)
     }
 
     fn is_forwarding(&self) -> bool {

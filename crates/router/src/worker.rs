@@ -166,7 +166,10 @@ impl RouteWorker {
 
     /// Leaves an interface to the kernel, for packets that would leave by it, or takes it back.
     pub(crate) fn leave(&mut self, interface: usize, is_left: bool) {
-        self.is_left[interface] = is_left;
+        // Other ports have no queues here; what is for them is the kernel's anyway.
+        if let Some(of) = self.is_left.get_mut(interface) {
+            *of = is_left;
+        }
     }
 
     /// Beats at once, since the routing thread was late, or is at its first tables. The tasks before

@@ -68,17 +68,19 @@ impl RouteWorker {
         left
     }
 
-    /// Gives packets to the kernel whose egress interface is left to it.
+    /// Gives packets to the kernel whose egress interface is left to it, or has no queue here, such as
+    /// the device of a subinterface.
     fn leave_to_kernel(&mut self) -> u64 {
         let mut left = 0;
-        if !self.is_left.contains(&true) {
+        if !self.is_left.contains(&true) && !self.interface_of.contains(&None) {
             return left;
         }
         for at in
             (0..self.batch.len()).filter(|at| self.batch.live() & 1 << at != 0).collect::<Vec<_>>()
         {
             let egress = self.engine.egress(&self.batch, at);
-            if egress.and_then(|port| self.interface(port)).is_some_and(|it| self.is_left[it]) {
+            let is_left = |port| self.interface(port).is_none_or(|it| self.is_left[it]);
+            if egress.is_some_and(is_left) {
                 let verdict = RouteVerdict::Kernel(PuntClass::Other);
                 self.engine.settle(&mut self.batch, at, verdict);
                 left |= 1 << at;

@@ -17,6 +17,7 @@
 //! | `neighbours` | ARP and neighbour discovery, packets that wait for them |
 //! | `routes` | prefixes, next hops, tables |
 //! | `changes` | routes, next hops, links and addresses that come and go |
+//! | `vlan` | subinterfaces that the kernel does not have |
 //! | `multipath` | several next hops |
 //! | `host_traffic` | what the kernel must receive on the real interface |
 //! | `rules` | rules for forwarded packets |
@@ -97,3 +98,4 @@ mod routes;
 mod rules;
 mod soak;
 mod topology;
+mod vlan;

@@ -1,0 +1,258 @@
+//! One subinterface: its neighbours, and which frames go between the wire and the kernel.
+//!
+//! ```text
+//!   wire --> receive ------------> kernel (the TAP)        wire <------- accept_from_kernel <-- kernel
+//!              | requests for own addresses: answered        | requests of the kernel: answered,
+//!              | answers: learned, and go on to the kernel   | or asked on the wire once for both
+//!   packets without a MAC address --> hold --> pop: solicitations, released and lost packets
+//! ```
+//!
+//! The router owns address resolution on the wire: it answers for the addresses of the device, and
+//! it alone broadcasts requests. The kernel keeps a table of neighbours for its own packets. What it
+//! asks goes no further than here; it hears the answers of the wire, which the requests here
+//! produce. So each address has one that asks and one that answers, `ip neigh` shows what the
+//! kernel uses, and a scan fills bounded tables.
+//!
+//! # Invariants
+//! 1. No request for an address reaches the kernel, and no answer for an own address comes from it.
+//! 2. Memory is bounded by `NeighbourLimits` and [`MAX_ANSWERS`].
+//! 3. Each packet that [`SubinterfaceLink::hold`] took comes out of [`SubinterfaceLink::pop`] once.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+use slipring_neighbour::arp::{ArpOperation, ArpPacket};
+use slipring_neighbour::nd::{self, NdFlags, NdKind, NdMessage};
+use slipring_neighbour::{
+    HoldDropCause, NeighbourInput, NeighbourInterface, NeighbourLimits, NeighbourOutput,
+    NeighbourRole, Subnet,
+};
+use slipring_route::HeldPacket;
+use slipring_wire::MacAddr;
+use slipring_wire::assigned::EtherType;
+
+/// Bytes of a link header without tags.
+const HEADER_LEN: usize = 14;
+/// Maximum number of answers to the kernel that wait; further requests are not answered.
+const MAX_ANSWERS: usize = 64;
+/// Limits of a subinterface. As many packets wait for a neighbour as for one of the kernel's.
+pub(super) const LIMITS: NeighbourLimits = NeighbourLimits {
+    entries: 65_536,
+    incomplete: 4_096,
+    frames_per_neighbour: 128,
+    bytes_per_neighbour: 208 << 10,
+    frames: 4_096,
+    bytes: 8 << 20,
+};
+
+/// What becomes of a frame that the link has looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LinkVerdict {
+    /// The frame goes on: from the wire to the kernel, or from the kernel to the wire.
+    Pass,
+    /// The frame ends here.
+    Consumed,
+    /// The frame is an invalid message of address resolution, and ends here.
+    Invalid,
+}
+
+/// A packet that waits for its next hop.
+#[derive(Debug)]
+pub(super) struct WaitingPacket {
+    pub(super) held: HeldPacket,
+    pub(super) frame: Vec<u8>,
+}
+
+/// What the caller must do next. Frames have no tags.
+#[derive(Debug)]
+pub(super) enum SubinterfaceOutput {
+    /// Send a frame on the wire.
+    Wire(Vec<u8>),
+    /// Give the kernel a frame.
+    Kernel(Vec<u8>),
+    /// Send a packet, whose next hop has this MAC address.
+    Released(WaitingPacket, MacAddr),
+    /// Drop a packet.
+    Lost(WaitingPacket, HoldDropCause),
+}
+
+/// A subinterface without its ports.
+#[derive(Debug)]
+pub(super) struct SubinterfaceLink {
+    neighbours: NeighbourInterface<WaitingPacket>,
+    answers: VecDeque<Vec<u8>>,
+    /// Invalid messages of address resolution.
+    pub(super) invalid: u64,
+}
+
+impl SubinterfaceLink {
+    /// Makes a link that has no addresses yet.
+    pub(super) fn new(mac: MacAddr, limits: NeighbourLimits, seed: u64) -> Self {
+        let role = NeighbourRole::Router;
+        let neighbours = NeighbourInterface::new(mac, Vec::new(), role, limits, seed);
+        Self { neighbours, answers: VecDeque::new(), invalid: 0 }
+    }
+
+    /// Sets the device's MAC address, and its addresses with the lengths of their prefixes.
+    pub(super) fn set_addresses(&mut self, mac: MacAddr, addresses: &[(IpAddr, u8)]) {
+        let subnets =
+            addresses.iter().filter_map(|(address, len)| Subnet::new(*address, *len).ok());
+        self.neighbours.set_addresses(mac, subnets.collect());
+    }
+
+    /// The neighbours.
+    pub(super) const fn neighbours(&self) -> &NeighbourInterface<WaitingPacket> {
+        &self.neighbours
+    }
+
+    /// Looks at a frame from the wire that is for this machine.
+    pub(super) fn receive(&mut self, frame: &[u8], now_ns: u64) -> LinkVerdict {
+        match self.neighbours.receive(frame, now_ns) {
+            NeighbourInput::Other => LinkVerdict::Pass,
+            NeighbourInput::Handled if self.is_answer(frame) => LinkVerdict::Pass,
+            NeighbourInput::Handled => LinkVerdict::Consumed,
+            NeighbourInput::InvalidArp(_) | NeighbourInput::InvalidNd(_) => {
+                self.invalid += 1;
+                LinkVerdict::Invalid
+            }
+        }
+    }
+
+    /// Returns whether a valid message of address resolution tells an address rather than asks for
+    /// one: an ARP reply, a neighbour advertisement, or another host's ARP announcement.
+    fn is_answer(&self, frame: &[u8]) -> bool {
+        let payload = frame.get(HEADER_LEN..).unwrap_or_default();
+        if ethertype(frame) != Some(EtherType::ARP) {
+            let message = NdMessage::parse(payload);
+            return matches!(message, Some(Ok(it)) if it.kind != NdKind::Solicitation);
+        }
+        ArpPacket::parse(payload).is_ok_and(|arp| match arp.operation {
+            ArpOperation::Reply => true,
+            ArpOperation::Request => {
+                arp.sender == arp.target && !self.neighbours.is_own(arp.sender.into())
+            }
+        })
+    }
+
+    /// Looks at a frame that the kernel sends.
+    pub(super) fn accept_from_kernel(&mut self, frame: &[u8], now_ns: u64) -> LinkVerdict {
+        let Some(request) = KernelRequest::parse(frame) else { return LinkVerdict::Pass };
+        if !self.neighbours.is_on_link(request.target()) {
+            return LinkVerdict::Pass;
+        }
+        match self.neighbours.resolve(request.target(), now_ns) {
+            Some(mac) if self.answers.len() < MAX_ANSWERS => {
+                let entry = self.neighbours.cache().get(request.target(), now_ns);
+                let is_router = entry.is_some_and(|entry| entry.is_router);
+                self.answers.push_back(request.answer(mac, is_router));
+            }
+            Some(_) => {}
+            // A full table asks for nothing more; the kernel gives up after three requests.
+            None => drop(self.neighbours.cache_mut().solicit(request.target(), now_ns)),
+        }
+        LinkVerdict::Consumed
+    }
+
+    /// Keeps a packet until its next hop has answered.
+    ///
+    /// # Errors
+    /// The packet, if there is no space for it, or its next hop is not on the link.
+    pub(super) fn hold(&mut self, packet: WaitingPacket, now_ns: u64) -> Result<(), WaitingPacket> {
+        let next_hop = packet.held.next_hop;
+        if !self.neighbours.is_on_link(next_hop) {
+            return Err(packet);
+        }
+        let len = packet.frame.len() as u32;
+        self.neighbours.hold(next_hop, packet, len, now_ns).map_err(|(packet, _)| packet)
+    }
+
+    /// Repeats solicitations that were not answered, and gives up.
+    pub(super) fn tick(&mut self, now_ns: u64) {
+        self.neighbours.tick(now_ns);
+    }
+
+    /// When [`Self::tick`] is due next.
+    pub(super) fn next_ns(&self) -> Option<u64> {
+        self.neighbours.next_ns()
+    }
+
+    /// Takes the next thing that the caller must do.
+    pub(super) fn pop(&mut self) -> Option<SubinterfaceOutput> {
+        if let Some(answer) = self.answers.pop_front() {
+            return Some(SubinterfaceOutput::Kernel(answer));
+        }
+        loop {
+            return Some(match self.neighbours.pop()? {
+                NeighbourOutput::Message(frame) => SubinterfaceOutput::Wire(frame),
+                NeighbourOutput::Released { mac, frame, .. } => {
+                    SubinterfaceOutput::Released(frame, mac)
+                }
+                NeighbourOutput::Dropped { frame, cause, .. } => {
+                    SubinterfaceOutput::Lost(frame, cause)
+                }
+                NeighbourOutput::Changed { .. } => continue,
+            });
+        }
+    }
+}
+
+fn ethertype(frame: &[u8]) -> Option<EtherType> {
+    let bytes = frame.get(12..HEADER_LEN)?;
+    Some(EtherType(u16::from_be_bytes([bytes[0], bytes[1]])))
+}
+
+/// A request by which the kernel wants to find a neighbour. Probes of known neighbours, duplicate
+/// address detection and announcements are for the wire, and are none.
+#[derive(Debug)]
+enum KernelRequest {
+    Arp(ArpPacket),
+    Nd(NdMessage, MacAddr),
+}
+
+impl KernelRequest {
+    fn parse(frame: &[u8]) -> Option<Self> {
+        let destination = MacAddr(*frame.first_chunk()?);
+        if !destination.is_multicast() {
+            return None;
+        }
+        let payload = frame.get(HEADER_LEN..)?;
+        match ethertype(frame)? {
+            EtherType::ARP => {
+                let arp = ArpPacket::parse(payload).ok()?;
+                let is_search = arp.operation == ArpOperation::Request
+                    && !arp.sender.is_unspecified()
+                    && arp.sender != arp.target;
+                is_search.then_some(Self::Arp(arp))
+            }
+            EtherType::IPV6 => {
+                let message = NdMessage::parse(payload)?.ok()?;
+                let is_search =
+                    message.kind == NdKind::Solicitation && !message.source.is_unspecified();
+                let sender = MacAddr(*frame.get(6..)?.first_chunk()?);
+                is_search.then_some(Self::Nd(message, sender))
+            }
+            _ => None,
+        }
+    }
+
+    fn target(&self) -> IpAddr {
+        match self {
+            Self::Arp(arp) => arp.target.into(),
+            Self::Nd(message, _) => message.target.into(),
+        }
+    }
+
+    /// The frame by which the neighbour itself would answer.
+    fn answer(&self, mac: MacAddr, is_router: bool) -> Vec<u8> {
+        match self {
+            Self::Arp(arp) => arp.reply(mac).frame(arp.sender_mac),
+            Self::Nd(message, sender) => {
+                let flags = NdFlags { router: is_router, solicited: true, override_cache: true };
+                nd::advertisement(mac, message.target, Some((*sender, message.source)), flags)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

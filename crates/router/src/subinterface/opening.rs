@@ -1,0 +1,141 @@
+//! Opens what subinterfaces need: packet sockets on the interfaces, and TAP devices.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+
+use slipring_cli::{Diagnostic, Failure};
+use slipring_datapath::control_queue::ControlQueue;
+use slipring_datapath::queues::{WorkerQueue, WorkerQueues};
+use slipring_datapath::worker::Worker;
+use slipring_datapath::workers::WorkerTask;
+use slipring_port::iface::Iface;
+use slipring_port::{OpenError, OpenOptions, Port, RegionNeeds, WaitStrategy, packet, tap};
+use slipring_ring::{Geometry, HugePages, Region};
+use slipring_wire::MacAddr;
+
+use super::link::{LIMITS, SubinterfaceLink};
+use super::processor::{QueueRole, Subinterface, SubinterfaceProcessor, SubinterfaceShared};
+use super::{OwnSubinterface, SubinterfaceDevice, SubinterfaceHandle, port_of};
+
+/// Slots of each ring.
+const SLOTS: u32 = 512;
+/// Bytes of a buffer; longer frames take several.
+const BUF_SIZE: u32 = 2048;
+
+/// Subinterfaces with their ports, ready to run.
+pub(crate) struct OpenSubinterfaces {
+    pub(crate) handle: SubinterfaceHandle,
+    processor: SubinterfaceProcessor,
+    queues: WorkerQueues,
+}
+
+impl OpenSubinterfaces {
+    /// Creates the devices of subinterfaces, and opens the interfaces that carry or may get their
+    /// packets. `priorities` are those of tagged frames, by the class selector of the DSCP.
+    ///
+    /// # Errors
+    /// If a privilege is missing, or an interface refuses.
+    pub(crate) fn open(
+        own: &[OwnSubinterface],
+        kernel: &[Iface],
+        priorities: [u8; 8],
+    ) -> Result<Self, Failure> {
+        let mut ports = Vec::new();
+        for iface in interfaces(own, kernel) {
+            ports.push((QueueRole::Wire(iface.index), open_wire(iface, own)?));
+        }
+        let (mut devices, mut subinterfaces) = (Vec::new(), Vec::new());
+        for (number, it) in own.iter().enumerate() {
+            ports.push((QueueRole::Tap(number), open_tap(it)?));
+            let device = Iface::find(&it.name).map_err(|cause| OpenError::new(&it.name, cause))?;
+            let (ifindex, parent, tags) = (device.index, it.parent.index, it.tags);
+            devices.push(SubinterfaceDevice { name: it.name.clone(), ifindex, parent, tags });
+            let mac = MacAddr(it.parent.mac);
+            let seed = u64::from(ifindex) << 32 | u64::from(parent);
+            subinterfaces.push(Subinterface {
+                port: port_of(kernel.len(), number),
+                parent,
+                tags,
+                link: SubinterfaceLink::new(mac, LIMITS, seed),
+                counters: Default::default(),
+            });
+        }
+        let shared = Arc::new(SubinterfaceShared {
+            tasks: ControlQueue::new()?,
+            seen: AtomicU64::new(0),
+            generation: AtomicU64::new(0),
+            figures: Mutex::default(),
+        });
+        let (mut roles, mut queues) = (Vec::new(), Vec::new());
+        for (role, port) in ports {
+            for queue in port.queues {
+                roles.push(role);
+                queues.push(WorkerQueue::input(queue));
+            }
+        }
+        let processor =
+            SubinterfaceProcessor::new(subinterfaces, roles, Arc::clone(&shared), priorities);
+        let queues = WorkerQueues::new(queues);
+        Ok(Self { handle: SubinterfaceHandle { shared, devices }, processor, queues })
+    }
+
+    /// The thread's work.
+    pub(super) fn into_task(self) -> WorkerTask {
+        Worker::new(self.processor, self.queues).into_task("route", WaitStrategy::default())
+    }
+}
+
+/// The interfaces that tagged frames come from or go to, each once.
+fn interfaces<'i>(own: &'i [OwnSubinterface], kernel: &'i [Iface]) -> Vec<&'i Iface> {
+    let mut all: Vec<&Iface> = Vec::new();
+    for iface in own.iter().map(|it| &it.parent).chain(kernel) {
+        if !all.iter().any(|known| known.index == iface.index) {
+            all.push(iface);
+        }
+    }
+    all
+}
+
+/// Opens the socket of an interface: it receives the frames of this interface's VLANs only.
+fn open_wire(iface: &Iface, own: &[OwnSubinterface]) -> Result<Port, Failure> {
+    let on_it = own.iter().filter(|it| it.parent.index == iface.index);
+    let mut ids: Vec<u16> = on_it.filter_map(|it| Some(it.tags.outer?.1)).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let options = OpenOptions {
+        slots: SLOTS,
+        shared: true,
+        // NICs filter VLANs and groups that the kernel has not joined.
+        promiscuous: !ids.is_empty(),
+        vlan_ids: Some(ids),
+        ..OpenOptions::default()
+    };
+    let name = format!("packet:{}", iface.name);
+    let needs = packet::needs(&name, &iface.name, None, &options).map_err(refused)?;
+    let region = region(needs)?;
+    packet::open(&name, &iface.name, None, &region, &options).map_err(refused)
+}
+
+fn open_tap(own: &OwnSubinterface) -> Result<Port, Failure> {
+    let options = OpenOptions {
+        slots: SLOTS,
+        tap_mac: Some(own.parent.mac),
+        tap_mtu: Some(own.mtu()),
+        ..OpenOptions::default()
+    };
+    let name = format!("tap:{}", own.name);
+    let needs = tap::needs(&name, &own.name, 1, &options).map_err(refused)?;
+    tap::open(&name, &own.name, 1, &region(needs)?, &options).map_err(refused)
+}
+
+fn region(needs: RegionNeeds) -> Result<Arc<Region>, Failure> {
+    /// Buffers that every region has for itself.
+    const OWN_BUFS: u32 = 2;
+    let geometry =
+        Geometry { ring_bytes: needs.ring_bytes, bufs: needs.bufs + OWN_BUFS, buf_size: BUF_SIZE };
+    Region::create(geometry, HugePages::Never).map_err(|error| std::io::Error::other(error).into())
+}
+
+fn refused(error: OpenError) -> Failure {
+    Diagnostic::of(&error).into()
+}

@@ -1,0 +1,503 @@
+//! The thread of the subinterfaces: tagged frames between the wire, the kernel's TAP devices and the
+//! routing engine.
+//!
+//! ```text
+//!   eth1 --packet socket, frames with our VLANs--> take_wire --> RouteEngine --> eth0, eth1, ...
+//!                                                      |  for this machine, or left to the kernel
+//!                                                      v
+//!                                              SubinterfaceLink <--> TAP eth1.100 <--> kernel
+//! ```
+//!
+//! The kernel routes as well: packets for it, packets from interfaces whose program leaves them to
+//! it, and all packets while the tables may be old. It then sends to the TAP, and what it sends
+//! leaves tagged.
+
+use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use slipring_datapath::control_queue::ControlQueue;
+use slipring_datapath::environment::Clock;
+use slipring_datapath::queues::{WorkerQueue, WorkerQueues};
+use slipring_datapath::slots;
+use slipring_datapath::worker::FrameProcessor;
+use slipring_fib::{FibPortIndex, ForwardingTables, VlanTags};
+use slipring_neighbour::HoldDropCause;
+use slipring_port::Nanos;
+use slipring_route::{
+    MAX_ROUTE_BATCH, PortPolicy, PuntClass, RouteBatch, RouteConfig, RouteDropCause, RouteEngine,
+    RouteFrame, RouteOutput, RoutePortCounters, RouteVerdict,
+};
+
+use super::link::{LinkVerdict, SubinterfaceLink, SubinterfaceOutput, WaitingPacket};
+use super::tags;
+
+/// Tables that are not confirmed for this time may be old: the kernel forwards then.
+const MAX_AGE_NS: Nanos = 100_000_000;
+
+/// Something that another thread wants this thread to do.
+pub(super) type SubinterfaceTask = Box<dyn FnOnce(&mut SubinterfaceProcessor) + Send>;
+
+/// What the thread has in common with others.
+pub(super) struct SubinterfaceShared {
+    pub(super) tasks: ControlQueue<SubinterfaceTask>,
+    /// When the tables were known to be those of the kernel.
+    pub(super) seen: AtomicU64,
+    /// Generation of the snapshot in use.
+    pub(super) generation: AtomicU64,
+    /// The counters as of the last turn, by subinterface.
+    pub(super) figures: Mutex<Vec<SubinterfaceFigures>>,
+}
+
+/// What a subinterface has counted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SubinterfaceFigures {
+    pub(crate) counters: SubinterfaceCounters,
+    /// What the engine has counted about packets that arrived on it.
+    pub(crate) routed: RoutePortCounters,
+    /// Neighbours, in any state, and packets that wait for them.
+    pub(crate) neighbours: usize,
+    pub(crate) waiting: usize,
+}
+
+/// Where the frames of a queue come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum QueueRole {
+    /// An interface with this index. Its tagged frames are received.
+    Wire(u32),
+    /// The TAP device of the subinterface with this number.
+    Tap(usize),
+}
+
+/// The counters of a subinterface, apart from those of the engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SubinterfaceCounters {
+    /// Packets from the wire that left by another interface, or as fragments.
+    pub(crate) forwarded: u64,
+    /// Bytes of these packets with their link headers.
+    pub(crate) forwarded_bytes: u64,
+    /// Frames that the kernel has sent through the device.
+    pub(crate) from_kernel: u64,
+    /// Frames that were given to the kernel.
+    pub(crate) to_kernel: u64,
+    /// Messages of address resolution from the wire that the kernel did not get.
+    pub(crate) resolution_from_wire: u64,
+    /// Requests of the kernel that did not leave by the wire.
+    pub(crate) resolution_from_kernel: u64,
+    /// Frames that found no space in a transmit ring.
+    pub(crate) full: u64,
+}
+
+/// One subinterface, as the thread knows it.
+#[derive(Debug)]
+pub(super) struct Subinterface {
+    pub(super) port: FibPortIndex,
+    /// The interface that carries its frames.
+    pub(super) parent: u32,
+    pub(super) tags: VlanTags,
+    pub(super) link: SubinterfaceLink,
+    pub(super) counters: SubinterfaceCounters,
+}
+
+/// The state of the thread.
+pub(super) struct SubinterfaceProcessor {
+    pub(super) subinterfaces: Vec<Subinterface>,
+    pub(super) roles: Vec<QueueRole>,
+    pub(super) shared: Arc<SubinterfaceShared>,
+    /// Priorities of tagged frames by class selector.
+    pub(super) priorities: [u8; 8],
+    pub(super) engine: Option<RouteEngine>,
+    /// When the tables in use were known to be those of the kernel.
+    seen: Nanos,
+    /// Ports whose packets, and those for them, are left to the kernel.
+    pub(super) left: Vec<bool>,
+    batch: RouteBatch,
+    /// Copies of frames, and how many of them are in use.
+    frames: Vec<(Vec<u8>, FibPortIndex)>,
+    used: usize,
+    scratch: Vec<u8>,
+}
+
+impl SubinterfaceProcessor {
+    pub(super) fn new(
+        subinterfaces: Vec<Subinterface>,
+        roles: Vec<QueueRole>,
+        shared: Arc<SubinterfaceShared>,
+        priorities: [u8; 8],
+    ) -> Self {
+        Self {
+            subinterfaces,
+            roles,
+            shared,
+            priorities,
+            engine: None,
+            seen: 0,
+            left: Vec::new(),
+            batch: RouteBatch::new(),
+            frames: Vec::new(),
+            used: 0,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Takes over a snapshot. `own` are the addresses of the machine.
+    pub(super) fn set_tables(
+        &mut self,
+        tables: &Arc<ForwardingTables>,
+        own: Vec<IpAddr>,
+        now_ns: Nanos,
+    ) {
+        for it in &mut self.subinterfaces {
+            if let Some(port) = tables.ports.get(usize::from(it.port.0)) {
+                it.link.set_addresses(port.mac, &port.addresses);
+            }
+        }
+        let engine = self.engine.get_or_insert_with(|| {
+            let mut engine = RouteEngine::new(RouteConfig::default(), Arc::clone(tables));
+            let policy = PortPolicy { priorities: self.priorities, ..PortPolicy::default() };
+            engine.set_policies(vec![policy; tables.ports.len()], now_ns);
+            engine
+        });
+        engine.set_own_addresses(own);
+        engine.set_tables(Arc::clone(tables));
+        // Release: all lookups in earlier tables were made before.
+        self.shared.generation.store(tables.generation, Ordering::Release);
+    }
+
+    /// Takes frames from the wire: those of subinterfaces go into the batch, or to the kernel.
+    fn take_wire(
+        &mut self,
+        queues: &mut WorkerQueues,
+        input: usize,
+        ifindex: u32,
+        now_ns: Nanos,
+    ) -> u32 {
+        let is_current = now_ns < self.seen + MAX_AGE_NS;
+        let routes = is_current && self.engine.is_some();
+        let Self { subinterfaces, frames, used, scratch, left, .. } = self;
+        *used = 0;
+        let taken = queues[input].take_frames(MAX_ROUTE_BATCH as u32, |rx, at, count| {
+            let bytes = slots::bytes(rx, at, count, scratch);
+            let found = tags::parse(bytes).and_then(|(tags, _)| {
+                subinterfaces.iter().find(|it| (it.parent, it.tags) == (ifindex, tags))
+            });
+            let Some(it) = found else { return true };
+            if *used == frames.len() {
+                frames.push((Vec::new(), it.port));
+            }
+            let (frame, port) = &mut frames[*used];
+            frame.clear();
+            frame.extend_from_slice(bytes);
+            *port = it.port;
+            *used += 1;
+            *used < MAX_ROUTE_BATCH
+        });
+        let is_left = |port: FibPortIndex| left.get(usize::from(port.0)) == Some(&true);
+        if routes && !frames[..*used].iter().any(|(_, port)| is_left(*port)) {
+            self.route(queues, now_ns);
+        } else {
+            for at in 0..self.used {
+                self.give_to_kernel(queues, at, now_ns);
+            }
+        }
+        taken
+    }
+
+    /// Passes the frames of the batch through the engine.
+    fn route(&mut self, queues: &mut WorkerQueues, now_ns: Nanos) {
+        let Some(mut engine) = self.engine.take() else { return };
+        let mut frames = std::mem::take(&mut self.frames);
+        let mut of_batch: Vec<_> = frames[..self.used]
+            .iter_mut()
+            .map(|(frame, port)| RouteFrame::new(frame, *port))
+            .collect();
+        let batch = &mut self.batch;
+        engine.parse(batch, &of_batch);
+        engine.police(batch, &of_batch, now_ns);
+        engine.look_up(batch, &of_batch);
+        for at in 0..of_batch.len() {
+            if batch.live() >> at & 1 != 0
+                && !can_send(&engine, batch, at, &self.subinterfaces, &self.left)
+            {
+                engine.settle(batch, at, RouteVerdict::Kernel(PuntClass::Other));
+            }
+        }
+        engine.rewrite(batch, &mut of_batch, now_ns);
+        engine.answer(batch, &of_batch, now_ns);
+        drop(of_batch);
+        self.frames = frames;
+        self.engine = Some(engine);
+        for at in 0..self.used {
+            self.carry_out(queues, at, now_ns);
+        }
+        self.send_own(queues, now_ns);
+    }
+
+    /// Does what the engine has decided about a frame.
+    fn carry_out(&mut self, queues: &mut WorkerQueues, at: usize, now_ns: Nanos) {
+        match self.batch.verdict(at) {
+            Some(RouteVerdict::Forward(sent)) => {
+                self.scratch.clear();
+                self.scratch.extend_from_slice(sent.prepend());
+                self.scratch.extend_from_slice(&self.frames[at].0[sent.range()]);
+                self.count_forwarded(self.frames[at].1, self.scratch.len());
+                self.send_scratch(queues, sent.port);
+            }
+            Some(RouteVerdict::Fragmented) => {
+                let (frame, port) = &self.frames[at];
+                self.count_forwarded(*port, frame.len());
+            }
+            Some(RouteVerdict::Kernel(_)) => self.give_to_kernel(queues, at, now_ns),
+            Some(RouteVerdict::Hold(held)) => {
+                let frame = self.frames[at].0[..held.frame_len()].to_vec();
+                self.hold(WaitingPacket { held, frame }, now_ns);
+            }
+            _ => {}
+        }
+    }
+
+    fn count_forwarded(&mut self, ingress: FibPortIndex, len: usize) {
+        if let Some(it) = self.subinterfaces.iter_mut().find(|it| it.port == ingress) {
+            it.counters.forwarded += 1;
+            it.counters.forwarded_bytes += len as u64;
+        }
+    }
+
+    /// Keeps a packet for a neighbour of a subinterface.
+    fn hold(&mut self, packet: WaitingPacket, now_ns: Nanos) {
+        let to = self.subinterfaces.iter_mut().find(|it| it.port == packet.held.port);
+        let refused = match to {
+            Some(it) => it.link.hold(packet, now_ns).err(),
+            None => Some(packet),
+        };
+        if let (Some(packet), Some(engine)) = (refused, &mut self.engine) {
+            engine.discard(&packet.held, RouteDropCause::HoldQueueFull);
+        }
+    }
+
+    /// Sends what the engine has made: ICMP errors and fragments.
+    fn send_own(&mut self, queues: &mut WorkerQueues, now_ns: Nanos) {
+        while let Some(output) = self.engine.as_mut().and_then(RouteEngine::pop) {
+            match output {
+                RouteOutput::Send { port, frame } => {
+                    self.scratch.clear();
+                    self.scratch.extend_from_slice(&frame);
+                    self.send_scratch(queues, port);
+                    if let Some(engine) = &mut self.engine {
+                        engine.recycle(frame);
+                    }
+                }
+                RouteOutput::Hold { held, frame } => {
+                    self.hold(WaitingPacket { held, frame }, now_ns);
+                }
+            }
+        }
+    }
+
+    /// Sends the frame in `scratch` by a port, tagged as it is.
+    fn send_scratch(&mut self, queues: &mut WorkerQueues, port: FibPortIndex) {
+        let ports = self.engine.as_ref().map(|engine| &engine.tables().ports);
+        let ifindex = ports.and_then(|ports| ports.get(usize::from(port.0))).map(|it| it.ifindex);
+        let is_sent = ifindex.is_some_and(|ifindex| {
+            send(queues, &self.roles, QueueRole::Wire(ifindex), &mut self.scratch)
+        });
+        if !is_sent && let Some(it) = self.subinterfaces.first_mut() {
+            it.counters.full += 1;
+        }
+    }
+
+    /// Gives a received frame to the kernel, without its tags, unless it is a request for an address.
+    fn give_to_kernel(&mut self, queues: &mut WorkerQueues, at: usize, now_ns: Nanos) {
+        let (frame, port) = &mut self.frames[at];
+        let number = self.subinterfaces.iter().position(|it| it.port == *port);
+        let (Some(number), Some((_, header_len))) = (number, tags::parse(frame)) else { return };
+        let range = tags::strip(frame, header_len);
+        let it = &mut self.subinterfaces[number];
+        if it.link.receive(&frame[range.clone()], now_ns) != LinkVerdict::Pass {
+            it.counters.resolution_from_wire += 1;
+            return;
+        }
+        self.scratch.clear();
+        self.scratch.extend_from_slice(&frame[range]);
+        let is_sent = send(queues, &self.roles, QueueRole::Tap(number), &mut self.scratch);
+        it.counters.to_kernel += u64::from(is_sent);
+        it.counters.full += u64::from(!is_sent);
+    }
+
+    /// Takes frames that the kernel sends through a TAP device.
+    fn take_tap(
+        &mut self,
+        queues: &mut WorkerQueues,
+        input: usize,
+        number: usize,
+        now_ns: Nanos,
+    ) -> u32 {
+        let Self { subinterfaces, frames, used, scratch, priorities, .. } = self;
+        let it = &mut subinterfaces[number];
+        *used = 0;
+        let taken = queues[input].take_frames(MAX_ROUTE_BATCH as u32, |rx, at, count| {
+            let bytes = slots::bytes(rx, at, count, scratch);
+            it.counters.from_kernel += 1;
+            if it.link.accept_from_kernel(bytes, now_ns) != LinkVerdict::Pass {
+                it.counters.resolution_from_kernel += 1;
+                return true;
+            }
+            if *used == frames.len() {
+                frames.push((Vec::new(), it.port));
+            }
+            tags::add(bytes, it.tags, priorities, &mut frames[*used].0);
+            *used += 1;
+            *used < MAX_ROUTE_BATCH
+        });
+        let to = QueueRole::Wire(it.parent);
+        for (frame, _) in &mut frames[..*used] {
+            it.counters.full += u64::from(!send(queues, &self.roles, to, frame));
+        }
+        taken
+    }
+
+    /// Does what the links want done: messages, and packets that need not wait any longer.
+    fn serve_links(&mut self, queues: &mut WorkerQueues, now_ns: Nanos) {
+        for number in 0..self.subinterfaces.len() {
+            self.subinterfaces[number].link.tick(now_ns);
+            while let Some(output) = self.subinterfaces[number].link.pop() {
+                self.serve(queues, number, output, now_ns);
+            }
+        }
+        self.send_own(queues, now_ns);
+    }
+
+    fn serve(
+        &mut self,
+        queues: &mut WorkerQueues,
+        number: usize,
+        output: SubinterfaceOutput,
+        now_ns: Nanos,
+    ) {
+        let it = &mut self.subinterfaces[number];
+        match (output, &mut self.engine) {
+            (SubinterfaceOutput::Wire(frame), _) => {
+                tags::add(&frame, it.tags, &self.priorities, &mut self.scratch);
+                let to = QueueRole::Wire(it.parent);
+                it.counters.full += u64::from(!send(queues, &self.roles, to, &mut self.scratch));
+            }
+            (SubinterfaceOutput::Kernel(frame), _) => {
+                self.scratch.clear();
+                self.scratch.extend_from_slice(&frame);
+                let to = QueueRole::Tap(number);
+                it.counters.full += u64::from(!send(queues, &self.roles, to, &mut self.scratch));
+            }
+            (
+                SubinterfaceOutput::Released(WaitingPacket { held, mut frame }, mac),
+                Some(engine),
+            ) => {
+                let verdict = engine.release(&held, &mut frame, mac, now_ns);
+                if let RouteVerdict::Forward(sent) = verdict {
+                    self.scratch.clear();
+                    self.scratch.extend_from_slice(sent.prepend());
+                    self.scratch.extend_from_slice(&frame[sent.range()]);
+                    self.count_forwarded(held.ingress(), self.scratch.len());
+                    self.send_scratch(queues, sent.port);
+                }
+            }
+            (SubinterfaceOutput::Lost(packet, HoldDropCause::Unanswered), Some(engine)) => {
+                engine.unanswered(&packet.held, &packet.frame, now_ns);
+            }
+            (SubinterfaceOutput::Lost(packet, cause), Some(engine)) => {
+                let cause = match cause {
+                    HoldDropCause::Flushed => RouteDropCause::PortDown,
+                    _ => RouteDropCause::HoldQueueFull,
+                };
+                engine.discard(&packet.held, cause);
+            }
+            // Packets wait only after the engine was made.
+            (SubinterfaceOutput::Released(..) | SubinterfaceOutput::Lost(..), None) => {}
+        }
+    }
+}
+
+/// Whether the engine's decision about a live frame can be carried out here: its egress is not left
+/// to the kernel, and its next hop is known, or is a neighbour of a subinterface. The kernel resolves
+/// the others.
+fn can_send(
+    engine: &RouteEngine,
+    batch: &RouteBatch,
+    at: usize,
+    subinterfaces: &[Subinterface],
+    left: &[bool],
+) -> bool {
+    let Some(adjacency) = engine.adjacency(batch, at) else { return true };
+    let is_own = || subinterfaces.iter().any(|it| it.port == adjacency.port);
+    left.get(usize::from(adjacency.port.0)) != Some(&true) && (adjacency.mac.is_some() || is_own())
+}
+
+/// Sends a frame, padded to Ethernet's minimum, by the queue with this role. Returns whether there
+/// was space.
+fn send(
+    queues: &mut WorkerQueues,
+    roles: &[QueueRole],
+    to: QueueRole,
+    frame: &mut Vec<u8>,
+) -> bool {
+    const MIN_LEN: usize = 60;
+    if frame.len() < MIN_LEN {
+        frame.resize(MIN_LEN, 0);
+    }
+    let at = roles.iter().position(|role| *role == to);
+    at.is_some_and(|at| {
+        let queue: &mut WorkerQueue = &mut queues[at];
+        queue.copy_frame(frame)
+    })
+}
+
+impl FrameProcessor for SubinterfaceProcessor {
+    fn process(&mut self, queues: &mut WorkerQueues, input: usize, clock: &impl Clock) -> u32 {
+        let now_ns = clock.now();
+        match self.roles[input] {
+            QueueRole::Wire(ifindex) => self.take_wire(queues, input, ifindex, now_ns),
+            QueueRole::Tap(number) => self.take_tap(queues, input, number, now_ns),
+        }
+    }
+
+    fn run_tasks(&mut self, _: &mut WorkerQueues, _: &impl Clock) -> bool {
+        // Before the tasks: the tables of that time are among them.
+        let seen = self.shared.seen.load(Ordering::Acquire);
+        for task in Arc::clone(&self.shared).tasks.drain() {
+            task(self);
+        }
+        self.seen = seen;
+        true
+    }
+
+    fn after_inputs(&mut self, queues: &mut WorkerQueues, clock: &impl Clock) {
+        self.serve_links(queues, clock.now());
+    }
+
+    fn next_due(&self) -> Option<Nanos> {
+        self.subinterfaces.iter().filter_map(|it| it.link.next_ns()).min()
+    }
+
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.shared.tasks.wake_fd())
+    }
+
+    fn is_finished(&mut self, _: &mut WorkerQueues) -> bool {
+        false
+    }
+
+    fn publish(&mut self) {
+        let mut figures = self.shared.figures.lock().unwrap_or_else(PoisonError::into_inner);
+        figures.resize_with(self.subinterfaces.len(), SubinterfaceFigures::default);
+        let routed = self.engine.as_ref().map(|engine| &engine.counters().ports);
+        for (it, figures) in self.subinterfaces.iter().zip(&mut *figures) {
+            let neighbours = it.link.neighbours();
+            figures.counters = it.counters;
+            figures.neighbours = neighbours.cache().len();
+            figures.waiting = neighbours.cache().waiting();
+            if let Some(routed) = routed.and_then(|ports| ports.get(usize::from(it.port.0))) {
+                figures.routed.clone_from(routed);
+            }
+        }
+    }
+}
