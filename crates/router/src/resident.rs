@@ -4,27 +4,25 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use rustix::io::Errno;
-use slipring_bpf::BpfError;
-use slipring_cli::codes::{SR0107, SR0108, SR0199};
-use slipring_cli::{Diagnostic, Failure};
+use slipring_cli::Failure;
 use slipring_fib::{FibPortIndex, ForwardingTables, Ipv4Table, VrfIndex};
 use slipring_port::iface::Iface;
-use slipring_port::{OpenCause, OpenError};
 use slipring_route::PortPolicy;
 use slipring_route_bpf::{
-    BpfLimits, BpfRouter, FrameInjector, ResidentCounters, ResidentError, ResidentHash,
-    ResidentHeartbeat, ResidentOptions,
+    BpfLimits, BpfRouter, FrameInjector, ResidentCounters, ResidentHash, ResidentHeartbeat,
+    ResidentOptions,
 };
 
 use crate::checks::{self, CheckedInterface};
 use crate::io_choice::IoChoice;
-use crate::start;
 
 mod attach;
+mod refusal;
 
-pub(crate) use attach::{AttachedInterface, PortSockets};
+pub(crate) use attach::{AttachedInterface, InterfaceSockets};
 use attach::{Attachments, InterfacePrograms};
+pub(crate) use refusal::no_privilege;
+use refusal::refused;
 
 /// What the workers use of the engine in the kernel.
 pub(crate) struct UserSpaceIo {
@@ -84,13 +82,13 @@ impl ResidentEngine {
 
     /// The interfaces, as the checks of bypassed programs want them.
     pub(crate) fn checked(&self) -> Vec<CheckedInterface> {
-        let of = |of: &AttachedInterface| start::checked(&of.iface, of.tcx_programs());
+        let of = |of: &AttachedInterface| CheckedInterface::new(&of.iface, of.tcx_programs());
         self.attachments.iter().map(of).collect()
     }
 
     /// Takes the interfaces with what gives their frames to sockets, if their packets are forwarded in user
     /// space.
-    pub(crate) fn take_sockets(&mut self) -> Vec<(Iface, PortSockets)> {
+    pub(crate) fn take_sockets(&mut self) -> Vec<(Iface, InterfaceSockets)> {
         let take = |of: &mut AttachedInterface| Some((of.iface.clone(), of.sockets.take()?));
         self.attachments.iter_mut().filter_map(take).collect()
     }
@@ -203,43 +201,4 @@ fn random_seed() -> io::Result<u64> {
     let mut seed = [0; 8];
     rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())?;
     Ok(u64::from_ne_bytes(seed))
-}
-
-fn refused(error: &ResidentError, interface: Option<&str>) -> Diagnostic {
-    let on = interface.map_or_else(String::new, |name| format!(" on {name}"));
-    let summary = format!("packets cannot be forwarded in XDP{on}");
-    let name = interface.unwrap_or("IF");
-    match (errno_of(error), error) {
-        (Some(errno @ (Errno::PERM | Errno::ACCESS)), _) => {
-            let what = "load and attach the router's program";
-            Diagnostic::of(&OpenError::new(interface.unwrap_or("route"), no_privilege(what, errno)))
-        }
-        (Some(Errno::BUSY | Errno::EXIST), _) => Diagnostic::new(SR0107, summary)
-            .with_cause("another XDP program is attached")
-            .with_help(format!("see which one: ip -details link show dev {name}")),
-        (Some(Errno::OPNOTSUPP), _) => Diagnostic::new(SR0108, summary)
-            .with_cause("the driver has no XDP")
-            .with_help("let the stack run the program: --io xdp-generic"),
-        _ => Diagnostic::new(SR0199, summary)
-            .with_cause(error.to_string())
-            .with_help("see what this machine can do: slipring doctor"),
-    }
-}
-
-/// The kernel refuses what needs a capability.
-pub(crate) fn no_privilege(what: &'static str, errno: Errno) -> OpenCause {
-    OpenCause::Privilege {
-        what,
-        capabilities: "cap_net_admin,cap_bpf,cap_net_raw",
-        source: errno.into(),
-    }
-}
-
-fn errno_of(error: &ResidentError) -> Option<Errno> {
-    let source = match error {
-        ResidentError::Attach { source, .. }
-        | ResidentError::Bpf(BpfError::System { source, .. }) => source,
-        _ => return None,
-    };
-    Errno::from_io_error(source)
 }

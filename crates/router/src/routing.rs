@@ -16,6 +16,8 @@
 //! 2. A change is visible to the programs at most [`COALESCE_NS`] after it has been read, and the
 //!    time to write it.
 
+mod reader;
+
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
@@ -24,20 +26,18 @@ use std::sync::mpsc;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use slipring_datapath::control_queue::ControlQueue;
-use slipring_fib::{
-    DumpKind, FibPortIndex, ForwardingTables, GatewayRequest, Mirror, VrfConfig, VrfIndex,
-};
+use slipring_fib::{FibPortIndex, ForwardingTables, GatewayRequest, Mirror, VrfConfig, VrfIndex};
 use slipring_port::{Nanos, now};
 use slipring_ring::Doorbell;
 use slipring_route_bpf::{EgressProbe, ResidentHeartbeat};
-use slipring_rtnetlink::NetlinkMessage;
 
-use crate::feed::{FeedProgress, FeedReader, KernelFeed};
+use crate::feed::{FeedProgress, KernelFeed};
 use crate::lookup_tables::LookupTables;
 use crate::neighbours::NeighbourRequests;
 use crate::resident::ResidentEngine;
 use crate::subinterface::SubinterfaceHandle;
 use crate::worker::{RouteWorker, WorkerLink};
+use reader::MirrorReader;
 
 /// Time between two heartbeats; three may be late before the kernel takes over.
 const BEAT_PERIOD_NS: Nanos = 25_000_000;
@@ -437,11 +437,6 @@ impl Routing {
         self.neighbours.dropped
     }
 
-    /// The newest snapshot; `None` before the first.
-    pub(crate) fn current(&self) -> Option<Arc<ForwardingTables>> {
-        self.current.clone()
-    }
-
     /// The newest snapshot.
     pub(crate) fn tables(&self) -> Option<&Arc<ForwardingTables>> {
         self.current.as_ref()
@@ -476,41 +471,5 @@ impl Routing {
     /// Whether packets that arrive on a port are left to the kernel, or to its routing rules.
     pub(crate) fn is_left(&self, at: usize) -> bool {
         self.left.get(at) == Some(&true) || self.ruled[at]
-    }
-}
-
-/// Passes on what the kernel tells.
-struct MirrorReader<'r> {
-    mirror: &'r mut Mirror,
-    neighbours: &'r mut NeighbourRequests,
-    dumps: &'r mut u64,
-    has_read: bool,
-    has_lost: bool,
-}
-
-impl FeedReader for MirrorReader<'_> {
-    fn begin(&mut self, kind: DumpKind) {
-        self.mirror.begin_dump(kind);
-    }
-
-    fn end(&mut self, kind: DumpKind) {
-        self.mirror.end_dump(kind);
-        *self.dumps += 1;
-        self.has_read = true;
-    }
-
-    fn abort(&mut self, kind: DumpKind) {
-        self.mirror.abort_dump(kind);
-    }
-
-    fn message(&mut self, message: &NetlinkMessage<'_>) {
-        self.neighbours.note(message);
-        self.mirror.receive(message);
-        self.has_read = true;
-    }
-
-    fn overrun(&mut self) {
-        self.mirror.overrun();
-        self.has_lost = true;
     }
 }

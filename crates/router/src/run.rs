@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use slipring_cli::codes::SR0499;
 use slipring_cli::report::ReportSample;
 use slipring_cli::{Diagnostic, Exit, Failure, Session, Signals, metrics};
+use slipring_control::metrics::MetricsEndpoint;
 use slipring_control::{ControlError, ControlServer, Reservation};
 use slipring_datapath::confine::Confinement;
 use slipring_datapath::workers::Workers;
@@ -80,9 +81,8 @@ impl RoutePlan {
             Some((ports, io)) => ports.into_workers(&io, &asker(&handle), rules.as_ref())?,
             None => Default::default(),
         };
-        let subinterface_thread =
-            subinterfaces.map(|open| SubinterfaceThread::start(open, changed.clone()));
-        let subinterface_thread = subinterface_thread.transpose()?;
+        let start = |open| SubinterfaceThread::start(open, changed.clone());
+        let subinterface_thread = subinterfaces.map(start).transpose()?;
         let names = ifaces.iter().map(|iface| &iface.name).chain(own.iter().map(|own| &own.name));
         let names: Vec<String> = names.cloned().collect();
         let (ready, own) = (changed.clone(), handle_of_own);
@@ -93,15 +93,9 @@ impl RoutePlan {
         let started = Instant::now();
         let _control = self.serve(reservation, &handle, &watch, rules.clone(), started)?;
         let clients = self.compat.as_ref().map_or(0, |of| of.max_clients);
-        let _compat = compat.zip(answers);
-        let _compat = _compat
-            .map(|(socket, answers)| CompatServer::start(socket, answers, clients))
-            .transpose()?;
-        let asked = handle.clone();
-        let _metrics = metrics::serve(session, move || {
-            let figures = asked.ask(|routing| RouterFigures::of(routing));
-            figures.map(|figures| figures.metrics()).ok_or_else(|| "the router ends".to_owned())
-        })?;
+        let start = |(socket, answers)| CompatServer::start(socket, answers, clients);
+        let _compat = compat.zip(answers).map(start).transpose()?;
+        let _metrics = serve_metrics(session, handle.clone())?;
         let supervision = Supervision {
             plan: &self,
             handle: &handle,
@@ -233,6 +227,17 @@ impl RoutePlan {
         let failed = |error: ControlError| Diagnostic::of(&error).into();
         reservation.serve(Box::new(service)).map_err(failed)
     }
+}
+
+/// Serves the figures as metrics, if that is wanted.
+fn serve_metrics(
+    session: &Session<'_>,
+    handle: RoutingHandle,
+) -> Result<Option<MetricsEndpoint>, Failure> {
+    metrics::serve(session, move || {
+        let figures = handle.ask(|routing| RouterFigures::of(routing));
+        figures.map(|figures| figures.metrics()).ok_or_else(|| "the router ends".to_owned())
+    })
 }
 
 /// Starts the process that has the kernel resolve neighbours, and restores the interfaces' settings

@@ -75,7 +75,7 @@ pub(crate) fn check(plan: &RoutePlan, interfaces: &[Iface]) -> Result<Vec<Obstac
     if !missing.is_empty() && !plan.no_fallback {
         return Err(no_fallback(&missing).into());
     }
-    let checked: Vec<_> = interfaces.iter().map(|iface| checked(iface, 0)).collect();
+    let checked: Vec<_> = interfaces.iter().map(|iface| CheckedInterface::new(iface, 0)).collect();
     let found = match checks::obstacles(&checked) {
         Err(error) if plan.bypass => vec![checks::unlisted(&error)],
         found => found.map_err(unknown)?,
@@ -86,11 +86,6 @@ pub(crate) fn check(plan: &RoutePlan, interfaces: &[Iface]) -> Result<Vec<Obstac
         return Err(would_bypass(&bypassed).into());
     }
     Ok(found)
-}
-
-/// An interface with this many programs of the router at tcx ingress, as the checks want it.
-pub(crate) fn checked(iface: &Iface, own_programs: u32) -> CheckedInterface {
-    CheckedInterface { ifindex: iface.index, name: iface.name.clone(), own_programs }
 }
 
 fn no_fallback(missing: &[String]) -> Diagnostic {

@@ -116,7 +116,7 @@ impl Supervision<'_> {
     /// Has rules that name `me` mean the interfaces' present addresses.
     fn follow_addresses(&self, session: &mut Session<'_>) -> Result<(), Failure> {
         let tables =
-            self.rules.and_then(|_| self.handle.ask(|routing| routing.current()).flatten());
+            self.rules.and_then(|_| self.handle.ask(|routing| routing.tables().cloned()).flatten());
         let Some((rules, tables)) = self.rules.zip(tables) else { return Ok(()) };
         match rules.follow_addresses(&tables) {
             Ok(()) => Ok(()),

@@ -264,7 +264,7 @@ impl FrameProcessor for RouteWorker {
 }
 
 impl Drop for RouteWorker {
-    /// Whoever waits for an answer gets none, after a lost port as well.
+    /// A thread that waits for an answer gets none, after a lost port as well.
     fn drop(&mut self) {
         self.shared.tasks.close();
     }

@@ -2,6 +2,7 @@
 
 use rustix::net::netdevice::index_to_name;
 use rustix::net::{AddressFamily, SocketType, socket};
+use slipring_port::iface::Iface;
 
 /// An interface of the router.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +16,10 @@ pub(crate) struct CheckedInterface {
 }
 
 impl CheckedInterface {
+    pub(crate) fn new(iface: &Iface, own_programs: u32) -> Self {
+        Self { ifindex: iface.index, name: iface.name.clone(), own_programs }
+    }
+
     /// The name that the interface has now, by which the kernel keeps its settings.
     pub(crate) fn present_name(&self) -> String {
         let socket = socket(AddressFamily::INET, SocketType::DGRAM, None);

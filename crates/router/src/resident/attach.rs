@@ -15,7 +15,7 @@ use slipring_route_bpf::{
 };
 use slipring_wire::mac::MacAddr;
 
-use super::{errno_of, refused};
+use super::refusal::{errno_of, refused};
 use crate::io_choice::IoChoice;
 
 /// Drivers of interfaces whose frames may come from senders on this machine, with checksums that
@@ -23,7 +23,7 @@ use crate::io_choice::IoChoice;
 const SOFTWARE_DRIVERS: [&str; 5] = ["veth", "tun", "bridge", "macvlan", "virtio_net"];
 
 /// What gives the frames of an interface to its port in user space.
-pub(crate) enum PortSockets {
+pub(crate) enum InterfaceSockets {
     /// A program redirects them to AF_XDP sockets in this map.
     Xdp(XdpSocketMap),
     /// Filters of packet sockets, one for each queue.
@@ -50,7 +50,7 @@ pub(crate) struct AttachedInterface {
     /// Whether packets that arrive on it are left to the kernel's routing rules.
     pub(super) is_ruled: bool,
     /// What gives its frames to the engine in user space, until the port is open.
-    pub(super) sockets: Option<PortSockets>,
+    pub(super) sockets: Option<InterfaceSockets>,
     pub(super) link: InterfacePrograms,
     /// Restores the interface's settings when it is dropped.
     _settings: Option<FeatureGuard>,
@@ -165,7 +165,7 @@ fn attach(
                 let is_native = mode == ResidentMode::Native;
                 let sockets = link
                     .take_sockets()
-                    .map(|map| PortSockets::Xdp(XdpSocketMap { map, is_native }));
+                    .map(|map| InterfaceSockets::Xdp(XdpSocketMap { map, is_native }));
                 let has_sockets = sockets.is_some();
                 return Ok(AttachedInterface {
                     iface: iface.clone(),
@@ -201,7 +201,7 @@ fn intercept(
         mode: "packet",
         sends: true,
         probe: None,
-        sockets: Some(PortSockets::Packet(filters)),
+        sockets: Some(InterfaceSockets::Packet(filters)),
         is_left: false,
         is_ruled: false,
         link: InterfacePrograms::Packet(interception),

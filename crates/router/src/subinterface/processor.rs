@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use slipring_datapath::control_queue::ControlQueue;
 use slipring_datapath::environment::Clock;
-use slipring_datapath::queues::{WorkerQueue, WorkerQueues};
+use slipring_datapath::queues::WorkerQueues;
 use slipring_datapath::slots;
 use slipring_datapath::worker::FrameProcessor;
 use slipring_fib::{FibPortIndex, ForwardingTables, VlanTags};
@@ -445,10 +445,7 @@ fn send(
         frame.resize(MIN_LEN, 0);
     }
     let at = roles.iter().position(|role| *role == to);
-    at.is_some_and(|at| {
-        let queue: &mut WorkerQueue = &mut queues[at];
-        queue.copy_frame(frame)
-    })
+    at.is_some_and(|at| queues[at].copy_frame(frame))
 }
 
 impl FrameProcessor for SubinterfaceProcessor {

@@ -18,7 +18,7 @@ use super::link::{WorkerLink, WorkerShared};
 use super::punt::KernelPunts;
 use super::survivor::SurvivingQueue;
 use super::{NeighbourAsker, RouteWorker, WorkerPorts, WorkerTotals};
-use crate::resident::{PortSockets, UserSpaceIo};
+use crate::resident::{InterfaceSockets, UserSpaceIo};
 use crate::rules::InitialRules;
 
 /// Slots of a ring.
@@ -38,7 +38,7 @@ impl UserSpacePorts {
     /// # Errors
     /// If an interface has no AF_XDP in the mode, or there is no memory.
     pub(crate) fn open(
-        interfaces: Vec<(Iface, PortSockets)>,
+        interfaces: Vec<(Iface, InterfaceSockets)>,
         mode: XdpMode,
         threads: Option<usize>,
     ) -> Result<Self, Failure> {
@@ -47,8 +47,8 @@ impl UserSpacePorts {
         for (iface, sockets) in &interfaces {
             let name = &iface.name;
             needs += match sockets {
-                PortSockets::Xdp(_) => xdp::needs(name, name, None, &options)?,
-                PortSockets::Packet(_) => packet::needs(name, name, None, &options)?,
+                InterfaceSockets::Xdp(_) => xdp::needs(name, name, None, &options)?,
+                InterfaceSockets::Packet(_) => packet::needs(name, name, None, &options)?,
             };
         }
         let geometry = Geometry {
@@ -61,11 +61,11 @@ impl UserSpacePorts {
             .map_err(|error| OpenError::new("route", error))?;
         let workers = worker_count(interfaces.iter().map(|(iface, _)| iface), threads);
         let ifindexes = interfaces.iter().map(|(iface, _)| iface.index).collect();
-        let open = |(iface, sockets): (Iface, PortSockets)| match sockets {
-            PortSockets::Xdp(map) => {
+        let open = |(iface, sockets): (Iface, InterfaceSockets)| match sockets {
+            InterfaceSockets::Xdp(map) => {
                 xdp::open_into(&iface.name, &iface.name, &region, &options, map)
             }
-            PortSockets::Packet(socket_filters) => {
+            InterfaceSockets::Packet(socket_filters) => {
                 let (shared, promiscuous) = (true, false);
                 let options =
                     OpenOptions { shared, promiscuous, socket_filters, ..options.clone() };
