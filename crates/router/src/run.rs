@@ -45,9 +45,6 @@ impl RoutePlan {
         let rules = self.rules.as_deref().map(|path| InitialRules::read(path, &self.interfaces));
         let rules = rules.transpose()?;
         let PlannedInterfaces { kernel: ifaces, own } = start::interfaces(&self)?;
-        if rules.is_some() {
-            start::refuse_own_with_rules(&own)?;
-        }
         let found = start::check(&self, &ifaces)?;
         let reservation = Reservation::new(&session.run_dir, self.name.as_deref());
         let reservation = reservation.map_err(|error| Diagnostic::of(&error))?;
@@ -57,6 +54,9 @@ impl RoutePlan {
         let signals = Signals::install()?;
         let mut engine = ResidentEngine::open(&ifaces, self.io, rules.is_some())?;
         let user_space = self.open_user_space(&mut engine)?;
+        if user_space.is_some() {
+            start::refuse_own_in_user_space(&own)?;
+        }
         let subinterfaces = self.open_subinterfaces(&own, &ifaces)?;
         let handle_of_own = subinterfaces.as_ref().map(|open| open.handle.clone());
         let config = self.mirror_config(&ifaces, handle_of_own.as_ref());

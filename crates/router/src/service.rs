@@ -176,7 +176,9 @@ fn interfaces(routing: &Routing, only: Option<&str>) -> Result<Value, ControlRef
 
 /// The port of an interface, by the name with which the router was started.
 pub(crate) fn port_of(routing: &Routing, name: &str) -> Result<usize, ControlRefusal> {
-    let names = || routing.engine.interfaces().iter().map(|of| &*of.iface.name);
+    let own = || routing.subinterfaces.iter().flat_map(|own| &own.devices);
+    let kernel = || routing.engine.interfaces().iter().map(|of| &*of.iface.name);
+    let names = || kernel().chain(own().map(|device| &*device.name));
     names().position(|known| known == name).ok_or_else(|| ControlRefusal {
         code: SR0102.to_string(),
         summary: format!("{name} is not an interface of this router"),

@@ -52,16 +52,16 @@ fn interface(name: &str) -> Result<Iface, Failure> {
         .into())
 }
 
-/// Refuses rules for a router with subinterfaces of its own: their packets do not pass through the
-/// threads that execute rules.
+/// Refuses subinterfaces of its own for a router that forwards by threads: their packets do not pass
+/// through these threads, nor through rules.
 ///
 /// # Errors
 /// If there is such a subinterface.
-pub(crate) fn refuse_own_with_rules(own: &[OwnSubinterface]) -> Result<(), Failure> {
+pub(crate) fn refuse_own_in_user_space(own: &[OwnSubinterface]) -> Result<(), Failure> {
     let Some(first) = own.first() else { return Ok(()) };
-    Err(Diagnostic::new(SR0003, format!("packets of {} would meet no rules", first.name))
-        .with_cause("it is a VLAN subinterface of the router's own, which rules do not see")
-        .with_help("leave it out, or start without --rules")
+    Err(Diagnostic::new(SR0003, format!("{} cannot be forwarded by threads", first.name))
+        .with_cause("a VLAN that the kernel does not have is forwarded beside XDP only")
+        .with_help("start with --io xdp and without --rules, or leave it out")
         .into())
 }
 

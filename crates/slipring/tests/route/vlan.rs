@@ -20,8 +20,8 @@ use crate::resolution::{Arp, Discovery, OVERRIDE, ROUTER, SOLICITED, group_mac, 
 use crate::rig::{Rig, Setup, host_mac, ip, router_mac, v4, v6, wait_for_own_addresses};
 use crate::topology::{SLIPRING, launch};
 
-crate::program_checks! {
-    for crate::rig::Setup:
+crate::instances! {
+    xdp: crate::rig::Setup = crate::rig::Subject::Slipring("xdp"),
     tagged_frames_leave_without_tag_and_back,
     frames_with_two_tags_leave_without_and_back,
     packets_pass_between_two_vlans_of_an_interface,
@@ -40,7 +40,7 @@ crate::program_checks! {
     multicast_of_the_vlan_reaches_the_device,
     the_device_ends_with_a_killed_program,
     a_device_of_the_kernel_with_such_a_name_is_used,
-    the_vlan_is_listed_with_its_counters,
+    the_vlan_is_listed_with_its_counters
 }
 
 /// A VLAN of B's link, with a host in it.
@@ -540,4 +540,14 @@ fn the_vlan_is_listed_with_its_counters(setup: Setup) {
     assert_eq!((&row["name"], &row["mode"]), (&"e1.100".into(), &"packet, tap".into()));
     assert!(row["addresses"].as_array().unwrap().contains(&"10.100.0.1/24".into()), "{row}");
     assert_eq!(row["forwarded"]["packets"], 1, "{row}");
+}
+
+#[test]
+fn vlans_are_refused_for_threads_that_forward() {
+    let Some(setup) = Setup::new(crate::rig::Subject::Kernel) else { return };
+    let rig = setup.start();
+    let mut command = Command::new(SLIPRING);
+    command.args(["route", "e1.100", "e0", "--io", "packet"]);
+    let ended = Program::launch(&rig.router, command).finish();
+    assert!(ended.stderr.contains("e1.100 cannot be forwarded by threads"), "{ended:?}");
 }
