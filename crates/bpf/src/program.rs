@@ -10,7 +10,7 @@ use crate::sys::program as sys;
 /// Kinds of programs (`BPF_PROG_TYPE_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BpfProgramKind {
-    /// For sockets ([`BpfProgram::filter`]): receives socket buffers and returns how many bytes of
+    /// For sockets (`SO_ATTACH_BPF`): receives socket buffers and returns how many bytes of
     /// the frame the socket gets.
     SocketFilter = 1,
     /// For tcx: receives socket buffers.
