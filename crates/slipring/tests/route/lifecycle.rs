@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 use serde_json::Value;
-use slipring_test_support::{Namespace, eventually};
+use slipring_test_support::{Namespace, Program, eventually};
 
 use crate::packet::Packet;
 use crate::rig::{Rig, Setup, families, ip, v4, v6};
@@ -145,6 +145,13 @@ fn crosses_again(rig: &Rig) {
     rig.until(|| rig.all_arrive_at_b(&packets(64)));
 }
 
+/// Stops a program, and waits until all of its threads have stopped.
+fn pause(program: &Program) {
+    program.signal(Signal::STOP);
+    let pid = Pid::from_raw(program.pid() as i32).unwrap();
+    waitid(WaitId::Pid(pid), WaitIdOptions::STOPPED).unwrap();
+}
+
 fn forwarding_goes_on_when_the_router_is_killed(setup: Setup) {
     let rig = setup.start();
     rig.forwards(&packets(64));
@@ -156,7 +163,7 @@ fn forwarding_goes_on_when_the_router_is_killed(setup: Setup) {
 fn forwarding_goes_on_when_the_router_is_stopped(setup: Setup) {
     let rig = setup.start();
     let program = rig.take_program();
-    program.signal(Signal::STOP);
+    pause(&program);
     crosses_again(&rig);
     rig.forwards(&packets(256));
     program.signal(Signal::CONT);
@@ -168,7 +175,7 @@ fn forwarding_goes_on_when_the_router_is_stopped(setup: Setup) {
 fn a_stopped_router_forwards_by_no_table_that_is_out_of_date(setup: Setup) {
     let rig = setup.start();
     let program = rig.take_program();
-    program.signal(Signal::STOP);
+    pause(&program);
     rig.ip("route add blackhole 10.3.0.3/32
             route add blackhole fd03::3/128");
     let old = ["10.3.0.3", "fd03::3"].map(ip);
