@@ -27,7 +27,7 @@ use slipring_wire::mac::MacAddr;
 use crate::cells::MappedCells;
 use crate::flow_hash::ResidentHash;
 use crate::layout::{BLOCK_FLAG, BpfLimits, PassReason, map};
-use crate::maps::MapHost;
+use crate::maps::{KernelMaps, MapHost};
 use crate::program::context::PortConstants;
 use crate::program::forwarding_program;
 use crate::writer::TableWriter;
@@ -168,6 +168,22 @@ fn tree() -> IntervalTree {
     // The last target has the rest of the /64.
     starts.push((group(0xff) + (1 << 64), 0));
     IntervalTree::build(&starts, Simd::detect())
+}
+
+/// The tables of the test snapshot in the kernel. `None`, with the reason printed, if BPF is not
+/// permitted.
+pub(crate) fn in_kernel() -> Option<TableWriter<KernelMaps>> {
+    let maps = match KernelMaps::create(&LIMITS) {
+        Ok(maps) => maps,
+        Err(error) if matches!(error.raw_os_error(), Some(1 | 38)) => {
+            slipring_test_support::skip!("{error}");
+            return None;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    let mut writer = TableWriter::create(maps, LIMITS).unwrap();
+    fill(&mut writer);
+    Some(writer)
 }
 
 /// Fills the tables of the first VRF as in the picture above, and starts the router.

@@ -10,7 +10,7 @@ use crate::ResidentCounters;
 use crate::ResidentHeartbeat;
 use crate::layout::PassReason;
 use crate::maps::KernelMaps;
-use crate::testing::{LIMITS, Simulation, constants, fill, target};
+use crate::testing::{LIMITS, Simulation, constants, in_kernel, target};
 use crate::writer::TableWriter;
 
 /// A router in the kernel with the tables of the test snapshot, and the program of its port 0.
@@ -22,16 +22,7 @@ struct InKernel {
 impl InKernel {
     /// Returns `None`, and prints why, if BPF is not permitted.
     fn new(is_software: bool) -> Option<Self> {
-        let maps = match KernelMaps::create(&LIMITS) {
-            Ok(maps) => maps,
-            Err(error) if matches!(error.raw_os_error(), Some(1 | 38)) => {
-                slipring_test_support::skip!("{error}");
-                return None;
-            }
-            Err(error) => panic!("{error}"),
-        };
-        let mut writer = TableWriter::create(maps, LIMITS).unwrap();
-        fill(&mut writer);
+        let writer = in_kernel()?;
         // Test runs have no driver.
         let constants = PortConstants { tag_function: None, ..constants(is_software) };
         let program = writer.host.load(&forwarding_program(&constants), None, None).unwrap();

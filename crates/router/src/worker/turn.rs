@@ -75,9 +75,8 @@ impl RouteWorker {
         if !self.is_left.contains(&true) && !self.interface_of.contains(&None) {
             return left;
         }
-        for at in
-            (0..self.batch.len()).filter(|at| self.batch.live() & 1 << at != 0).collect::<Vec<_>>()
-        {
+        let live = self.batch.live();
+        for at in (0..self.batch.len()).filter(|at| live & 1 << at != 0) {
             let egress = self.engine.egress(&self.batch, at);
             let is_left = |port| self.interface(port).is_none_or(|it| self.is_left[it]);
             if egress.is_some_and(is_left) {

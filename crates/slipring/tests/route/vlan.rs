@@ -149,7 +149,7 @@ impl Vlan {
         (arp.operation == 2 && arp.sender.1 == target).then_some((frame, arp))
     }
 
-    /// Waits for a request for an address; returns who asks.
+    /// Waits for a request for an address, and returns the address of its sender.
     fn request(&self, rig: &Rig, target: IpAddr) -> (Mac, IpAddr) {
         rig.b.receive(&format!("a request for {target}"), |frame| self.requested(frame, target))
     }

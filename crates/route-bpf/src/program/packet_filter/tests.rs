@@ -11,7 +11,7 @@ use crate::maps::KernelMaps;
 use crate::program::kernel_tests::frames;
 use crate::program::tests::{seal, v4, v6};
 use crate::program::{context::XDP_REDIRECT, forwarding_program};
-use crate::testing::{LIMITS, constants, fill, target};
+use crate::testing::{LIMITS, constants, in_kernel, target};
 use crate::writer::TableWriter;
 use crate::{ResidentCounters, ResidentHeartbeat};
 
@@ -28,16 +28,7 @@ struct InKernel {
 impl InKernel {
     /// Returns `None`, and prints why, if BPF is not permitted.
     fn new() -> Option<Self> {
-        let maps = match KernelMaps::create(&LIMITS) {
-            Ok(maps) => maps,
-            Err(error) if matches!(error.raw_os_error(), Some(1 | 38)) => {
-                slipring_test_support::skip!("{error}");
-                return None;
-            }
-            Err(error) => panic!("{error}"),
-        };
-        let mut writer = TableWriter::create(maps, LIMITS).unwrap();
-        fill(&mut writer);
+        let writer = in_kernel()?;
         let constants = PortConstants { tag_function: None, ..constants(false) };
         let code = socket_filter(&constants, QUEUE, KEYS);
         let filter = writer.host.load_for_skb(BpfProgramKind::SocketFilter, &code).unwrap();
