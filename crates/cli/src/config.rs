@@ -51,13 +51,22 @@ pub(crate) fn print_config(command: &Command, matches: &ArgMatches) -> String {
     lines.collect()
 }
 
-fn read(path: &Path) -> Result<Table, Diagnostic> {
-    let name = path.display();
-    let text = std::fs::read_to_string(path).map_err(|error| {
+/// Reads the text of a file of settings.
+///
+/// # Errors
+/// SR0201, with the reason, if the file cannot be read.
+pub fn read_text(path: &Path) -> Result<String, Diagnostic> {
+    std::fs::read_to_string(path).map_err(|error| {
+        let name = path.display();
         Diagnostic::new(SR0201, format!("cannot open {name}"))
             .with_cause(error.to_string())
             .with_help(format!("see whether it is there and may be read: ls -ld {name}"))
-    })?;
+    })
+}
+
+fn read(path: &Path) -> Result<Table, Diagnostic> {
+    let name = path.display();
+    let text = read_text(path)?;
     text.parse::<Table>().map_err(|error| {
         let (line, column) = position(&text, error.span().map_or(0, |span| span.start));
         Diagnostic::new(SR0009, format!("{name} is not TOML"))

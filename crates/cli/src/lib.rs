@@ -52,7 +52,7 @@ pub mod bench;
 mod builtin;
 mod candidates;
 pub mod codes;
-mod config;
+pub mod config;
 mod diagnose;
 mod diagnostic;
 mod exit;

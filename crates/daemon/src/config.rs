@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use slipring_cli::Diagnostic;
-use slipring_cli::codes::{SR0009, SR0010, SR0201};
+use slipring_cli::codes::{SR0009, SR0010};
+use slipring_cli::config::read_text;
 use slipring_netmap::{MemoryParams, PARAMETERS, Parameters, SetParameterError};
 use toml::Spanned;
 
@@ -95,13 +96,7 @@ enum UserOrGroup {
 /// # Errors
 /// A [`Diagnostic`] with the mistake and its position, or the reason why the file cannot be read.
 pub(crate) fn read(path: &Path, accounts: &Accounts) -> Result<DaemonSettings, Diagnostic> {
-    let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        Diagnostic::new(SR0201, format!("cannot open {name}"))
-            .with_cause(error.to_string())
-            .with_help(format!("see whether it is there and may be read: ls -ld {name}"))
-    })?;
-    settings(&name, &text, accounts)
+    settings(&path.display().to_string(), &read_text(path)?, accounts)
 }
 
 /// Parses and checks the text of the file `name`.

@@ -6,7 +6,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
-use slipring_cli::codes::{SR0009, SR0010, SR0201};
+use slipring_cli::codes::{SR0009, SR0010};
+use slipring_cli::config::read_text;
 use slipring_cli::{Diagnostic, flags};
 
 const DEFAULT_SOCKET: &str = "/var/run/netmap-fwd.sock";
@@ -58,13 +59,7 @@ impl CompatSettings {
     }
 
     fn read(path: &Path) -> Result<Self, Diagnostic> {
-        let name = path.display();
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            Diagnostic::new(SR0201, format!("cannot open {name}"))
-                .with_cause(error.to_string())
-                .with_help(format!("see whether it is there and may be read: ls -ld {name}"))
-        })?;
-        Self::parse(&text).map_err(|fault| fault.diagnostic(path))
+        Self::parse(&read_text(path)?).map_err(|fault| fault.diagnostic(path))
     }
 
     fn parse(text: &str) -> Result<Self, SettingsFault> {
