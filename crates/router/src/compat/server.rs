@@ -155,8 +155,9 @@ fn serve(stream: UnixStream, open: &Connections, answers: &Arc<CompatAnswers>) {
     spawn(move || {
         // An error only means that the client closed the connection.
         let _ = session::serve(&stream, &answers, || lock(&open).len());
-        let _ = stream.shutdown(Shutdown::Both);
+        // First off the list: a client that sees the end of one connection may open the next.
         lock(&open).retain(|other| !Arc::ptr_eq(other, &stream));
+        let _ = stream.shutdown(Shutdown::Both);
     });
 }
 
