@@ -60,6 +60,8 @@ pub enum BpfHelper {
     RedirectMap = 51,
     /// `bpf_xdp_adjust_tail(ctx, delta)`
     XdpAdjustTail = 65,
+    /// `bpf_probe_read_kernel(to, len, from)`: copies memory of the kernel, or returns an error.
+    ProbeReadKernel = 113,
     /// `bpf_ktime_get_coarse_ns()`: CLOCK_MONOTONIC_COARSE, which is behind by up to a tick of the
     /// kernel's clock and does not read the hardware (Linux 5.11).
     KtimeGetCoarseNs = 160,

@@ -36,7 +36,7 @@ mod sys;
 
 pub use array::{AtomicInt, MappedArray};
 pub use assembler::{AssembleError, Assembler, BpfCode};
-pub use btf::kernel_function;
+pub use btf::{KernelTypes, kernel_function};
 pub use error::BpfError;
 pub use interpreter::{
     BpfRedirect, Fault, Interpreter, KernelFunction, MemoryView, SimulatedMap, XdpMeta, XdpOutcome,

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use crate::array::MappedArray;
 use crate::error::BpfError;
-use crate::sys::map::{MapCreate, MapFd};
+use crate::sys::map::{self as sys, MapCreate, MapFd};
 
 /// Kinds of maps (`BPF_MAP_TYPE_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,6 +132,14 @@ impl BpfMap {
     #[must_use]
     pub fn spec(&self) -> BpfMapSpec {
         self.spec
+    }
+
+    /// The number by which the kernel tells maps apart, in tracepoints for example.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn id(&self) -> io::Result<u32> {
+        sys::map_id(self.as_fd())
     }
 
     /// Returns the value of a key, if there is one. A map per CPU returns the values of all CPUs,

@@ -1,5 +1,6 @@
 //! Programs and links in the kernel.
 
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -17,6 +18,8 @@ pub enum BpfProgramKind {
     Classifier = 3,
     /// For XDP: receives frames before there is a socket buffer.
     Xdp = 6,
+    /// For tracepoints: receives the arguments of the tracepoint, in 8 bytes each.
+    RawTracepoint = 17,
 }
 
 /// Load flags and bindings of a program.
@@ -104,6 +107,15 @@ impl BpfProgram {
         flags: BpfLinkFlags,
     ) -> io::Result<BpfLink> {
         sys::link_create(self.fd.as_fd(), ifindex, at, flags).map(|fd| BpfLink { fd })
+    }
+
+    /// Has the program run at a tracepoint of the kernel as long as the returned link exists. Needs
+    /// CAP_PERFMON.
+    ///
+    /// # Errors
+    /// The kernel's error: ENOENT if there is no such tracepoint.
+    pub fn attach_tracepoint(&self, name: &CStr) -> io::Result<BpfLink> {
+        sys::raw_tracepoint_open(self.fd.as_fd(), name).map(|fd| BpfLink { fd })
     }
 
     /// Runs an XDP program on a copy of `frame`, `repeat` times in a row, and returns the result.

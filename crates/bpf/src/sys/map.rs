@@ -47,6 +47,33 @@ const UPDATE_ELEM: libc::c_long = 2;
 const DELETE_ELEM: libc::c_long = 3;
 const GET_NEXT_KEY: libc::c_long = 4;
 
+/// The structure of BPF_OBJ_GET_INFO_BY_FD.
+#[repr(C)]
+struct ObjectInfo {
+    object: u32,
+    len: u32,
+    info: u64,
+}
+
+// SAFETY: `repr(C)`, two u32 and a u64 at 8; BPF_OBJ_GET_INFO_BY_FD begins with exactly these.
+unsafe impl BpfCommand for ObjectInfo {
+    const NUMBER: libc::c_long = 15;
+}
+
+/// The number by which the kernel tells maps apart.
+pub(crate) fn map_id(map: BorrowedFd<'_>) -> io::Result<u32> {
+    // `struct bpf_map_info` begins with its type and its id.
+    let mut info = [0_u32; 2];
+    let mut attr = ObjectInfo {
+        object: map.as_raw_fd() as u32,
+        len: size_of_val(&info) as u32,
+        info: info.as_mut_ptr().addr() as u64,
+    };
+    // SAFETY: `info` leads to `len` bytes that nothing else uses during the call.
+    unsafe { bpf(&mut attr) }?;
+    Ok(info[1])
+}
+
 #[repr(C)]
 struct MapBatch {
     in_batch: u64,

@@ -1,5 +1,6 @@
 //! Commands on programs and links.
 
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
@@ -88,6 +89,27 @@ pub(crate) fn link_create(
     let program = program.as_raw_fd() as u32;
     let mut attr = LinkCreate { program, ifindex, attach: at as u32, flags: flags as u32 };
     // SAFETY: `attr` contains no addresses.
+    unsafe { bpf(&mut attr) }.map(owned)
+}
+
+#[repr(C)]
+struct RawTracepointOpen {
+    name: u64,
+    program: u32,
+    zero: u32,
+}
+
+const _: () = assert!(size_of::<RawTracepointOpen>() == 16);
+
+// SAFETY: `repr(C)` without gaps; BPF_RAW_TRACEPOINT_OPEN begins with exactly these.
+unsafe impl BpfCommand for RawTracepointOpen {
+    const NUMBER: libc::c_long = 17;
+}
+
+pub(crate) fn raw_tracepoint_open(program: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
+    let program = program.as_raw_fd() as u32;
+    let mut attr = RawTracepointOpen { name: name.as_ptr().addr() as u64, program, zero: 0 };
+    // SAFETY: `name` is a C string that lives through the call and is only read.
     unsafe { bpf(&mut attr) }.map(owned)
 }
 
