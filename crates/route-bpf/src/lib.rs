@@ -21,6 +21,7 @@
 
 mod cells;
 mod counters;
+mod driver_drops;
 mod flow_hash;
 mod inject;
 mod interception;
@@ -36,6 +37,7 @@ mod writer;
 
 pub use cells::MappedCells;
 pub use counters::ResidentCounters;
+pub use driver_drops::DriverDrops;
 pub use flow_hash::ResidentHash;
 pub use inject::FrameInjector;
 pub use interception::PacketInterception;

@@ -73,6 +73,11 @@ impl KernelMaps {
         value.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
+    /// The interfaces to redirect to, by port.
+    pub(crate) fn egress(&self) -> &BpfMap {
+        &self.arrays[map::EGRESS]
+    }
+
     /// Loads an XDP program, for any interface or for one whose driver it calls. `sockets` is the map
     /// of the interface's sockets, for a program that has it.
     pub(crate) fn load(

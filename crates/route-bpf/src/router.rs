@@ -18,6 +18,7 @@ use slipring_wire::mac::MacAddr;
 
 use crate::cells::MappedCells;
 use crate::counters::ResidentCounters;
+use crate::driver_drops::DriverDrops;
 use crate::flow_hash::ResidentHash;
 use crate::inject::{self, FrameInjector};
 use crate::layout::{BEAT_LIMIT_NS, BEATS_OFFSET, BpfLimits, ENABLED_OFFSET};
@@ -187,6 +188,16 @@ impl BpfRouter {
     ) -> Result<EgressProbe, ResidentError> {
         let program = self.writer.host.load(&probe::redirect_program(port.0), None, None)?;
         Ok(EgressProbe::new(program, mac))
+    }
+
+    /// Begins to count the frames that are dropped after they were redirected to the interfaces with
+    /// these indices, by port. Also needs CAP_PERFMON.
+    ///
+    /// # Errors
+    /// [`ResidentError::Bpf`]: without the privilege, or if the kernel does not describe its
+    /// structures.
+    pub fn driver_drops(&self, ifindexes: &[u32]) -> Result<DriverDrops, ResidentError> {
+        Ok(DriverDrops::start(ifindexes, self.writer.host.egress())?)
     }
 
     /// Returns the root and the tail of the IPv4 table of a VRF, which is created if it does not

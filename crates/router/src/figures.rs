@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 use slipring_cli::metrics::{MetricsText, NO_LABELS};
+use slipring_fib::FibPortIndex;
 use slipring_route::{PuntClass, PuntReason, RouteDropCause};
 use slipring_route_bpf::ResidentCounters;
 use slipring_rtnetlink::RouteFamily;
@@ -25,7 +26,8 @@ pub(crate) struct InterfaceFigures {
     pub(crate) forwarded: ForwardedTraffic,
     /// Packets left to the kernel, by reason.
     pub(crate) passed: BTreeMap<&'static str, u64>,
-    /// Packets dropped by the program or the engine in user space, or lost at its queues, by cause.
+    /// Packets dropped by the program or the engine in user space, or lost at its queues, by cause; of
+    /// cause `driver`, those that were to leave by this interface.
     pub(crate) dropped: BTreeMap<&'static str, u64>,
     /// Packets that the engine in user space has left to the kernel, by class. They are among
     /// `passed`.
@@ -80,6 +82,9 @@ pub(crate) struct RouterFigures {
     pub(crate) workers: Vec<WorkerSummary>,
 }
 
+/// The cause of packets that an interface's driver has dropped after they were redirected to it.
+pub(crate) const DRIVER_DROP: &str = "driver";
+
 /// The number of tables that a start reads.
 const FIRST_DUMPS: u64 = 7;
 
@@ -90,7 +95,11 @@ impl RouterFigures {
         let mut interfaces: Vec<_> = attached
             .enumerate()
             .map(|(at, (attached, counters))| {
-                InterfaceFigures::of(attached, interface_state(routing, at), counters)
+                let mut figures =
+                    InterfaceFigures::of(attached, interface_state(routing, at), counters);
+                let dropped = routing.engine.driver_drops(FibPortIndex(at as u16));
+                add(&mut figures.dropped, std::iter::once((DRIVER_DROP, dropped)));
+                figures
             })
             .collect();
         // A worker that has ended has no figures any more.
@@ -174,7 +183,11 @@ impl RouterFigures {
             let labels = |cause: &str| [("if", of.name.clone()), ("cause", cause.to_owned())];
             of.dropped.iter().map(move |(cause, count)| (labels(cause), *count))
         });
-        text.counter("slipring_route_dropped_packets", "Packets dropped, by ingress", dropped);
+        text.counter(
+            "slipring_route_dropped_packets",
+            "Packets dropped, by ingress; cause driver: by egress",
+            dropped,
+        );
         let punted = self.interfaces.iter().flat_map(|of| {
             let labels = |class: &str| [("if", of.name.clone()), ("class", class.to_owned())];
             of.punted.iter().map(move |(class, count)| (labels(class), *count))

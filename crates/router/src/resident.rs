@@ -9,8 +9,8 @@ use slipring_fib::{FibPortIndex, ForwardingTables, Ipv4Table, VrfIndex};
 use slipring_port::iface::Iface;
 use slipring_route::PortPolicy;
 use slipring_route_bpf::{
-    BpfLimits, BpfRouter, FrameInjector, ResidentCounters, ResidentHash, ResidentHeartbeat,
-    ResidentOptions,
+    BpfLimits, BpfRouter, DriverDrops, FrameInjector, ResidentCounters, ResidentHash,
+    ResidentHeartbeat, ResidentOptions,
 };
 
 use crate::checks::{self, CheckedInterface};
@@ -42,6 +42,10 @@ pub(crate) struct ResidentEngine {
     attachments: Vec<AttachedInterface>,
     /// Why packet sockets are used although XDP was preferred, in words.
     fallback: Option<String>,
+    /// What drivers drop of redirected frames, if that can happen, and this kernel tells.
+    drops: Option<DriverDrops>,
+    /// Why it is not counted although it can happen, in words.
+    uncounted: Option<String>,
     /// The newest snapshot whose indices programs may still use beside newer ones.
     unsettled: Option<u64>,
 }
@@ -65,7 +69,9 @@ impl ResidentEngine {
         let router = BpfRouter::create(limits, hash).map_err(|error| refused(&error, None))?;
         let Attachments { interfaces: attachments, fallback } =
             attach::attach_all(&router, ifaces, (choice, has_rules))?;
-        let mut engine = Self { router, seed, attachments, fallback, unsettled: None };
+        let (drops, uncounted) = driver_drops(&router, &attachments);
+        let mut engine =
+            Self { router, seed, attachments, fallback, drops, uncounted, unsettled: None };
         // Until it is known whether an interface sends redirected frames, it gets none.
         (0..ifaces.len()).for_each(|at| engine.leave(FibPortIndex(at as u16), false));
         Ok(engine)
@@ -78,6 +84,32 @@ impl ResidentEngine {
     /// Why packet sockets are used although XDP was preferred, in words.
     pub(crate) fn fallback(&self) -> Option<&str> {
         self.fallback.as_deref()
+    }
+
+    /// Why the frames that drivers drop are not counted, in words.
+    pub(crate) fn uncounted(&self) -> Option<&str> {
+        self.uncounted.as_deref()
+    }
+
+    /// Frames for a port that its driver has dropped after they were redirected to it.
+    pub(crate) fn driver_drops(&self, port: FibPortIndex) -> u64 {
+        self.drops.as_ref().map_or(0, |drops| drops.dropped(port))
+    }
+
+    /// Stops sending redirected frames to interfaces whose drivers have begun to refuse them. Returns
+    /// these ports.
+    pub(crate) fn stop_refused(&mut self) -> Vec<FibPortIndex> {
+        let Some(drops) = &self.drops else { return Vec::new() };
+        let mut stopped = Vec::new();
+        for (of, port) in self.attachments.iter_mut().zip((0..).map(FibPortIndex)) {
+            let refused = drops.refused(port);
+            // Frames that were on their way when the interface was stopped are no news.
+            if std::mem::replace(&mut of.refused, refused) != refused && of.sends {
+                stopped.push(port);
+            }
+        }
+        stopped.iter().for_each(|port| self.set_sends(*port, false));
+        stopped
     }
 
     /// The interfaces, as the checks of bypassed programs want them.
@@ -188,6 +220,21 @@ impl ResidentEngine {
     pub(crate) fn counters(&self) -> io::Result<Vec<ResidentCounters>> {
         let ports = 0..self.attachments.len();
         ports.map(|at| self.router.counters(FibPortIndex(at as u16))).collect()
+    }
+}
+
+/// Begins to count what drivers drop, if an interface sends redirected frames by its driver.
+fn driver_drops(
+    router: &BpfRouter,
+    attachments: &[AttachedInterface],
+) -> (Option<DriverDrops>, Option<String>) {
+    if attachments.iter().all(|of| of.probe.is_none()) {
+        return (None, None);
+    }
+    let ifindexes: Vec<_> = attachments.iter().map(|of| of.iface.index).collect();
+    match router.driver_drops(&ifindexes) {
+        Ok(drops) => (Some(drops), None),
+        Err(error) => (None, Some(error.to_string())),
     }
 }
 

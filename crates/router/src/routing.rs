@@ -228,6 +228,7 @@ impl Routing {
             (self.seen, self.seen_at) = (seen, start);
         }
         self.beat();
+        self.stop_refused();
         if let Some(own) = self.subinterfaces.as_ref().filter(|_| self.counters.published > 0) {
             own.note_current(self.seen_at);
         }
@@ -247,6 +248,16 @@ impl Routing {
             if was_late {
                 worker.tell(move |worker| worker.catch_up(seen));
             }
+        }
+    }
+
+    /// Leaves packets for interfaces to the kernel whose drivers have begun to refuse redirected frames,
+    /// until a probe shows that they leave.
+    fn stop_refused(&mut self) {
+        let stopped = self.engine.stop_refused();
+        if !stopped.is_empty() {
+            self.unprobed.extend(stopped);
+            self.ready.ring();
         }
     }
 

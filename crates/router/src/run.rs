@@ -181,6 +181,9 @@ impl RoutePlan {
         if let Some(why) = engine.fallback() {
             session.reporter.warn(format_args!("{why}: packet sockets are used"))?;
         }
+        if let Some(why) = engine.uncounted() {
+            session.reporter.warn(format_args!("what drivers drop is not counted: {why}"))?;
+        }
         let modes = user_space.map(UserSpacePorts::modes).unwrap_or_default();
         for (at, attached) in engine.interfaces().iter().enumerate() {
             let Iface { name, mac, mtu, rx_queues, .. } = &attached.iface;

@@ -45,6 +45,8 @@ pub(crate) struct AttachedInterface {
     pub(crate) probe: Option<Arc<EgressProbe>>,
     /// Whether they do. False until it is known.
     pub(crate) sends: bool,
+    /// Frames that the driver had refused when this was last looked at.
+    pub(super) refused: u64,
     /// Whether its packets, and those for it, are left to the kernel.
     pub(crate) is_left: bool,
     /// Whether packets that arrive on it are left to the kernel's routing rules.
@@ -171,6 +173,7 @@ fn attach(
                     iface: iface.clone(),
                     mode: mode_name(mode, has_sockets),
                     sends: has_sockets || mode == ResidentMode::Generic,
+                    refused: 0,
                     probe: if has_sockets { None } else { probe_of(router, port, iface, mode)? },
                     sockets,
                     is_left: false,
@@ -200,6 +203,7 @@ fn intercept(
         iface: iface.clone(),
         mode: "packet",
         sends: true,
+        refused: 0,
         probe: None,
         sockets: Some(InterfaceSockets::Packet(filters)),
         is_left: false,

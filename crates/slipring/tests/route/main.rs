@@ -10,6 +10,7 @@
 //! | `forwarding` | what a packet looks like after one hop; which packets are dropped |
 //! | `link_layer` | destination MAC addresses, tags, other protocols |
 //! | `martians` | addresses that are not forwarded |
+//! | `egress` | frames that a driver does not take |
 //! | `errors` | ICMP errors: when, from which address, along which route, how many |
 //! | `fragments` | MTU, fragmentation, "too big" |
 //! | `extensions` | IPv6 extension headers and IPv4 options |
@@ -82,6 +83,7 @@ mod changes;
 mod compat;
 mod control;
 mod daemons;
+mod egress;
 mod errors;
 mod extensions;
 mod forwarding;

@@ -1,0 +1,206 @@
+//! What is dropped of the frames that programs redirect to interfaces.
+//!
+//! A program has no result to look at: it asks for a redirection, and the kernel carries it out
+//! later. What comes of it, only tracepoints tell:
+//!
+//! ```text
+//!   program --redirect--> kernel --> queue of up to 16 frames --> driver's ndo_xdp_xmit
+//!                           |                                        |
+//!              xdp_redirect_err: the interface              xdp_devmap_xmit: how many
+//!              takes no frames, or not this one             the driver has dropped
+//!                           '------> counters by port <--------------'
+//! ```
+//!
+//! An interface takes no frames at all (EOPNOTSUPP) if its driver has no such function, or if it is
+//! a veth device whose peer has neither XDP in native mode nor GRO, which may change at any time. A
+//! driver that drops some has a full ring, or a smaller MTU at its other end.
+
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::io::Errno;
+use slipring_bpf::insn::{
+    AccessWidth, AluOp, AtomicOp, BpfHelper, BpfReg, JumpIf, add_imm, alu, atomic, call, exit,
+    load, mov, mov_imm,
+};
+use slipring_bpf::{
+    Assembler, BpfCode, BpfError, BpfLink, BpfMap, BpfMapSpec, BpfProgram, BpfProgramFlags,
+    BpfProgramKind, KernelTypes, MappedArray,
+};
+use slipring_fib::FibPortIndex;
+
+/// The map of the counters, in the programs.
+const DROPS: &str = "drops";
+/// Bytes of the counters of a port: frames dropped, and those of them that were refused; a power of
+/// two.
+const COUNTERS_SIZE: u32 = 16;
+const REFUSED_OFFSET: i16 = 8;
+/// The index of the loopback interface, from which the frames of [`EgressProbe`](crate::EgressProbe)
+/// seem to come.
+const LOOPBACK: i32 = 1;
+
+/// Counts dropped frames, until it is dropped itself.
+#[derive(Debug)]
+pub struct DriverDrops {
+    _links: [BpfLink; 2],
+    counters: MappedArray,
+}
+
+impl DriverDrops {
+    /// Begins to count frames that are redirected to interfaces of this thread's network namespace,
+    /// by port. `egress` is the map by which they are redirected.
+    pub(crate) fn start(ifindexes: &[u32], egress: &BpfMap) -> Result<Self, BpfError> {
+        let system = |what| move |source| BpfError::System { what, source };
+        let places = KernelPlaces::find().map_err(system("find the kernel's network devices"))?;
+        let egress = egress.id().map_err(system("find the map of interfaces"))?;
+        let size = COUNTERS_SIZE * (ifindexes.len() as u32).max(1);
+        let map = BpfMap::create("slip_drops", BpfMapSpec::mappable_array(size, 1))?;
+        let counters = map.map_values().map_err(system("map a BPF array"))?;
+        let attach = |code: BpfCode, tracepoint, what| {
+            let insns = code.bind(|_| Some(map.raw_fd())).expect("the program has one map");
+            let (kind, flags) = (BpfProgramKind::RawTracepoint, BpfProgramFlags::default());
+            let program = BpfProgram::load(kind, "slipring_drops", &insns, flags)?;
+            program.attach_tracepoint(tracepoint).map_err(system(what))
+        };
+        let by_driver = by_driver(&places, ifindexes);
+        let by_kernel = by_kernel(&places, egress, ifindexes.len() as i32);
+        let links = [
+            attach(by_driver, c"xdp_devmap_xmit", "attach to xdp_devmap_xmit")?,
+            attach(by_kernel, c"xdp_redirect_err", "attach to xdp_redirect_err")?,
+        ];
+        Ok(Self { _links: links, counters })
+    }
+
+    /// Frames for a port that were dropped.
+    #[must_use]
+    pub fn dropped(&self, port: FibPortIndex) -> u64 {
+        self.count(port, 0)
+    }
+
+    /// Those of them that were dropped because the interface takes no redirected frames.
+    #[must_use]
+    pub fn refused(&self, port: FibPortIndex) -> u64 {
+        self.count(port, REFUSED_OFFSET as usize)
+    }
+
+    fn count(&self, port: FibPortIndex, offset: usize) -> u64 {
+        let offset = COUNTERS_SIZE as usize * usize::from(port.0) + offset;
+        let count = self.counters.atomic::<AtomicU64>(0, offset);
+        // Relaxed: a counter guards no other data.
+        count.map_or(0, |count| count.load(Ordering::Relaxed))
+    }
+}
+
+/// Where the kernel has what the programs read, and the namespace that they look for.
+struct KernelPlaces {
+    /// In a network device: its index.
+    ifindex: i32,
+    /// In a network device: the pointer to its network namespace.
+    net: i32,
+    /// In a network namespace: its number.
+    inum: i32,
+    /// The number of this thread's network namespace.
+    namespace: u32,
+}
+
+impl KernelPlaces {
+    fn find() -> std::io::Result<Self> {
+        let types = KernelTypes::read()?;
+        let offset = |structure, member| types.member_offset(structure, member).map(|at| at as i32);
+        let namespace = std::fs::metadata("/proc/thread-self/ns/net")?.ino();
+        Ok(Self {
+            ifindex: offset("net_device", "ifindex")?,
+            net: offset("net_device", "nd_net")?,
+            inum: offset("net", "ns")? + offset("ns_common", "inum")?,
+            // Numbers of namespaces have 32 bits.
+            namespace: namespace as u32,
+        })
+    }
+}
+
+/// The program at `xdp_devmap_xmit(from, to, sent, dropped, error)`.
+fn by_driver(places: &KernelPlaces, ifindexes: &[u32]) -> BpfCode {
+    let (from, to, dropped, error) = (0, 8, 24, 32);
+    let mut program = Assembler::new();
+    program
+        .put(mov(BpfReg::R6, BpfReg::R1))
+        .put(load(AccessWidth::Word, BpfReg::R7, BpfReg::R6, dropped))
+        .jump_if(BpfReg::R7, JumpIf::Eq, 0, "end");
+    pass_over_loopback(&mut program, places, from);
+    program.put(load(AccessWidth::Double, BpfReg::R8, BpfReg::R6, to));
+    read(&mut program, BpfReg::R8, places.net, AccessWidth::Double);
+    program.put(mov(BpfReg::R9, BpfReg::R0));
+    read(&mut program, BpfReg::R9, places.inum, AccessWidth::Word);
+    program.jump_if32(BpfReg::R0, JumpIf::Ne, places.namespace as i32, "end");
+    read(&mut program, BpfReg::R8, places.ifindex, AccessWidth::Word);
+    for (port, ifindex) in (0..).zip(ifindexes) {
+        let next = format!("not port {port}");
+        program
+            .jump_if32(BpfReg::R0, JumpIf::Ne, *ifindex as i32, &next)
+            .load_map_value(BpfReg::R2, DROPS, COUNTERS_SIZE * port)
+            .jump("count")
+            .label(&next);
+    }
+    program.jump("end");
+    count(&mut program, error);
+    program.assemble().expect("all labels exist")
+}
+
+/// The program at `xdp_redirect_err(from, program, target, error, kind of map, map, index)`, where
+/// the index is a port, if the map is `egress`.
+fn by_kernel(places: &KernelPlaces, egress: u32, ports: i32) -> BpfCode {
+    let (from, error, map, index) = (0, 24, 40, 48);
+    let mut program = Assembler::new();
+    program
+        .put(mov(BpfReg::R6, BpfReg::R1))
+        .put(load(AccessWidth::Word, BpfReg::R7, BpfReg::R6, map))
+        .jump_if32(BpfReg::R7, JumpIf::Ne, egress as i32, "end");
+    pass_over_loopback(&mut program, places, from);
+    program
+        .put(load(AccessWidth::Word, BpfReg::R8, BpfReg::R6, index))
+        .jump_if(BpfReg::R8, JumpIf::Ge, ports, "end")
+        .put(alu(AluOp::Mul, BpfReg::R8, COUNTERS_SIZE as i32))
+        .load_map_value(BpfReg::R2, DROPS, 0)
+        .put(alu(AluOp::Add, BpfReg::R2, BpfReg::R8))
+        .put(mov_imm(BpfReg::R7, 1));
+    count(&mut program, error);
+    program.assemble().expect("all labels exist")
+}
+
+/// Ends the program if the frame is from the loopback interface.
+fn pass_over_loopback(program: &mut Assembler, places: &KernelPlaces, from: i16) {
+    program.put(load(AccessWidth::Double, BpfReg::R8, BpfReg::R6, from));
+    read(program, BpfReg::R8, places.ifindex, AccessWidth::Word);
+    program.jump_if32(BpfReg::R0, JumpIf::Eq, LOOPBACK, "end");
+}
+
+/// Adds `R7` to the counters at `R2`, and ends the program. `error` is the offset of the error.
+fn count(program: &mut Assembler, error: i16) {
+    let add = |offset| atomic(AtomicOp::Add, AccessWidth::Double, BpfReg::R2, offset, BpfReg::R7);
+    program
+        .label("count")
+        .put(add(0))
+        .put(load(AccessWidth::Word, BpfReg::R1, BpfReg::R6, error))
+        .jump_if32(BpfReg::R1, JumpIf::Eq, -Errno::OPNOTSUPP.raw_os_error(), "refused")
+        // The driver of a veth device that has lost its peer's ring says so.
+        .jump_if32(BpfReg::R1, JumpIf::Ne, -Errno::NXIO.raw_os_error(), "end")
+        .label("refused")
+        .put(add(REFUSED_OFFSET))
+        .label("end")
+        .put_all([mov_imm(BpfReg::R0, 0), exit()]);
+}
+
+/// `R0 = *(width *)(base + offset)` of the kernel's memory. The helper writes zeros for what cannot
+/// be read.
+fn read(program: &mut Assembler, base: BpfReg, offset: i32, width: AccessWidth) {
+    let bytes = if width == AccessWidth::Double { 8 } else { 4 };
+    program.put_all([
+        mov(BpfReg::R1, BpfReg::R10),
+        add_imm(BpfReg::R1, -8),
+        mov_imm(BpfReg::R2, bytes),
+        mov(BpfReg::R3, base),
+        add_imm(BpfReg::R3, offset),
+        call(BpfHelper::ProbeReadKernel),
+        load(width, BpfReg::R0, BpfReg::R10, -8),
+    ]);
+}
