@@ -297,7 +297,9 @@ impl InterfaceNames {
 
     pub(crate) fn route(&self, routing: &Routing, entry: &RouteEntry) -> Value {
         let several = entry.leads.len() > 1;
-        let hops = entry.leads.iter().map(|lead| self.hop(routing, lead, several));
+        // A blackhole leads nowhere.
+        let leads = entry.leads.iter().filter(|lead| lead.ifindex != 0);
+        let hops = leads.map(|lead| self.hop(routing, lead, several));
         json!({
             "prefix": format!("{}/{}", entry.prefix.0, entry.prefix.1),
             "table": (entry.table != TABLE_MAIN).then_some(entry.table),

@@ -66,7 +66,9 @@ impl Diagnose for ControlError {
             }
             Self::System { .. } => "say --run-dir DIR with a directory of your own".to_owned(),
             Self::Refused(refusal) => return refusal.help.clone(),
-            Self::NoAnswer(_) | Self::TimedOut { .. } => "see whether it still runs: ps -C slipring".to_owned(),
+            Self::NoAnswer(_) | Self::TimedOut { .. } => {
+                "see whether it still runs, or is stopped (T): ps -o pid,stat,args -C slipring".to_owned()
+            }
         })
     }
 }

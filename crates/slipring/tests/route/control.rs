@@ -8,6 +8,7 @@ crate::program_checks! {
     an_interface_that_is_not_the_routers_is_refused_with_those_that_are,
     a_route_says_why_its_packets_are_the_kernels,
     a_rule_for_one_interface_is_an_exception,
+    a_blackhole_leads_to_no_interface,
 }
 
 fn an_interface_that_is_not_the_routers_is_refused_with_those_that_are(setup: Setup) {
@@ -65,4 +66,11 @@ fn a_rule_for_one_interface_is_an_exception(setup: Setup) {
         let answer = rig.ask(&["route", "get", "10.3.0.2"]);
         (answer["action"] == "to the kernel").then_some(())
     });
+}
+
+fn a_blackhole_leads_to_no_interface(setup: Setup) {
+    let rig = setup.ip("route add blackhole 10.66.0.0/16").start();
+    let answer = rig.ask(&["route", "get", "10.66.0.1"]);
+    assert_eq!(answer["action"], "blackhole", "{answer}");
+    assert_eq!(answer["nexthops"].as_array().map(Vec::len), Some(0), "{answer}");
 }
