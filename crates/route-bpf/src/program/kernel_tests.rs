@@ -7,10 +7,9 @@ use super::context::PortConstants;
 use super::forwarding_program;
 use super::tests::{seal, v4, v6};
 use crate::ResidentCounters;
-use crate::ResidentHeartbeat;
 use crate::layout::PassReason;
 use crate::maps::KernelMaps;
-use crate::testing::{LIMITS, Simulation, constants, in_kernel, target};
+use crate::testing::{Simulation, beat_ahead, constants, in_kernel, target};
 use crate::writer::TableWriter;
 
 /// A router in the kernel with the tables of the test snapshot, and the program of its port 0.
@@ -30,8 +29,7 @@ impl InKernel {
     }
 
     fn run(&self, frame: &[u8]) -> (u32, Vec<u8>) {
-        let heartbeat = ResidentHeartbeat::of(self.writer.control.clone(), LIMITS.queues);
-        heartbeat.beat_all(ResidentHeartbeat::now());
+        beat_ahead(&self.writer);
         let run = self.program.test_run(frame, 1).unwrap();
         (run.result, run.frame)
     }

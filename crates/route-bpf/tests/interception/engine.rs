@@ -138,8 +138,9 @@ pub(crate) struct EngineLoop {
 
 impl EngineLoop {
     pub(crate) fn run(mut self, stop: &AtomicBool, turns: &AtomicU32) -> Vec<Port> {
+        lab::prioritize();
         while !stop.load(Ordering::Relaxed) {
-            self.beat();
+            lab::beat_ahead(&self.heartbeat);
             if self.work == Work::Nothing {
                 std::thread::sleep(TURN);
             } else {
@@ -153,12 +154,6 @@ impl EngineLoop {
         std::thread::sleep(TURN);
         while self.work != Work::Nothing && self.turn(false) > 0 {}
         self.ports
-    }
-
-    /// Beats ahead of the clock, as far as programs accept it: other tests may keep this machine busy.
-    fn beat(&self) {
-        const AHEAD_NS: u64 = 90_000_000;
-        self.heartbeat.beat_all(ResidentHeartbeat::now() + AHEAD_NS);
     }
 
     fn wait(&mut self) {
@@ -182,7 +177,7 @@ impl EngineLoop {
                     self.handle(from, queue, frame);
                     count += 1;
                     if beats && count % 64 == 0 {
-                        self.beat();
+                        lab::beat_ahead(&self.heartbeat);
                     }
                 }
             }

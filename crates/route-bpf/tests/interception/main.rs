@@ -10,15 +10,13 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32};
-use std::time::Duration;
 
 use engine::{EngineLoop, Intercepted, Work};
 use lab::{LEFT, RIGHT, Routed};
 use slipring_port::DropCause;
 use slipring_route_bpf::{PassReason, ResidentOptions};
-use slipring_test_support::{Namespace, Program, close, eventually, installed};
+use slipring_test_support::{Namespace, Program, TIMEOUT, close, eventually, installed};
 
-const TIMEOUT: Duration = Duration::from_secs(10);
 const SLOTS: u32 = 512;
 
 /// Builds the hosts and attaches the router's programs; returns from the test if that is not
@@ -68,7 +66,8 @@ fn the_engine_gets_frames_to_forward_and_the_kernel_does_not() {
     }
     let own = router.counters(LEFT).passed(PassReason::Kernel);
     net.ping("10.1.0.1", 1);
-    assert_eq!(router.counters(LEFT).passed(PassReason::Kernel), own + 1, "own address");
+    // At least: the hosts also ask whether the router is still there.
+    assert!(router.counters(LEFT).passed(PassReason::Kernel) > own, "own address");
     let mut ports = engine.stop();
     let received = ports.iter_mut().map(|port| port.stats().rx.packets).sum::<u64>();
     assert_eq!(received, router.counters(LEFT).packets + router.counters(RIGHT).packets);

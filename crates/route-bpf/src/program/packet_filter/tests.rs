@@ -11,7 +11,7 @@ use crate::maps::KernelMaps;
 use crate::program::kernel_tests::frames;
 use crate::program::tests::{seal, v4, v6};
 use crate::program::{context::XDP_REDIRECT, forwarding_program};
-use crate::testing::{LIMITS, constants, in_kernel, target};
+use crate::testing::{beat_ahead, constants, in_kernel, target};
 use crate::writer::TableWriter;
 use crate::{ResidentCounters, ResidentHeartbeat};
 
@@ -38,11 +38,6 @@ impl InKernel {
 
     fn control(&self) -> &MappedArray {
         &self.writer.control
-    }
-
-    fn beat(&self) {
-        let heartbeat = ResidentHeartbeat::of(self.writer.control.clone(), LIMITS.queues);
-        heartbeat.beat(QUEUE, ResidentHeartbeat::now());
     }
 
     /// Whether the filter takes a frame. In test runs, filters start after the Ethernet header, so
@@ -80,13 +75,16 @@ fn changed(mut frame: Vec<u8>, at: usize, byte: u8) -> Vec<u8> {
 #[test]
 fn the_engine_gets_what_it_can_handle_and_the_kernel_the_rest() {
     let Some(kernel) = InKernel::new() else { return };
-    kernel.beat();
+    let reason = |frame: &[u8]| {
+        beat_ahead(&kernel.writer);
+        kernel.reason(frame)
+    };
     let ttl_1 = changed(v4([10, 0, 2, 1]), 22, 1);
     for target in [target::FORWARD, target::NO_ROUTE, target::UNRESOLVED, target::BALANCE] {
-        assert_eq!(kernel.reason(&v4([10, 1, 0, target as u8])), None, "{target}");
-        assert_eq!(kernel.reason(&v6(0xff, target.into())), None, "{target}");
+        assert_eq!(reason(&v4([10, 1, 0, target as u8])), None, "{target}");
+        assert_eq!(reason(&v6(0xff, target.into())), None, "{target}");
     }
-    assert_eq!(kernel.reason(&ttl_1), None);
+    assert_eq!(reason(&ttl_1), None);
     let cases = [
         (v4([10, 1, 0, target::KERNEL as u8]), PassReason::Kernel),
         (v6(0xff, target::KERNEL.into()), PassReason::Kernel),
@@ -98,8 +96,8 @@ fn the_engine_gets_what_it_can_handle_and_the_kernel_the_rest() {
         (v6(0xff, target::FORWARD.into())[..53].to_vec(), PassReason::NotIp),
         (v4([10, 2, 0, 1]), PassReason::NoTable),
     ];
-    for (frame, reason) in cases {
-        assert_eq!(kernel.reason(&frame), Some(reason), "{frame:02x?}");
+    for (frame, expected) in cases {
+        assert_eq!(reason(&frame), Some(expected), "{frame:02x?}");
     }
 }
 
@@ -115,12 +113,12 @@ fn the_kernel_gets_everything_without_a_heartbeat_of_the_queue_and_before_the_st
     // The heartbeat of another queue.
     word(BEATS_OFFSET).store(ResidentHeartbeat::now(), order);
     assert_eq!(kernel.reason(&frame), Some(PassReason::Stale));
-    kernel.beat();
+    beat_ahead(&kernel.writer);
     assert_eq!(kernel.reason(&frame), None);
     word(BEATS_OFFSET + 8 * u32::from(QUEUE))
         .store(ResidentHeartbeat::now() - 2 * layout::BEAT_LIMIT_NS, order);
     assert_eq!(kernel.reason(&frame), Some(PassReason::Stale));
-    kernel.beat();
+    beat_ahead(&kernel.writer);
     word(layout::ENABLED_OFFSET).store(0, order);
     assert_eq!(kernel.reason(&frame), Some(PassReason::Disabled));
 }
@@ -132,8 +130,7 @@ fn what_the_xdp_program_forwards_the_filter_takes() {
     let config =
         ProptestConfig { cases: 6000, failure_persistence: None, ..ProptestConfig::default() };
     proptest!(config, |(frame in frames())| {
-        let heartbeat = ResidentHeartbeat::of(kernel.writer.control.clone(), LIMITS.queues);
-        heartbeat.beat_all(ResidentHeartbeat::now());
+        beat_ahead(&kernel.writer);
         let forwarded = kernel.xdp.test_run(&frame, 1).unwrap().result == XDP_REDIRECT as u32;
         let taken = kernel.takes(&frame);
         prop_assert!(taken || !forwarded);
