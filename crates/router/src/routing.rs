@@ -436,6 +436,11 @@ impl Routing {
         ports.into_iter().filter_map(probe).collect()
     }
 
+    /// Whether interfaces have come up that are to be probed.
+    pub(crate) const fn has_unprobed(&self) -> bool {
+        !self.unprobed.is_empty()
+    }
+
     /// Notes the result of a probe, unless the interface has come up once more since.
     pub(crate) fn note_probe(&mut self, port: FibPortIndex, sends: bool) {
         if !self.unprobed.contains(&port) {

@@ -89,10 +89,13 @@ impl Supervision<'_> {
     }
 
     fn is_forwarding(&self) -> bool {
-        // An answer of a worker comes after it has taken over the tables, and has beaten.
+        // An answer of a worker comes after it has taken over the tables, and has beaten. Interfaces
+        // that are not probed yet get no packets: their bell has rung, so this is asked again.
         let is_ready = |routing: &mut Routing| {
             let mut workers = routing.workers.iter();
-            routing.counters.published > 0 && workers.all(|worker| worker.ask(|_| ()).is_some())
+            routing.counters.published > 0
+                && !routing.has_unprobed()
+                && workers.all(|worker| worker.ask(|_| ()).is_some())
         };
         self.handle.ask(is_ready).unwrap_or_default()
     }

@@ -15,6 +15,7 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{JoinHandle, spawn};
 
@@ -77,6 +78,7 @@ impl BypassWatch {
             changed,
         });
         let watching = shared.clone();
+        let (confined, is_confined) = sync_channel::<()>(1);
         let thread = spawn(move || {
             // Lists of nf_tables and IPsec are only given to CAP_NET_ADMIN. What could not be dropped
             // is reported by the main thread, which drops more.
@@ -84,8 +86,11 @@ impl BypassWatch {
             let calls = SETUP_ONLY_CALLS.iter().copied().filter(|call| *call != BPF_CALL);
             let calls: Vec<_> = calls.collect();
             let _ = confine(CapabilitySet::NET_ADMIN, &[FORBIDDEN_CALLS, &calls]);
+            drop(confined);
             watching.watch(&sockets);
         });
+        // No packet is read before all threads are confined. The only message is the sender's end.
+        let _ = is_confined.recv();
         Ok(Self { shared, thread: Some(thread) })
     }
 
@@ -180,15 +185,22 @@ fn drain(sockets: &[Socket]) -> bool {
 mod tests {
     use rustix::event::poll;
     use slipring_bpf::{BpfAttachType, BpfLinkFlags};
-    use slipring_test_support::{Namespace, installed};
+    use slipring_test_support::{Namespace, eventually, installed};
 
     use super::*;
 
-    fn wait(changed: &Doorbell) {
-        let mut fds = [PollFd::from_borrowed_fd(changed.as_fd(), PollFlags::IN)];
-        let ready = poll(&mut fds, Some(&Timespec { tv_sec: 10, tv_nsec: 0 })).unwrap();
-        assert_eq!(ready, 1, "no change was noticed");
-        changed.clear();
+    /// Waits for changes until there are these obstacles: a list may be read between two changes.
+    fn wait(watch: &BypassWatch, changed: &Doorbell, is_found: impl Fn(&[Obstacle]) -> bool) {
+        eventually("the change to be noticed", || {
+            let mut fds = [PollFd::from_borrowed_fd(changed.as_fd(), PollFlags::IN)];
+            let ready = poll(&mut fds, Some(&Timespec { tv_sec: 10, tv_nsec: 0 }));
+            (ready == Ok(1)).then(|| changed.clear())?;
+            is_found(&watch.latest()).then_some(())
+        });
+    }
+
+    fn shows(found: &[Obstacle], command: &str) -> bool {
+        found.iter().any(|found| found.show == command)
     }
 
     #[test]
@@ -203,11 +215,9 @@ mod tests {
         namespace.command("nft", "add table inet t");
         namespace.command("nft", "add chain inet t c { type filter hook forward priority 0 ; }");
         namespace.command("nft", "add rule inet t c counter drop");
-        wait(&changed);
-        assert_eq!(watch.latest()[0].show, "nft list chain inet t c");
+        wait(&watch, &changed, |found| shows(found, "nft list chain inet t c"));
         namespace.command("nft", "delete table inet t");
-        wait(&changed);
-        assert_eq!(watch.latest(), []);
+        wait(&watch, &changed, <[_]>::is_empty);
     }
 
     #[test]
@@ -227,12 +237,9 @@ mod tests {
             let program = checks::accept_all();
             program.attach(ifindex, BpfAttachType::TcxEgress, BpfLinkFlags::Last).unwrap()
         });
-        wait(&changed);
-        let has_program = |found: &Obstacle| found.show == "bpftool net show dev r0";
-        assert!(watch.latest().iter().any(has_program), "{:?}", watch.latest());
+        wait(&watch, &changed, |found| shows(found, "bpftool net show dev r0"));
         drop(link);
-        wait(&changed);
-        assert_eq!(watch.latest(), before);
+        wait(&watch, &changed, |found| found == before);
     }
 
     #[test]
@@ -251,7 +258,8 @@ mod tests {
         });
         namespace.command("tc", "qdisc add dev r0 clsact");
         namespace.command("tc", "filter add dev r0 egress u32 match u32 0 0");
-        wait(&changed);
-        assert_eq!(watch.latest()[0].interface.as_deref(), Some("r0"));
+        wait(&watch, &changed, |found| {
+            found.first().is_some_and(|found| found.interface.as_deref() == Some("r0"))
+        });
     }
 }
