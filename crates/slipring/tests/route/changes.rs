@@ -102,7 +102,7 @@ const BY_B: &str = "route add 10.72.0.0/16 via 10.3.0.2 metric 100
 fn routes_of_a_link_that_goes_down_vanish_at_once(setup: Setup) {
     let rig = setup.with_c().ip(BY_C).ip(BY_B).start();
     let both = ["10.72.0.1", "fd72::1"].map(ip);
-    both.iter().for_each(|&to| assert_eq!(destination(&rig, to), Some(rig.c().mac)));
+    both.iter().for_each(|&to| assert_eq!(next_hop(&rig, to), rig.c().mac));
     rig.ip("link set e2 down");
     both.iter()
         .for_each(|&to| rig.until(|| (destination(&rig, to) == Some(rig.b.mac)).then_some(())));
@@ -119,7 +119,7 @@ fn routes_of_a_link_without_carrier_lead_nowhere(setup: Setup) {
         .ip(BY_B)
         .start();
     let both = ["10.72.0.1", "fd72::1"].map(ip);
-    both.iter().for_each(|&to| assert_eq!(destination(&rig, to), Some(rig.c().mac)));
+    both.iter().for_each(|&to| assert_eq!(next_hop(&rig, to), rig.c().mac));
     rig.c().namespace.ip("link set e0 down");
     rig.router.wait_for_no_carrier("e2");
     let arrives_at_b = |to: IpAddr| {
@@ -154,7 +154,7 @@ fn the_routes_of_a_removed_address_vanish(setup: Setup) {
              route add 10.74.0.0/16 via 10.5.0.2")
         .start();
     for to in ["10.73.0.1", "10.74.0.1", "10.5.0.2", "fd05::2"] {
-        assert_eq!(destination(&rig, ip(to)), Some(rig.c().mac), "to {to}");
+        assert_eq!(next_hop(&rig, ip(to)), rig.c().mac, "to {to}");
     }
     rig.ip("addr del 10.5.0.1/24 dev e2
             addr del fd05::1/64 dev e2");
@@ -217,7 +217,8 @@ fn a_storm_of_route_changes_costs_other_prefixes_nothing(setup: Setup) {
                 Packet::udp(net.a, net.b, &number.to_be_bytes())
             })
             .collect();
-        rig.forwards(&window);
+        // The kernel may forward some of them: the router may take long to write so many changes.
+        rig.forwards_in_any_order(&window);
         if ended {
             break;
         }

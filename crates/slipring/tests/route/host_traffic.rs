@@ -1,10 +1,9 @@
 //! What a router must leave to its kernel, unchanged and on the real interface.
 
 use std::net::UdpSocket;
-use std::os::fd::AsFd;
 
-use rustix::event::{PollFd, PollFlags, poll};
 use slipring_core::listen::InterfaceListener;
+use slipring_test_support::eventually;
 
 use crate::host::{ARP, BROADCAST, Frame, IPV4, IPV6, receive_datagram};
 use crate::packet::Packet;
@@ -69,19 +68,15 @@ fn control_protocols_reach_the_kernel_unchanged_and_in_order(setup: Setup) {
         rig.a.send_bytes(frame);
     }
     let mut got = Vec::new();
-    while got.len() < sent.len() {
+    eventually("all frames at the kernel", || {
         while let Some(captured) = kernel.recv().unwrap() {
             let forwarded = captured.frame.windows(9).any(|bytes| bytes == b"forwarded");
             if !captured.outgoing && !forwarded && captured.frame[6..12] == rig.a.mac {
                 got.push(captured.frame.to_vec());
             }
         }
-        if got.len() < sent.len() {
-            let limit = rustix::time::Timespec::try_from(crate::host::LIMIT).unwrap();
-            let ready = poll(&mut [PollFd::new(&kernel.as_fd(), PollFlags::IN)], Some(&limit));
-            assert!(ready.unwrap() > 0, "the kernel has {} of {} frames", got.len(), sent.len());
-        }
-    }
+        (got.len() >= sent.len()).then_some(())
+    });
     slipring_test_support::frames::assert_same("at the kernel", &got, &sent);
     rig.observe([0, sent.len(), 0]);
 }
@@ -133,11 +128,13 @@ fn a_frame_of_another_protocol_reaches_the_kernel(setup: Setup) {
     };
     rig.a.send_frame(&frame);
     rig.is_silent();
-    let mut found = false;
-    while let Some(captured) = kernel.recv().unwrap() {
-        found |= captured.frame == frame.bytes();
-    }
-    assert!(found);
+    eventually("the frame at the kernel", || {
+        loop {
+            if kernel.recv().unwrap()?.frame == frame.bytes() {
+                return Some(());
+            }
+        }
+    });
 }
 
 /// netmap-fwd followed a NULL pointer when all transmit rings were full and a host packet came.

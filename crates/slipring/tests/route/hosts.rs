@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use slipring_test_support::{Namespace, Program, eventually, installed};
 
 use crate::host::receive_datagram;
-use crate::topology::{Subject, ip, launch, set};
+use crate::topology::{Subject, ip, launch, set, wait_for_own_addresses};
 
 checks! {
     for crate::hosts::Chain:
@@ -72,6 +72,7 @@ impl Chain {
         routes(&near, &[("23", "12.0.2"), ("3", "12.0.2")]);
         routes(&router, &[("1", "12.0.1"), ("3", "23.0.2")]);
         routes(&far, &[("12", "23.0.1"), ("1", "23.0.1")]);
+        [&left, &near, &router, &far, &right].into_iter().for_each(wait_for_own_addresses);
         let run_dir = tempfile::tempdir().unwrap();
         let program = launch(&router, subject, "e0 e1", run_dir.path());
         Some(Self { _program: program, left, near, router, far, right, _run_dir: run_dir })

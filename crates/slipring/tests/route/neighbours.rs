@@ -6,7 +6,7 @@ use crate::host::{BROADCAST, Frame, Mac};
 use crate::icmp::{IcmpError, kinds};
 use crate::packet::Packet;
 use crate::resolution::{Arp, Discovery, OVERRIDE, ROUTER, SOLICITED, group_mac, solicited_node};
-use crate::rig::{Rig, Setup, families, host_mac, ip, v4, v6};
+use crate::rig::{Rig, Seen, Setup, families, host_mac, ip, v4, v6};
 
 checks! {
     packets_wait_for_a_neighbour_and_arrive_in_order_after_one_request,
@@ -176,28 +176,31 @@ fn an_unanswered_neighbour_is_asked_three_times_and_then_reported_unreachable(se
     }
 }
 
-/// Sends an ARP request from A for `target`; returns the replies.
-fn replies(rig: &Rig, sender: IpAddr, target: &str) -> Vec<(Frame, Arp)> {
+/// Sends an ARP request from A for `target`, and waits for `count` replies; returns all replies.
+fn replies(rig: &Rig, sender: IpAddr, target: &str, count: usize) -> Vec<(Frame, Arp)> {
     let request = Arp { operation: 1, sender: (rig.a.mac, sender), target: ([0; 6], ip(target)) };
     rig.a.send_frame(&request.frame(rig.a.mac, BROADCAST));
-    let frames = std::mem::take(&mut rig.observe([0; 3]).resolution[0]);
-    let arps = frames.into_iter().filter_map(|frame| Some((frame.clone(), Arp::parse(&frame)?)));
-    arps.filter(|(_, arp)| arp.operation == 2).collect()
+    let reply = |frame: &Frame| {
+        let arp = Arp::parse(frame).filter(|arp| arp.operation == 2)?;
+        Some((frame.clone(), arp))
+    };
+    let replies = |seen: &Seen| seen.resolution[0].iter().filter_map(reply).collect::<Vec<_>>();
+    replies(&rig.observe_until("ARP replies", |seen| replies(seen).len() >= count))
 }
 
 fn the_router_answers_requests_for_its_own_address_only(setup: Setup) {
     let rig = setup.start();
     let (a, mac) = ((rig.a.mac, v4().a), rig.a.router_mac);
-    let answered = replies(&rig, v4().a, "10.1.0.1");
+    let answered = replies(&rig, v4().a, "10.1.0.1", 1);
     let [(frame, arp)] = &answered[..] else { panic!("not one reply: {answered:?}") };
     assert_eq!((frame.src, frame.dst), (mac, rig.a.mac));
     assert_eq!((arp.sender, arp.target), ((mac, v4().router_a), a));
     for other in ["10.1.0.77", "10.1.0.2", "10.3.0.2", "10.66.0.1", "255.255.255.255"] {
-        assert_eq!(replies(&rig, v4().a, other), [], "for {other}");
+        assert_eq!(replies(&rig, v4().a, other, 0), [], "for {other}");
     }
     // Linux also answers for its addresses on other links (arp_ignore 0), with this link's MAC.
-    assert_eq!(replies(&rig, v4().a, "10.3.0.1")[0].1.sender, (mac, v4().router_b));
-    let solicited = |target| solicit(&rig, v6().a, ip(target), 255);
+    assert_eq!(replies(&rig, v4().a, "10.3.0.1", 1)[0].1.sender, (mac, v4().router_b));
+    let solicited = |target| solicit(&rig, v6().a, ip(target), 255, 0);
     assert_eq!(solicited("fd01::77"), []);
     assert_eq!(solicited("fd03::1"), [], "no IPv6 router answers for another link");
 }
@@ -205,25 +208,33 @@ fn the_router_answers_requests_for_its_own_address_only(setup: Setup) {
 /// RFC 5227, section 2.1.1: the sender's address is 0.0.0.0.
 fn an_arp_probe_is_answered(setup: Setup) {
     let rig = setup.start();
-    let answered = replies(&rig, ip("0.0.0.0"), "10.1.0.1");
+    let answered = replies(&rig, ip("0.0.0.0"), "10.1.0.1", 1);
     let [(frame, arp)] = &answered[..] else { panic!("not one reply: {answered:?}") };
     assert_eq!(frame.dst, rig.a.mac);
     assert_eq!(arp.sender, (rig.a.router_mac, v4().router_a));
     assert_eq!(arp.target, (rig.a.mac, ip("0.0.0.0")));
 }
 
-/// Sends a solicitation from A for `target`; returns the advertisements.
-fn solicit(rig: &Rig, src: IpAddr, target: IpAddr, hops: u8) -> Vec<(Mac, IpAddr, Discovery)> {
+/// Sends a solicitation from A for `target`, and waits for `count` advertisements; returns all
+/// advertisements.
+fn solicit(
+    rig: &Rig,
+    src: IpAddr,
+    target: IpAddr,
+    hops: u8,
+    count: usize,
+) -> Vec<(Mac, IpAddr, Discovery)> {
     let group = solicited_node(target);
     let option = (src != ip("::")).then_some((1, rig.a.mac));
     let packet = Discovery { kind: 135, flags: 0, target, option }.packet(src, group).hops(hops);
     rig.a.send_frame(&Frame::of(rig.a.mac, group_mac(group), &packet));
-    let frames = std::mem::take(&mut rig.observe([0; 3]).resolution[0]);
-    let parsed = frames.iter().filter_map(|frame| {
+    let advertisement = |frame: &Frame| {
         let (packet, message) = Discovery::parse(frame)?;
-        Some((frame.dst, packet.dst, message))
-    });
-    parsed.filter(|(_, _, message)| message.kind == 136).collect()
+        (message.kind == 136).then_some((frame.dst, packet.dst, message))
+    };
+    let found =
+        |seen: &Seen| seen.resolution[0].iter().filter_map(advertisement).collect::<Vec<_>>();
+    found(&rig.observe_until("advertisements", |seen| found(seen).len() >= count))
 }
 
 /// RFC 4861, section 7.2.4.
@@ -233,7 +244,7 @@ fn a_solicitation_is_answered_with_router_solicited_and_override(setup: Setup) {
     let option = Some((2, rig.a.router_mac));
     let flags = ROUTER | SOLICITED | OVERRIDE;
     let expected = Discovery { kind: 136, flags, target, option };
-    assert_eq!(solicit(&rig, v6().a, target, 255), [(rig.a.mac, v6().a, expected)]);
+    assert_eq!(solicit(&rig, v6().a, target, 255, 1), [(rig.a.mac, v6().a, expected)]);
 }
 
 /// RFC 4862, section 5.4; RFC 4861, section 7.2.4.
@@ -243,13 +254,13 @@ fn a_probe_for_a_duplicate_address_is_answered_to_all_nodes(setup: Setup) {
     let option = Some((2, rig.a.router_mac));
     let expected = Discovery { kind: 136, flags: ROUTER | OVERRIDE, target, option };
     let all = ip("ff02::1");
-    assert_eq!(solicit(&rig, ip("::"), target, 255), [(group_mac(all), all, expected)]);
+    assert_eq!(solicit(&rig, ip("::"), target, 255, 1), [(group_mac(all), all, expected)]);
 }
 
 /// RFC 4861, section 7.1.1: the hop limit is 255.
 fn a_solicitation_that_has_crossed_a_router_is_ignored(setup: Setup) {
     let rig = setup.start();
-    assert_eq!(solicit(&rig, v6().a, v6().router_a, 254), []);
+    assert_eq!(solicit(&rig, v6().a, v6().router_a, 254, 0), []);
 }
 
 /// netmap-fwd overwrote its own permanent entries by any reply.

@@ -158,14 +158,22 @@ impl Rig {
     /// arrived then.
     #[track_caller]
     pub(crate) fn observe(&self, want: [usize; 3]) -> Seen {
+        self.observe_until(&format!("{want:?} packets at A, B, C"), |seen| {
+            seen.counts().iter().zip(want).all(|(count, want)| *count >= want)
+        })
+    }
+
+    /// As [`Self::observe`], but waits until `is_enough` of what has arrived, which is `what`.
+    #[track_caller]
+    pub(crate) fn observe_until(&self, what: &str, is_enough: impl Fn(&Seen) -> bool) -> Seen {
         let mut seen = Seen::default();
         let start = Instant::now();
         loop {
             self.collect(&mut seen, |_| false);
-            if seen.counts().iter().zip(want).all(|(count, want)| *count >= want) {
+            if is_enough(&seen) {
                 break;
             }
-            assert!(start.elapsed() < LIMIT, "want {want:?} packets at A, B, C: {seen:?}");
+            assert!(start.elapsed() < LIMIT, "want {what}: {seen:?}");
             wait_for_any(&self.hosts(), LIMIT);
         }
         let family = v4();
@@ -226,10 +234,27 @@ impl Rig {
         self.only_b_receives(&expected);
     }
 
+    /// As [`Self::forwards`], but in any order. No two packets may be the same.
+    #[track_caller]
+    pub(crate) fn forwards_in_any_order(&self, packets: &[Packet]) {
+        packets.iter().for_each(|packet| self.a.send(packet));
+        let mut seen = self.observe([0, packets.len(), 0]);
+        let place = |arrival: &Arrival| {
+            packets.iter().position(|packet| packet.forwarded() == arrival.packet)
+        };
+        seen.b.sort_by_key(place);
+        let expected: Vec<_> = packets.iter().map(Packet::forwarded).collect();
+        self.is_only_at_b(&seen, &expected);
+    }
+
     /// Asserts that exactly these packets arrive at B, and nothing at the others.
     #[track_caller]
     pub(crate) fn only_b_receives(&self, expected: &[Packet]) {
-        let seen = self.observe([0, expected.len(), 0]);
+        self.is_only_at_b(&self.observe([0, expected.len(), 0]), expected);
+    }
+
+    #[track_caller]
+    fn is_only_at_b(&self, seen: &Seen, expected: &[Packet]) {
         let (src, dst) = (self.b.router_mac, self.b.mac);
         let expected: Vec<_> =
             expected.iter().map(|packet| Arrival { src, dst, packet: packet.clone() }).collect();

@@ -14,6 +14,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::process::Command;
 
+use rustix::process::{getpriority_process, setpriority_process};
 use slipring_test_support::{Namespace, Program, eventually};
 
 use crate::host::{Host, Mac};
@@ -167,8 +168,17 @@ impl Setup {
 
     /// Starts the router and waits until packets of both families cross it both ways.
     pub(crate) fn start(self) -> Rig {
-        wait_for_own_addresses(&self.router);
+        self.wait_until_settled();
         Rig::start(self)
+    }
+
+    /// Waits until the kernel can send on A's and B's links, and has their link-local addresses.
+    pub(crate) fn wait_until_settled(&self) {
+        let with_ipv6: &[_] = if self.has_ipv6 { &["e0", "e1"] } else { &["e0"] };
+        wait_for_addresses(&self.router, with_ipv6);
+        if !self.has_ipv6 {
+            self.router.wait_for_carrier("e1");
+        }
     }
 }
 
@@ -195,13 +205,27 @@ fn link(router: &Namespace, ifname: &str, number: u8) -> Option<Host> {
 /// Waits until the kernel takes its IPv6 addresses for its own: without duplicate address detection
 /// as well, it does so a moment after it has listed them.
 pub(crate) fn wait_for_own_addresses(router: &Namespace) {
+    wait_for_addresses(router, &[]);
+}
+
+/// As [`wait_for_own_addresses`], and until these interfaces have link-local addresses: they get them
+/// when the kernel can send on them, a moment after they have come up.
+fn wait_for_addresses(router: &Namespace, with_link_local: &[&str]) {
     eventually("the router's addresses to be local", || {
-        let addresses = router.ip("-6 -o addr show");
+        let listed = router.ip("-6 -o addr show");
         let local = router.ip("-6 route show table local");
-        let mut addresses = addresses
-            .lines()
-            .filter_map(|line| line.split_ascii_whitespace().nth(3)?.split('/').next());
-        addresses.all(|address| local.contains(&format!("local {address} "))).then_some(())
+        let address = |line: &str| {
+            let mut words = line.split_ascii_whitespace().skip(1);
+            let (ifname, address) = (words.next()?, words.nth(1)?.split('/').next()?);
+            Some((ifname.to_owned(), address.to_owned()))
+        };
+        let addresses: Vec<_> = listed.lines().filter_map(address).collect();
+        let is_local =
+            |address: &(String, String)| local.contains(&format!("local {} ", address.1));
+        let has_link_local = |ifname: &&str| {
+            addresses.iter().any(|(of, address)| of == ifname && address.starts_with("fe80:"))
+        };
+        (addresses.iter().all(is_local) && with_link_local.iter().all(has_link_local)).then_some(())
     });
 }
 
@@ -223,7 +247,20 @@ pub(crate) fn launch(
     let mut command = Command::new(SLIPRING);
     command.arg("route").args(words.split_ascii_whitespace()).args(["--io", io]);
     command.env("SLIPRING_RUN", run_dir);
-    let program = Program::launch(router, command);
+    let program = with_priority(router, || Program::launch(router, command));
     program.wait_for_text("forwarding");
+    crate::lapses::note_router(run_dir);
     Some(program)
+}
+
+/// Gives what is started in a namespace priority over the rest of a busy machine, if that is
+/// permitted: a router that does not run for 100 ms leaves its packets to the kernel.
+fn with_priority<T>(namespace: &Namespace, start: impl FnOnce() -> T) -> T {
+    // Without the permission, more checks are repeated.
+    let set = |nice| namespace.run(move || setpriority_process(None, nice)).unwrap_or_default();
+    let usual = namespace.run(|| getpriority_process(None));
+    set(-20);
+    let started = start();
+    set(usual.unwrap_or_default());
+    started
 }

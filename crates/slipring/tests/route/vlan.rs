@@ -358,7 +358,9 @@ fn a_solicitation_is_answered_as_a_router(setup: Setup) {
         let (frame, packet, answer) = rig.b.receive("an advertisement", |frame| {
             let frame = ONE.untagged(frame)?;
             let (packet, message) = Discovery::parse(&frame)?;
-            (message.kind == 136).then_some((frame, packet, message))
+            // One for the rig's own question may be late.
+            let is_ours = message.kind == 136 && packet.dst != ip(ONE.prober[1]);
+            is_ours.then_some((frame, packet, message))
         });
         assert_eq!((frame.dst, packet.src, packet.dst), (mac, own, to));
         assert_eq!((answer.target, answer.flags), (own, flags));
@@ -411,8 +413,8 @@ fn an_unanswered_neighbour_is_reported_after_three_requests(setup: Setup) {
     }
     for (from, to) in TWO.host.map(ip).into_iter().zip(["10.100.0.66", "fd64::66"].map(ip)) {
         let packet = Packet::udp(from, to, b"nobody");
-        TWO.send(&rig, &packet);
         let started = Instant::now();
+        TWO.send(&rig, &packet);
         for _ in 0..3 {
             ONE.request(&rig, to);
         }
@@ -515,7 +517,9 @@ fn the_device_ends_with_a_killed_program(setup: Setup) {
     let listed = || rig.router.ip("-o link show").contains("e1.100");
     assert!(listed());
     rig.take_program().stop(Signal::KILL);
-    eventually("the device to be gone", || (!listed()).then_some(()));
+    eventually("the device and the programs to be gone", || {
+        (!listed() && !rig.router.ip("-d link show").contains("xdp")).then_some(())
+    });
     rig.forwards(&[Packet::udp(v4().a, v4().b, b"the kernel forwards the rest")]);
 }
 
@@ -533,13 +537,19 @@ fn a_device_of_the_kernel_with_such_a_name_is_used(setup: Setup) {
 fn the_vlan_is_listed_with_its_counters(setup: Setup) {
     let rig = start(setup, "");
     let packet = Packet::udp(ip(ONE.host[0]), v4().a, b"counted");
-    ONE.send(&rig, &packet);
-    rig.observe([1, 0, 0]);
-    let listed = rig.ask(&["interface", "e1.100"]);
-    let row = &listed["interfaces"][0];
+    // The kernel may forward the first ones, and the thread publishes its counters after each turn.
+    let mut sent = 0;
+    let row = eventually("a packet to be counted", || {
+        ONE.send(&rig, &packet);
+        sent += 1;
+        rig.observe([1, 0, 0]);
+        let row = rig.ask(&["interface", "e1.100"])["interfaces"][0].clone();
+        let counted = row["forwarded"]["packets"].as_u64().unwrap();
+        assert!(counted <= sent, "{row}");
+        (counted > 0).then_some(row)
+    });
     assert_eq!((&row["name"], &row["mode"]), (&"e1.100".into(), &"packet, tap".into()));
     assert!(row["addresses"].as_array().unwrap().contains(&"10.100.0.1/24".into()), "{row}");
-    assert_eq!(row["forwarded"]["packets"], 1, "{row}");
 }
 
 #[test]
