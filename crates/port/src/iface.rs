@@ -16,7 +16,7 @@ use crate::error::OpenCause;
 pub use features::{Feature, FeatureGuard, set_feature_by_index};
 pub(crate) use settings::or_by_keeper;
 pub use settings::{SettingsRestorer, set_settings_keeper};
-pub(crate) use sys::flags;
+pub(crate) use sys::{control_socket, flags};
 
 /// Maximum length of an interface name, in bytes.
 const MAX_NAME_LEN: usize = 15;

@@ -41,8 +41,6 @@ pub struct NetlinkLink {
     pub mtu: u32,
     /// Kind of the link, such as `veth` or `tun`; empty for hardware.
     pub kind: String,
-    /// Number of frames for this link that the kernel dropped instead of sending them.
-    pub tx_dropped: u64,
 }
 
 impl Netlink {
@@ -454,13 +452,11 @@ fn listed(message: &LinkMessage) -> NetlinkLink {
         up: message.header.flags.contains(LinkFlags::Up),
         mtu: 0,
         kind: String::new(),
-        tx_dropped: 0,
     };
     for attribute in &message.attributes {
         match attribute {
             LinkAttribute::IfName(name) => link.name.clone_from(name),
             LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
-            LinkAttribute::Stats64(stats) => link.tx_dropped = stats.tx_dropped,
             LinkAttribute::LinkInfo(infos) => {
                 for info in infos {
                     if let LinkInfo::Kind(kind) = info {

@@ -3,6 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -14,15 +15,12 @@ use slipring_port::{
     WaitStrategy, Waiter, tap,
 };
 use slipring_ring::{Geometry, HugePages, Region};
-use slipring_test_support::{Namespace, close};
+use slipring_test_support::{Namespace, TIMEOUT, close, installed, skip};
 use slipring_wire::Headers;
 use slipring_wire::checksum::Sum;
 use slipring_wire::frame::{Fill, FrameSpec, IpSpec, Ipv4Spec, L4Spec, PortPair};
 use slipring_wire::mac::MacAddr;
 use slipring_wire::offload::{VnetForm, VnetHeader};
-
-/// Timeout of operations. It is only reached if something is broken.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 fn region() -> Arc<Region> {
     let geometry = Geometry { ring_bytes: 1 << 20, bufs: 12_000, buf_size: 2048 };
@@ -62,7 +60,7 @@ fn socket(host: &Namespace) -> UdpSocket {
     host.run(|| {
         let socket = UdpSocket::bind("10.0.0.1:0").unwrap();
         socket.connect("10.0.0.2:7").unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(TIMEOUT)).unwrap();
         socket
     })
 }
@@ -109,7 +107,7 @@ fn receive(socket: &UdpSocket, payload: &mut [u8]) -> usize {
 fn next(port: &mut Port) -> Result<Vec<u8>, RunError> {
     let mut waiter = Waiter::for_ports([&*port], WaitStrategy::Sleep).unwrap();
     loop {
-        match waiter.wait_ports(&mut [port], Interest::RX, Some(PATIENCE))? {
+        match waiter.wait_ports(&mut [port], Interest::RX, Some(TIMEOUT))? {
             WaitOutcome::Ready => break,
             WaitOutcome::Interrupted => {}
             WaitOutcome::Timeout => panic!("no frame in time"),
@@ -270,7 +268,7 @@ fn a_virtio_header_of_the_length_asked_for_precedes_each_frame() {
 /// moment: if another test starts a program at this time, the new process has a copy of this
 /// process's descriptors until it calls exec.
 fn goes(host: &Namespace, ifname: &'static str) -> bool {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while Instant::now() < deadline {
         if host.run(move || Iface::find(ifname)).is_err() {
             return true;
@@ -348,36 +346,89 @@ fn runts_and_giants_are_dropped_by_name() {
     assert_eq!(seen.dropped(DropCause::TxTooLong), 1);
 }
 
+/// Sends more than the kernel keeps for a port of 64 slots, which reads none: four rings' worth.
+fn overflow(host: &Namespace) {
+    let socket = socket(host);
+    for _ in 0..1000 {
+        socket.send_to(b"x", "10.0.0.2:9").unwrap();
+    }
+}
+
+/// Opens a port of 64 slots that has lost frames; returns it and their number.
+fn overflown(host: &Namespace) -> (Port, u64) {
+    let mut port = open(host, 1, OpenOptions { slots: 64, ..options() });
+    overflow(host);
+    let lost = port.stats().dropped(DropCause::RxKernel);
+    assert!((1..1000).contains(&lost), "{lost} of 1000 are gone");
+    (port, lost)
+}
+
 #[test]
 fn frames_that_the_kernel_has_no_room_for_are_counted_wherever_the_device_is() {
     let (Some(host), Some(elsewhere)) = (Namespace::new(), Namespace::new()) else { return };
-    let slots = 64;
-    let mut port = open(&host, 1, OpenOptions { slots, ..options() });
-    let overflow = |host: &Namespace| {
-        let socket = socket(host);
-        // The kernel keeps four rings' worth of frames for the port, which reads none.
-        for _ in 0..1000 {
-            socket.send_to(b"x", "10.0.0.2:9").unwrap();
-        }
-    };
-    overflow(&host);
-    let here = port.stats().dropped(DropCause::RxKernel);
-    assert!((1..1000).contains(&here), "{here} of 1000 are gone");
-    host.run({
-        let netns = elsewhere.run(|| std::fs::File::open("/proc/thread-self/ns/net").unwrap());
-        move || {
-            let netlink = slipring_port::netlink::Netlink::open().unwrap();
-            netlink
-                .set_netns(Iface::find("t0").unwrap().index, std::os::fd::AsFd::as_fd(&netns))
-                .unwrap();
-        }
-    });
+    let (mut port, here) = overflown(&host);
+    elsewhere.take(&host, "t0", "t0");
     elsewhere.ip("link set t0 up");
     configure(&elsewhere, "10.0.0.1");
     elsewhere.ip("neigh add 10.0.0.2 lladdr 02:00:00:00:00:02 dev t0");
     overflow(&elsewhere);
     let peer = port.stats().dropped(DropCause::RxKernel);
     assert!(peer > here, "{peer} after the move, {here} before");
+}
+
+#[test]
+fn lost_frames_of_a_renamed_device_are_counted_and_not_those_of_its_successor() {
+    let Some(host) = Namespace::new() else { return };
+    let (mut port, before) = overflown(&host);
+    host.ip("link set t0 name t1");
+    host.ip("tuntap add t0 mode tap");
+    assert_eq!(port.stats().dropped(DropCause::RxKernel), before);
+    overflow(&host);
+    assert!(port.stats().dropped(DropCause::RxKernel) > before);
+}
+
+/// A program that keeps the kernel's lock of all links until it is killed, or for a minute: the
+/// driver reads the argument of a call with the lock held, from memory that is not there.
+const LOCK_HOLDER: &str = "
+import ctypes, fcntl, mmap, os, struct, sys, threading, time
+libc = ctypes.CDLL(None)
+number = 323 if os.uname().machine == 'x86_64' else 282
+faults = libc.syscall(number, os.O_CLOEXEC)
+if faults < 0:
+    sys.exit('no userfaultfd')
+memory = mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+argument = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+fcntl.ioctl(faults, 0xc018aa3f, bytearray(struct.pack('QQQ', 0xaa, 0, 0)))
+fcntl.ioctl(faults, 0xc020aa00, bytearray(struct.pack('QQQQ', argument, mmap.PAGESIZE, 1, 0)))
+tun = os.open('/dev/net/tun', os.O_RDWR)
+fcntl.ioctl(tun, 0x400454ca, struct.pack('16sH22x', b'held', 0x1002))
+set_buffer = lambda: libc.ioctl(tun, ctypes.c_ulong(0x400454d4), ctypes.c_void_p(argument))
+threading.Thread(target=set_buffer, daemon=True).start()
+os.read(faults, 32)
+print('held', flush=True)
+time.sleep(60)
+";
+
+#[test]
+fn lost_frames_are_counted_while_another_process_locks_all_links() {
+    let Some(host) = Namespace::new() else { return };
+    if !installed("python3") {
+        return;
+    }
+    let (mut port, before) = overflown(&host);
+    overflow(&host);
+    let mut holder = Command::new("python3");
+    holder.args(["-c", LOCK_HOLDER]).stdout(Stdio::piped());
+    let mut holder = host.spawn(holder);
+    let mut said = [0; 4];
+    if holder.stdout.take().unwrap().read_exact(&mut said).is_err() {
+        holder.wait().unwrap();
+        return skip!("no userfaultfd");
+    }
+    assert!(port.stats().dropped(DropCause::RxKernel) > before);
+    assert_eq!(holder.try_wait().unwrap(), None, "it waited for the lock");
+    holder.kill().unwrap();
+    holder.wait().unwrap();
 }
 
 #[test]

@@ -20,7 +20,7 @@ union IfData {
 const _: () = assert!(size_of::<IfReq>() == size_of::<libc::ifreq>());
 
 /// Opens a socket for interface ioctls.
-pub(super) fn control_socket() -> io::Result<OwnedFd> {
+pub(crate) fn control_socket() -> io::Result<OwnedFd> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
     // An AF_UNIX socket answers interface ioctls too, and exists on every kernel.
     Ok(socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?)

@@ -3,21 +3,35 @@
 //!
 //! Only the device's own counters show them. They are read in the network namespace of the device.
 //! That need not be this thread's, because a device may be moved after it was opened.
+//!
+//! The thread that moves frames reads them. So they are not read by rtnetlink: the kernel has one
+//! lock for the links of all namespaces, which any process may keep for seconds. The list in
+//! `/proc` needs no lock.
 
-use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::net::netdevice::{index_to_name, name_to_index};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::sys;
-use crate::netlink::Netlink;
+use crate::iface::control_socket;
+
+/// The devices of the calling thread's network namespace, with their counters.
+const DEVICES: &str = "/proc/thread-self/net/dev";
+/// Column of the frames that the kernel did not send, counted after the device's name.
+const TX_DROPPED: usize = 11;
 
 /// Reads the drop counter of one device.
 #[derive(Debug)]
 pub(super) struct HostDrops {
     index: u32,
     name: String,
-    netlink: Option<Netlink>,
+    /// `None` if there is no `/proc`.
+    devices: Option<DeviceList>,
+    /// Whether the device is in a namespace that this process may not enter.
+    unreachable: bool,
     /// The last value of the device's counter.
     last_count: u64,
 }
@@ -26,41 +40,76 @@ impl HostDrops {
     /// Starts counting. Frames that the device has dropped before are not included. The device must
     /// be in this thread's network namespace.
     pub(super) fn new(index: u32, name: &str) -> Self {
-        let mut drops =
-            Self { index, name: name.to_owned(), netlink: Netlink::open().ok(), last_count: 0 };
+        let devices = DeviceList::open().ok();
+        let name = name.to_owned();
+        let mut drops = Self { index, name, devices, unreachable: false, last_count: 0 };
         drops.last_count = drops.read_here().unwrap_or(0);
         drops
     }
 
-    /// Returns how many frames were dropped since the last call; `None` if the device cannot be
-    /// found.
+    /// Returns how many frames were dropped since the start; `None` if the device cannot be found.
+    /// Only once after the device was moved does this wait for the kernel's lock of links.
     pub(super) fn take_new(&mut self, tun: BorrowedFd<'_>) -> Option<u64> {
-        let count = self.read_here().or_else(|| {
-            self.netlink = netlink_of_device(tun).ok();
-            self.read_here()
-        })?;
-        Some(count.saturating_sub(self.last_count))
+        if self.read_here().is_some() {
+            self.unreachable = false;
+        } else if !self.unreachable {
+            self.unreachable = self.follow(tun).is_err();
+        }
+        Some(self.read_here()?.saturating_sub(self.last_count))
     }
 
-    fn read_here(&self) -> Option<u64> {
-        let links = self.netlink.as_ref()?.links().ok()?;
-        // Both index and name are checked: the index may change when the device is moved, and then
-        // another device may have the name.
-        let mut same = links.iter().filter(|link| link.name == self.name && link.kind == "tun");
-        let found = same.clone().find(|link| link.index == self.index).or_else(|| same.next());
-        found.map(|link| link.tx_dropped)
+    /// Finds the namespace of a device that was moved. There it has the same name, but not always
+    /// the same index.
+    #[cold]
+    fn follow(&mut self, tun: BorrowedFd<'_>) -> io::Result<()> {
+        let devices = devices_around(tun)?;
+        self.index = name_to_index(&devices.socket, &self.name)?;
+        self.devices = Some(devices);
+        Ok(())
+    }
+
+    fn read_here(&mut self) -> Option<u64> {
+        let devices = self.devices.as_mut()?;
+        // The device may have been renamed, and another one may have the old name.
+        self.name = index_to_name(&devices.socket, self.index).ok()?;
+        devices.tx_dropped(&self.name)
     }
 }
 
-/// Returns a netlink socket in the network namespace in which the device is now.
-fn netlink_of_device(tun: BorrowedFd<'_>) -> io::Result<Netlink> {
+/// The devices of one network namespace, whichever namespace the reader is in.
+#[derive(Debug)]
+struct DeviceList {
+    socket: OwnedFd,
+    list: File,
+}
+
+impl DeviceList {
+    /// Opens the list of the calling thread's namespace.
+    fn open() -> io::Result<Self> {
+        Ok(Self { socket: control_socket()?, list: File::open(DEVICES)? })
+    }
+
+    /// Returns how many frames for the device `name` the kernel dropped instead of sending them.
+    fn tx_dropped(&mut self, name: &str) -> Option<u64> {
+        let mut text = String::new();
+        self.list.rewind().ok()?;
+        self.list.read_to_string(&mut text).ok()?;
+        // A name may contain a colon, the numbers do not.
+        let mut rows = text.lines().filter_map(|row| row.trim_start().rsplit_once(':'));
+        let (_, counters) = rows.find(|(device, _)| *device == name)?;
+        counters.split_ascii_whitespace().nth(TX_DROPPED)?.parse().ok()
+    }
+}
+
+/// Opens the list of the network namespace in which the device is now.
+fn devices_around(tun: BorrowedFd<'_>) -> io::Result<DeviceList> {
     let netns = sys::namespace(tun)?;
     let opened = std::thread::scope(|scope| {
         let inside = scope.spawn(|| {
             // A separate thread moves into that namespace and then ends, so that this thread's
             // namespace does not change.
             move_into_link_name_space(netns.as_fd(), Some(LinkNameSpaceType::Network))?;
-            Netlink::open()
+            DeviceList::open()
         });
         inside.join()
     });

@@ -157,11 +157,15 @@ fn make_veth(name: &str, side: &Netns, address: Ipv4Addr) -> io::Result<()> {
 /// Creates a TAP device for each side. The devices are created here, so that both ports share one
 /// region, and then moved; the ports keep their descriptors.
 fn taps(net: &DemoNamespaces) -> Result<Vec<Port>, Failure> {
-    let ports = open(DemoPortKind::Tap)?;
+    let mut ports = open(DemoPortKind::Tap)?;
     move_and_configure("left", &net.left, LEFT_ADDR)
         .map_err(|error| setup_failure("move the left device", &error))?;
     move_and_configure("right", &net.right, RIGHT_ADDR)
         .map_err(|error| setup_failure("move the right device", &error))?;
+    // The ports find out here where their devices are now, and not while they move frames.
+    for port in &mut ports {
+        port.stats();
+    }
     Ok(ports)
 }
 
