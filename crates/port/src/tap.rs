@@ -27,7 +27,6 @@ use std::time::Duration;
 
 use slipring_ring::Region;
 
-use crate::clock::{Nanos, now};
 use crate::error::{OpenCause, OpenError};
 use crate::iface::Iface;
 use crate::info::{PortCaps, PortInfo, PortMode};
@@ -45,8 +44,10 @@ use sys::TapAttach;
 const MAX_NAME_LEN: usize = 15;
 /// Maximum length of a frame in bytes, without a virtio-net header.
 const MAX_FRAME_LEN: u32 = 65_535;
-/// How long to wait for the device of a killed program to disappear, in ns.
-const REATTACH_TIMEOUT_NS: Nanos = 500_000_000;
+/// How often to look, a millisecond apart, whether the device of a killed program has disappeared.
+/// The attempts themselves do not count, because each may wait long for the kernel while other
+/// processes change links.
+const REATTACH_RETRIES: u32 = 500;
 /// What to do about a name that another interface has.
 const FREE_NAME_HELP: &str = "take a name that is not in use: slipring ports lists them";
 /// Bytes of an Ethernet header with two tags.
@@ -210,13 +211,13 @@ fn info(
 /// Retries for a moment while the device is in use. The device of a killed program disappears later
 /// than the program, when the kernel has freed the program's io_uring.
 fn retry_while_busy<T>(mut attempt: impl FnMut() -> Result<T, OpenCause>) -> Result<T, OpenCause> {
-    let until = now() + REATTACH_TIMEOUT_NS;
-    loop {
+    for _ in 0..REATTACH_RETRIES {
         match attempt() {
-            Err(OpenCause::Busy { .. }) if now() < until => thread::sleep(Duration::from_millis(1)),
+            Err(OpenCause::Busy { .. }) => thread::sleep(Duration::from_millis(1)),
             result => return result,
         }
     }
+    attempt()
 }
 
 /// Returns a descriptor for each of `queues` queues of a device, and the device's name.

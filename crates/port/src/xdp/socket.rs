@@ -12,13 +12,13 @@ use super::layout::UmemLayout;
 use super::ring::{Consumer, Producer};
 use super::sys;
 use super::umem::Umem;
-use crate::clock::now;
 use crate::error::RunCause;
 use crate::nic::dma::DmaMemory;
 
-/// How long to retry a bind to a busy queue. The kernel needs some tens of milliseconds to release
-/// the queue of a closed socket.
-const BUSY_RETRY_TIMEOUT: Duration = Duration::from_secs(1);
+/// How often to retry a bind to a busy queue: for about a second. The kernel needs some tens of
+/// milliseconds to release the queue of a closed socket. The attempts themselves do not count,
+/// because each may wait long for the kernel while other processes change links.
+const BUSY_RETRIES: u32 = 200;
 const BUSY_RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A socket with rings and memory, not yet bound to a queue.
@@ -56,15 +56,15 @@ impl UnboundSocket {
 
 /// Retries while the resource is busy, for about as long as the kernel may take to release it.
 pub(super) fn retry_while_busy<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-    let deadline = now() + BUSY_RETRY_TIMEOUT.as_nanos() as u64;
-    loop {
+    for _ in 0..BUSY_RETRIES {
         match attempt() {
-            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && now() < deadline => {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
                 std::thread::sleep(BUSY_RETRY_INTERVAL);
             }
             result => return result,
         }
     }
+    attempt()
 }
 
 /// A bound socket. Its fields are dropped in order: the kernel releases the queue, and stops
@@ -183,5 +183,40 @@ pub(super) fn fault(what: &'static str, source: io::Error) -> Result<(), RunCaus
         Some(libc::ENXIO | libc::ENODEV) => Err(RunCause::Vanished),
         Some(libc::ENETDOWN) => Err(RunCause::WentDown),
         _ => Err(RunCause::System { what, source }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused<T>(errno: i32) -> io::Result<T> {
+        Err(io::Error::from_raw_os_error(errno))
+    }
+
+    #[test]
+    fn an_attempt_that_takes_long_is_not_the_last_one() {
+        let mut attempts = 0;
+        let bound = retry_while_busy(|| {
+            attempts += 1;
+            if attempts == 1 {
+                std::thread::sleep(2 * BUSY_RETRIES * BUSY_RETRY_INTERVAL);
+                return refused(libc::EBUSY);
+            }
+            Ok(attempts)
+        });
+        assert_eq!(bound.unwrap(), 2);
+    }
+
+    #[test]
+    fn what_stays_busy_or_fails_otherwise_is_an_error() {
+        for (errno, expected) in [(libc::EBUSY, BUSY_RETRIES + 1), (libc::EPERM, 1)] {
+            let mut attempts = 0;
+            let error = retry_while_busy(|| {
+                attempts += 1;
+                refused::<()>(errno)
+            });
+            assert_eq!((error.unwrap_err().raw_os_error(), attempts), (Some(errno), expected));
+        }
     }
 }
