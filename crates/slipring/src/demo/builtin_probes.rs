@@ -1,6 +1,6 @@
 //! Built-in probes for machines without ping or iperf3: ordinary sockets in each namespace.
 
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -73,16 +73,15 @@ fn arrival(
     Ok(None)
 }
 
-/// Turns a timeout into `None`; returns other errors unchanged.
+/// Turns a timeout into `None`, and also a signal, which ends a call with a timeout; returns other
+/// errors unchanged.
 fn timeout_as_none<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
-        Err(error)
-            if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) =>
-        {
-            Ok(None)
-        }
-        Err(error) => Err(error),
+        Err(error) => match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => Ok(None),
+            _ => Err(error),
+        },
     }
 }
 

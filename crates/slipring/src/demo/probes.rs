@@ -71,7 +71,7 @@ fn run_installed<T>(
 /// Sends echo requests from left to right; `None` if the demo was stopped before the end.
 pub(super) fn ping(net: &DemoNamespaces, stop: &WorkersStop) -> io::Result<Option<PingResult>> {
     let mut command = Command::new("ping");
-    command.args(["-n", "-q", "-i", "0.2", "-w", "10", "-c"]);
+    command.args(["-n", "-q", "-i", "0.2", "-w", "30", "-c"]);
     command.arg(NUM_ECHOES.to_string()).arg(RIGHT_ADDR.to_string());
     let program = output_in(&net.left, &mut command, stop);
     run_installed(program.map(|text| text.map(|text| parse_ping(&text))), || {

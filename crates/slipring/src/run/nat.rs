@@ -35,7 +35,7 @@ use super::addresses::{LinkAddresses, LinkAddressesV6, LinkSubnet};
 use super::sandbox::{MTU, set, setup_failure};
 
 /// How long the program may take to create its device.
-const START_TIMEOUT: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Path by which the program opens the namespace: its own stdin.
 const STDIN_PATH: &str = "/proc/self/fd/0";
 /// Capabilities that the program needs in this run's namespaces.

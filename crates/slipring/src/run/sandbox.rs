@@ -162,7 +162,7 @@ const TRANSLATE_TASK: &str = "translate addresses in the kernel";
 
 /// How long to try to enter a user namespace. A thread that was joined may count as a thread of
 /// this process for a moment longer.
-const THREAD_EXIT_TIMEOUT: Duration = Duration::from_millis(200);
+const THREAD_EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Moves this process into a new user namespace. The kernel refuses this to a process with several
 /// threads, and it counts threads that have just ended.
