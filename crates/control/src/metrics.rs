@@ -133,7 +133,12 @@ mod tests {
     use std::os::unix::net::{UnixListener, UnixStream};
     use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+    use std::time::Instant;
+
+    use slipring_test_support::eventually;
+
     use super::exchange::MAX_REQUEST_BYTES;
+    use super::server::CLIENT_TIMEOUT;
     use super::*;
 
     fn ask(endpoint: &MetricsEndpoint, request: &[u8]) -> String {
@@ -233,24 +238,39 @@ mod tests {
         MetricsEndpoint::open("127.0.0.1:0", Box::new(|| Ok("# EOF\n".to_owned()))).unwrap()
     }
 
-    #[test]
-    fn silent_connections_delay_nobody_who_asks() {
+    /// Sends half a request on many connections and asks on another one. The server waits for none
+    /// of the halves, so that the other halves can still be sent. Returns all answers.
+    fn answers_beside_silence() -> io::Result<Vec<String>> {
         let endpoint = endpoint();
         let address = endpoint.address().unwrap();
-        // 60 of the at most 64 connections. Each has two seconds for its request.
-        let silent: Vec<_> = (0..60).map(|_| TcpStream::connect(address).unwrap()).collect();
+        // 60 of the at most 64 connections.
+        let silent =
+            (0..60).map(|_| TcpStream::connect(address)).collect::<io::Result<Vec<_>>>()?;
         for mut half in &silent {
-            half.write_all(b"GET /metrics").unwrap();
+            half.write_all(b"GET /metrics")?;
         }
-        assert!(ask(&endpoint, b"GET /metrics HTTP/1.1\r\n\r\n").contains("200 OK"));
-        // The server has not waited for any of these clients, so each of them can still send its
-        // request.
+        let mut answers = vec![ask(&endpoint, b"GET /metrics HTTP/1.1\r\n\r\n")];
         for mut half in &silent {
-            half.write_all(b" HTTP/1.1\r\n\r\n").unwrap();
+            half.write_all(b" HTTP/1.1\r\n\r\n")?;
             let mut answer = String::new();
-            half.read_to_string(&mut answer).unwrap();
-            assert!(answer.contains("200 OK"), "{answer}");
+            half.read_to_string(&mut answer)?;
+            answers.push(answer);
         }
+        Ok(answers)
+    }
+
+    #[test]
+    fn silent_connections_delay_nobody_who_asks() {
+        let is_good = |answers: &Vec<String>| answers.iter().all(|one| one.contains("200 OK"));
+        // On a busy machine, all this may take longer than each client has for its request.
+        let answers = eventually("an attempt that is quick enough", || {
+            let start = Instant::now();
+            let answers = answers_beside_silence();
+            let counts = answers.as_ref().is_ok_and(is_good) || start.elapsed() < CLIENT_TIMEOUT;
+            counts.then_some(answers)
+        });
+        let answers = answers.unwrap();
+        assert!(is_good(&answers), "{answers:?}");
     }
 
     #[test]

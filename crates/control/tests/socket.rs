@@ -54,7 +54,7 @@ impl RunDir {
 
     fn connect(&self) -> BufReader<UnixStream> {
         let stream = UnixStream::connect(self.socket()).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
         BufReader::new(stream)
     }
 

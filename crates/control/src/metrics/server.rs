@@ -16,7 +16,7 @@ use crate::socket_owner;
 
 /// Maximum time in which a client must send its request. It has the same time again to read the
 /// answer.
-const CLIENT_TIMEOUT: Duration = Duration::from_secs(2);
+pub(super) const CLIENT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long the server accepts no connections after the process ran out of descriptors.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// Maximum number of connections accepted before existing connections are served again.
