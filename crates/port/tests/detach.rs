@@ -11,7 +11,7 @@ use slipring_port::bpf::host::{detach, mark_for_wire};
 use slipring_port::iface::{Feature, Iface, promiscuous};
 use slipring_port::{Interest, OpenOptions, WaitStrategy, Waiter, host, xdp};
 use slipring_ring::{Geometry, HugePages, Region};
-use slipring_test_support::{Namespace, close};
+use slipring_test_support::{Namespace, TIMEOUT, close};
 
 /// Creates two stacks with the addresses 10.0.0.1 on `va` and 10.0.0.2 on `vb`. Each knows the
 /// other's MAC address.
@@ -30,7 +30,7 @@ fn socket(netns: &Namespace, own: u8, other: u8) -> UdpSocket {
     netns.run(move || {
         let socket = UdpSocket::bind((format!("10.0.0.{own}"), 9000)).unwrap();
         socket.connect((format!("10.0.0.{other}"), 9000)).unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        socket.set_read_timeout(Some(TIMEOUT)).unwrap();
         socket
     })
 }
@@ -42,8 +42,16 @@ fn say(socket: &UdpSocket, word: u8) {
 
 fn hear(socket: &UdpSocket) -> u8 {
     let mut word = [0];
-    socket.recv(&mut word).unwrap();
-    word[0]
+    loop {
+        match socket.recv(&mut word) {
+            // With a timeout, the kernel does not restart the call after a signal.
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            heard => {
+                heard.unwrap();
+                return word[0];
+            }
+        }
+    }
 }
 
 #[test]

@@ -12,13 +12,11 @@ use slipring_port::{
     WaitSet, WaitStrategy, Waiter, XdpMode, host, packet, tap, xdp,
 };
 use slipring_ring::{BUF_SIZE_FOR_DEVICES, Geometry, HugePages, Region};
-use slipring_test_support::{Namespace, close, skip};
+use slipring_test_support::{Namespace, TIMEOUT, close, skip};
 use slipring_wire::Headers;
 use slipring_wire::frame::{Fill, FrameSpec, IpSpec, Ipv4Spec, L4Spec, PortPair};
 use slipring_wire::mac::MacAddr;
 
-/// Timeout of operations. It is only reached if something is broken.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// Duration of an observation, long enough to notice a waiter that spins.
 const WHILE: Duration = Duration::from_millis(200);
 /// Maximum number of polls by a sleeping waiter that a few events wake during [`WHILE`]. A spinning
@@ -173,9 +171,11 @@ impl Lab {
         waiter.add_fd(socket.as_fd()).unwrap();
         let (start, mut numbers, mut bytes) = (Instant::now(), Vec::new(), [0; 200]);
         while numbers.len() < count {
-            assert!(start.elapsed() < PATIENCE, "{:?}: only {numbers:?} arrived", self.kind);
+            assert!(start.elapsed() < TIMEOUT, "{:?}: only {numbers:?} arrived", self.kind);
             numbers.extend(socket.recv(&mut bytes).map(|len| bytes[len - 1]).ok());
-            waiter.wait_ports(&mut [&mut *port], Interest::RX, Some(PATIENCE / 20)).unwrap();
+            waiter
+                .wait_ports(&mut [&mut *port], Interest::RX, Some(Duration::from_millis(500)))
+                .unwrap();
             take(port);
         }
         numbers
@@ -188,11 +188,11 @@ impl Lab {
         let start = Instant::now();
         // The stack may not have noticed yet that its link is up again.
         while socket.send(&[number; 100]).is_err() {
-            assert!(start.elapsed() < PATIENCE, "the stack does not send");
+            assert!(start.elapsed() < TIMEOUT, "the stack does not send");
         }
         let mut waiter = Waiter::for_ports([&*port], WaitStrategy::Sleep).unwrap();
         loop {
-            let woken = waiter.wait_ports(&mut [&mut *port], Interest::RX, Some(PATIENCE));
+            let woken = waiter.wait_ports(&mut [&mut *port], Interest::RX, Some(TIMEOUT));
             assert_ne!(woken.unwrap(), WaitOutcome::Timeout, "{:?}: nothing arrived", self.kind);
             if take(port).contains(&number) {
                 return;
@@ -247,8 +247,8 @@ fn until_it_ends(port: &mut Port) -> RunError {
     let mut waiter = Waiter::for_ports([&*port], WaitStrategy::Sleep).unwrap();
     let start = Instant::now();
     loop {
-        assert!(start.elapsed() < PATIENCE, "it does not end");
-        if let Err(error) = waiter.wait_ports(&mut [&mut *port], Interest::RX, Some(PATIENCE)) {
+        assert!(start.elapsed() < TIMEOUT, "it does not end");
+        if let Err(error) = waiter.wait_ports(&mut [&mut *port], Interest::RX, Some(TIMEOUT)) {
             return error;
         }
         take(port);
@@ -293,8 +293,7 @@ fn room_in_a_ring_of_an_interface_that_is_down_is_waited_for_without_spinning() 
         assert!(spent < FEW, "{:?} spins: {spent}", lab.kind);
         lab.up();
         let mut waiter = Waiter::for_ports([&port], WaitStrategy::Sleep).unwrap();
-        let mut wait =
-            || waiter.wait_ports(&mut [&mut port], Interest::TX, Some(PATIENCE)).unwrap();
+        let mut wait = || waiter.wait_ports(&mut [&mut port], Interest::TX, Some(TIMEOUT)).unwrap();
         while match wait() {
             WaitOutcome::Ready => false,
             WaitOutcome::Interrupted => true,

@@ -12,15 +12,13 @@ use slipring_port::{
     WaitStrategy, Waiter, packet,
 };
 use slipring_ring::{Geometry, HugePages, Region};
-use slipring_test_support::{Namespace, close, skip};
+use slipring_test_support::{Namespace, TIMEOUT, close, skip};
 use slipring_wire::Headers;
 use slipring_wire::assigned::{EtherType, VlanTag};
 use slipring_wire::checksum::Sum;
 use slipring_wire::frame::{Fill, FrameSpec, IpSpec, Ipv4Spec, L4Spec, PortPair, TagSpec};
 use slipring_wire::mac::MacAddr;
 
-/// Timeout of operations. It is only reached if something is broken.
-const PATIENCE: Duration = Duration::from_secs(10);
 const OUR_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const PEER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 const MTU: usize = 1500;
@@ -75,7 +73,7 @@ impl Lab {
         self.peer.run(|| {
             let socket = UdpSocket::bind("10.0.0.2:0").unwrap();
             socket.connect("10.0.0.1:7").unwrap();
-            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+            socket.set_read_timeout(Some(TIMEOUT)).unwrap();
             socket
         })
     }
@@ -104,7 +102,7 @@ fn next(port: &mut Port) -> Vec<u8> {
 fn try_next(port: &mut Port) -> Result<Option<Vec<u8>>, RunError> {
     let mut waiter = Waiter::for_ports([&*port], WaitStrategy::Sleep).unwrap();
     loop {
-        match waiter.wait_ports(&mut [port], Interest::RX, Some(PATIENCE))? {
+        match waiter.wait_ports(&mut [port], Interest::RX, Some(TIMEOUT))? {
             WaitOutcome::Ready => break,
             WaitOutcome::Interrupted => {}
             WaitOutcome::Timeout => return Ok(None),

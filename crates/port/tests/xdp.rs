@@ -16,10 +16,9 @@ use slipring_port::{
     Waiter, XdpMode, xdp,
 };
 use slipring_ring::{BUF_SIZE_FOR_DEVICES, Geometry, HugePages, Region, SlotFlags, forward};
-use slipring_test_support::{Namespace, close};
+use slipring_test_support::{Namespace, TIMEOUT, close};
 
 const MODES: [XdpMode; 2] = [XdpMode::Native, XdpMode::Generic];
-const PATIENCE: Duration = Duration::from_secs(10);
 
 fn region(bufs: u32) -> Arc<Region> {
     let geometry = Geometry { bufs, buf_size: BUF_SIZE_FOR_DEVICES, ..Geometry::default() };
@@ -70,7 +69,7 @@ fn wait(
     queue: &mut dyn Queue,
     interest: Interest,
 ) -> Result<WaitOutcome, RunError> {
-    waiter.wait(&mut [(queue, interest)][..], Some(PATIENCE))
+    waiter.wait(&mut [(queue, interest)][..], Some(TIMEOUT))
 }
 
 /// Waits until a queue has frames and returns them all.
@@ -123,7 +122,7 @@ fn settle(queue: &mut dyn Queue) {
         if queue.counters().snapshot().in_flight == 0 {
             return;
         }
-        assert!(start.elapsed() < PATIENCE, "frames stay in flight");
+        assert!(start.elapsed() < TIMEOUT, "frames stay in flight");
         std::thread::yield_now();
     }
 }
@@ -488,10 +487,9 @@ fn completions_out_of_order_lose_no_buffer_and_repeat_none() {
     let mut a = open_in(&here, "va", &region, &options(XdpMode::Best));
     let mut b = open_in(&peer, "vb", &region, &options(XdpMode::Best));
     let threaded = "mount -t sysfs sysfs /sys && echo 1 > /sys/class/net/vb/threaded";
-    peer.run(move || {
-        let done = Command::new("unshare").args(["-m", "sh", "-c", threaded]).status().unwrap();
-        assert!(done.success(), "threaded NAPI");
-    });
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", threaded]);
+    assert!(peer.spawn(command).wait().unwrap().success(), "threaded NAPI");
     // The kernel accepts no more than 1000 bytes; the port read another limit when it was opened.
     peer.ip("link set vb mtu 1000");
     here.ip("link set va mtu 1000");

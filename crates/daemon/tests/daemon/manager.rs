@@ -1,6 +1,7 @@
 //! Tests of the daemon under a service manager. The tests play the role of this manager.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::Path;
@@ -29,11 +30,22 @@ impl Manager {
         Program::launch(&site.inside, command)
     }
 
+    /// Receives a message, even if signals arrive: with a timeout, the kernel does not restart the
+    /// call.
+    fn recv(&self, message: &mut [u8]) -> usize {
+        loop {
+            match self.socket.recv(message) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                received => return received.unwrap(),
+            }
+        }
+    }
+
     /// Waits for the next message that contains `text`. Skips all others.
     fn hears(&self, text: &str) {
         let mut message = [0; 4096];
         loop {
-            let len = self.socket.recv(&mut message).unwrap();
+            let len = self.recv(&mut message);
             let output = String::from_utf8_lossy(&message[..len]);
             if output.contains(text) {
                 return;
@@ -78,7 +90,7 @@ fn a_watchdog_of_another_process_hears_nothing() {
     manager.hears("READY=1");
     daemon.stop(Signal::TERM).well();
     let mut message = [0; 4096];
-    let len = manager.socket.recv(&mut message).unwrap();
+    let len = manager.recv(&mut message);
     assert_eq!(&message[..len], b"STOPPING=1");
 }
 

@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use serde_json::Value;
 use slipring_test_support::{
-    FinishedProgram, Namespace, Program, TIMEOUT, oracle, skip, user_namespaces_allowed,
+    FinishedProgram, Namespace, Program, eventually, oracle, skip, user_namespaces_allowed,
 };
 
 use super::{as_ordinary_user, document, link_names};
@@ -168,7 +168,8 @@ fn a_kill_takes_all_that_it_started_along() {
 }
 
 fn ends(process: &OwnedFd) {
-    let timeout = Timespec { tv_sec: TIMEOUT.as_secs() as i64, tv_nsec: 0 };
-    let mut fds = [PollFd::new(process, PollFlags::IN)];
-    assert_eq!(poll(&mut fds, Some(&timeout)), Ok(1), "a process outlives the demo");
+    eventually("the end of a process of the demo", || {
+        let mut fds = [PollFd::new(process, PollFlags::IN)];
+        (poll(&mut fds, Some(&Timespec::default())) == Ok(1)).then_some(())
+    });
 }

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use slipring_test_support::program;
+
 use crate::SLIPRING;
 
 #[test]
@@ -11,8 +13,9 @@ fn the_picture_of_the_readme_is_what_the_emulator_does() {
     let dir = tempfile::tempdir().unwrap();
     let drawn = dir.path().join("link.svg");
     let script = root.join("scripts/picture.py");
-    let status = Command::new("python3").arg(script).arg(SLIPRING).arg(&drawn).status().unwrap();
-    assert!(status.success());
+    let mut python = Command::new("python3");
+    let done = program::output(python.arg(script).arg(SLIPRING).arg(&drawn));
+    assert!(done.status.success(), "{done:?}");
     let [drawn, kept] =
         [drawn, root.join("docs/link.svg")].map(|path| std::fs::read(path).unwrap());
     assert!(

@@ -3,7 +3,7 @@
 #[path = "../../../wire/tests/tcpdump/frames/mod.rs"]
 mod frames;
 
-use slipring_test_support::{Namespace, Program, golden, installed, skip};
+use slipring_test_support::{Namespace, Program, golden, installed, program, skip};
 use slipring_wire::summary::{Detail, Summary};
 
 use super::with_links;
@@ -54,7 +54,7 @@ fn beside_tcpdump() -> Option<Namespace> {
         skip!("no tcpdump");
         return None;
     }
-    let version = std::process::Command::new("tcpdump").arg("--version").output().unwrap();
+    let version = program::output(std::process::Command::new("tcpdump").arg("--version"));
     let version = [version.stdout, version.stderr].concat();
     if !String::from_utf8_lossy(&version).contains("tcpdump version 4.99.") {
         skip!("the lines are those of tcpdump 4.99");

@@ -1,6 +1,6 @@
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use slipring_ring::{Geometry, HugePages};
-use slipring_test_support::{Namespace, skip};
+use slipring_test_support::{Namespace, TIMEOUT, skip};
 
 use super::*;
 use crate::iface::Iface;
@@ -35,8 +35,8 @@ fn exchange(queue: &mut TapQueue) {
     let mut answered = false;
     while !answered {
         let mut fds = [PollFd::new(&queue.tun, PollFlags::IN)];
-        let patience = Timespec { tv_sec: 10, tv_nsec: 0 };
-        assert_eq!(poll(&mut fds, Some(&patience)), Ok(1), "an answer in time");
+        let timeout = Timespec::try_from(TIMEOUT).unwrap();
+        assert_ne!(poll(&mut fds, Some(&timeout)), Ok(0), "no answer");
         queue.rx_sync().unwrap();
         answered = queue.rings().rx.batch(99).frames().any(|frame| frame.bytes[12..14] == [8, 6]);
     }
