@@ -125,7 +125,7 @@ impl Device {
 
     fn client_from(&self, program: &Path, scenario: &str) -> Command {
         let mut client = Command::new("timeout");
-        client.arg("60").arg(program).arg(self.mount().join("netmap")).arg(scenario);
+        client.arg("300").arg(program).arg(self.mount().join("netmap")).arg(scenario);
         client
     }
 

@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use slipring_abi::*;
 use slipring_ring::BUF_SIZE;
+use slipring_test_support::TIMEOUT;
 
 use crate::types::lock::lock;
 use crate::*;

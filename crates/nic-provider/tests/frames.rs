@@ -15,6 +15,9 @@ use slipring_netmap::*;
 use slipring_nic_provider::{NicAccess, Nics};
 use slipring_port::netlink::Netlink;
 
+/// Maximum time to wait for an event. It is only reached if something is broken.
+const TIMEOUT: Duration = Duration::from_secs(120);
+
 /// Reports each wake-up as a message on a channel.
 struct ChannelNotify(Sender<u64>);
 
@@ -236,7 +239,7 @@ impl Client {
         let mut frames = Vec::new();
         while frames.len() < count {
             while self.open.poll(PollEvents::IN, Some(5), Duration::ZERO) == PollEvents::default() {
-                assert_eq!(world.rung.recv_timeout(Duration::from_secs(10)), Ok(5));
+                assert_eq!(world.rung.recv_timeout(TIMEOUT), Ok(5));
             }
             for i in 0..u64::from(self.register.nr_host_rx_rings) {
                 let arrived = self.drain(first + i).into_iter().filter(|frame| wanted(frame));
@@ -250,7 +253,7 @@ impl Client {
     fn receive_on(&self, world: &World, i: u64, wanted: impl Fn(&[u8]) -> bool) -> Vec<u8> {
         loop {
             while self.open.poll(PollEvents::IN, Some(5), Duration::ZERO) == PollEvents::default() {
-                assert_eq!(world.rung.recv_timeout(Duration::from_secs(10)), Ok(5));
+                assert_eq!(world.rung.recv_timeout(TIMEOUT), Ok(5));
             }
             let (at, ring) = self.ring(i);
             let (_, slot) = self.slot(at, ring.head);

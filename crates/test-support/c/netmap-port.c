@@ -61,7 +61,7 @@ static uint8_t *buf(struct ring *r, uint32_t i) {
 
 static int wait_for(int events) {
     struct pollfd p = {.fd = fd, .events = events};
-    CHECK(poll(&p, 1, 20000) == 1);
+    CHECK(poll(&p, 1, 120000) == 1);
     return p.revents;
 }
 

@@ -155,7 +155,7 @@ waiting(void)
 	CHECK(slipring_arm(right, SLIPRING_WAIT_RX, &until) == 0 && until == SLIPRING_NEVER);
 	CHECK(poll(&fd, 1, 0) == 0);
 	CHECK(slipring_send(left, 0, "a frame", 7) == 1 && slipring_tx_sync(left, 0) == 0);
-	CHECK(poll(&fd, 1, 10000) == 1);
+	CHECK(poll(&fd, 1, 120000) == 1);
 	CHECK(slipring_disarm(right, SLIPRING_WAIT_RX) == SLIPRING_WAIT_RX);
 	CHECK(nm_ring_space(rx) == 1);
 	waits[0].port = left;

@@ -22,7 +22,7 @@ main(int argc, char **argv)
 	printf("open\n");
 	fflush(stdout);
 	while (left > 0) {
-		CHECK(poll(&p, 1, 10000) == 1);
+		CHECK(poll(&p, 1, 120000) == 1);
 		while ((frame = nm_nextpkt(d, &h)) != NULL) {
 			uint32_t number;
 

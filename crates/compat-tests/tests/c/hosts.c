@@ -32,7 +32,7 @@ from_host(struct port *p, uint16_t ethertype)
 
 	for (;;) {
 		while (space(r) == 0)
-			CHECK(polled(p->fd, POLLIN, 10000) & POLLIN);
+			CHECK(polled(p->fd, POLLIN, 120000) & POLLIN);
 		char *frame = buffer(r, r->head);
 		uint16_t type;
 

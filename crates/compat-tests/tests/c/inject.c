@@ -48,7 +48,7 @@ main(int argc, char **argv)
 			return 1;
 		}
 		/* On a netmap port, this call sends the frames. */
-		if (poll(&ready, 1, 10000) != 1) {
+		if (poll(&ready, 1, 120000) != 1) {
 			fprintf(stderr, "not sent\n");
 			return 1;
 		}

@@ -63,7 +63,7 @@ wait_for(int fd, short events)
 {
 	struct pollfd p = { fd, events, 0 };
 
-	CHECK(poll(&p, 1, 10000) == 1);
+	CHECK(poll(&p, 1, 120000) == 1);
 	return p.revents;
 }
 
@@ -652,7 +652,7 @@ a_pipe_is_synced_in_the_program_without_the_device(void)
 	for (i = 0; i < 50; i++) {
 		queue_frames(a, 100);
 		CHECK(ioctl(a->fd, NIOCTXSYNC, NULL) == 0);
-		CHECK(poll(&p, 1, 1000) == 1 && p.revents == POLLIN && frames_at(b) == 100);
+		CHECK(poll(&p, 1, 120000) == 1 && p.revents == POLLIN && frames_at(b) == 100);
 		while (nm_nextpkt(b, &h))
 			CHECK(h.len == 60 && h.ts.tv_sec > 0);
 		CHECK(ioctl(b->fd, NIOCRXSYNC) == 0);
@@ -691,7 +691,7 @@ who_sleeps_is_woken_by_a_sync_in_another_thread(void)
 		pthread_t t;
 
 		CHECK(pthread_create(&t, NULL, syncs_later, a) == 0);
-		CHECK(poll(p, count, 10000) == 1 && p[0].revents == POLLIN);
+		CHECK(poll(p, count, 120000) == 1 && p[0].revents == POLLIN);
 		CHECK(nm_nextpkt(b, &h) && !nm_nextpkt(b, &h));
 		CHECK(pthread_join(t, NULL) == 0);
 	}

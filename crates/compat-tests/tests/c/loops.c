@@ -397,7 +397,7 @@ both_ways(struct looping *l, struct port *other, struct eventfds *e)
 	for (i = 0; i < 20; i++) {
 		write_frame(t, (uint32_t)i, (char)i);
 		give(l, TX, (uint32_t)i + 1, e ? e->of[TX].io : -1);
-		CHECK(polled(other->fd, POLLIN, 10000) == POLLIN);
+		CHECK(polled(other->fd, POLLIN, 120000) == POLLIN);
 		CHECK(take(rx(other)) == i);
 		put(tx(other), 1, (char)(100 + i), 60, 0);
 		CHECK(call(other->fd, NIOCTXSYNC, NULL) == 0);
@@ -480,7 +480,7 @@ loop_serves_a_port_of_a_switch(void)
 	memset(buffer(t, 0), 0xff, 60);
 	t->slot[0].len = 60;
 	give(l, TX, 1, e.of[TX].io);
-	CHECK(polled(other.fd, POLLIN, 10000) == POLLIN && space(rx(&other)) == 1);
+	CHECK(polled(other.fd, POLLIN, 120000) == POLLIN && space(rx(&other)) == 1);
 	CHECK(stop(l->p.fd) == 0);
 	ends(l, 0);
 }
@@ -495,7 +495,7 @@ full_ring_is_refilled_when_the_reader_makes_room(void)
 	uint32_t n = tx(&l->p)->num_slots, tail;
 
 	give(l, TX, n - 1, e.of[TX].io);
-	CHECK(polled(other.fd, POLLIN, 10000) == POLLIN && space(rx(&other)) == n - 1);
+	CHECK(polled(other.fd, POLLIN, 120000) == POLLIN && space(rx(&other)) == n - 1);
 	rx(&other)->head = rx(&other)->cur = 10;
 	CHECK(call(other.fd, NIOCRXSYNC, NULL) == 0);
 	tail = tail_beyond(l, TX, n - 1, e.of[TX].irq);
@@ -516,7 +516,7 @@ impossible_indices_harm_nobody(void)
 	nm_sync_kloop_appl_write(&l->b->atok[RX], 0, 0);
 	write_frame(tx(&l->p), 0, 7);
 	give(l, TX, 1, e.of[TX].io);
-	CHECK(polled(other.fd, POLLIN, 10000) == POLLIN && take(rx(&other)) == 7);
+	CHECK(polled(other.fd, POLLIN, 120000) == POLLIN && take(rx(&other)) == 7);
 	CHECK(stop(l->p.fd) == 0);
 	ends(l, 0);
 }
@@ -527,7 +527,7 @@ runs(struct looping *l, struct port *other, struct eventfds *e)
 {
 	write_frame(tx(&l->p), 0, 1);
 	give(l, TX, 1, e->of[TX].io);
-	CHECK(polled(other->fd, POLLIN, 10000) == POLLIN);
+	CHECK(polled(other->fd, POLLIN, 120000) == POLLIN);
 }
 
 static void
@@ -595,7 +595,7 @@ killed_caller_ends_its_loop(void)
 		give(l, TX, 1, e.of[TX].io);
 		pause();
 	}
-	CHECK(polled(other.fd, POLLIN, 10000) == POLLIN);
+	CHECK(polled(other.fd, POLLIN, 120000) == POLLIN);
 	CHECK(try_register("x{1", reg) == EBUSY);
 	CHECK(kill(child, SIGKILL) == 0 && waitpid(child, &status, 0) == child);
 	CHECK(try_register("x{1", reg) == 0);

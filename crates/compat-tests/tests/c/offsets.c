@@ -166,7 +166,7 @@ interface_moves_frames_from_offset_to_offset(void)
 	struct pollfd p = { .fd = b.fd, .events = POLLIN };
 
 	send_at(&a, 200, 200, 'i');
-	CHECK(poll(&p, 1, 20000) == 1);
+	CHECK(poll(&p, 1, 120000) == 1);
 	arrived_at(&b, 128, 'i');
 }
 

@@ -107,7 +107,7 @@ receive_frames(struct nm_desc *sender, struct nm_desc *d, uint32_t from, uint32_
 			}
 		}
 		if (from < to) {
-			CHECK(tries++ < 20000);
+			CHECK(tries++ < 120000);
 			sync_tx(sender);
 			usleep(1000);
 		}
@@ -172,7 +172,7 @@ who_sleeps_is_woken_by_a_frame(void)
 
 		CHECK(pthread_create(&t, NULL, sends_later, a) == 0);
 		while (frames == 0) {
-			CHECK(poll(p, count, 10000) == 1 && p[0].revents == POLLIN);
+			CHECK(poll(p, count, 120000) == 1 && p[0].revents == POLLIN);
 			while ((got = nm_nextpkt(b, &h)) != NULL)
 				frames += number_of(got, h.len) == 1;
 		}
@@ -235,7 +235,7 @@ packets_of_several_slots_are_the_devices(void)
 		tx->slot[next].len = LEN - 50, tx->slot[next].flags = 0;
 		tx->head = tx->cur = nm_ring_next(tx, next);
 		sync_tx(a);
-		for (tries = 0; tries < 20000; tries++) {
+		for (tries = 0; tries < 120000; tries++) {
 			CHECK(ioctl(b->fd, NIOCRXSYNC, NULL) == 0);
 			while ((got = nm_nextpkt(b, &h)) != NULL && number_of(got, h.len) != i)
 				;
@@ -352,7 +352,7 @@ a_program_killed_in_mid_sync_leaves_all_as_it_should_be(void)
 		 * Frames of the killed program may still arrive or be in flight: wait until the
 		 * device has noticed the program's end and all sent frames are complete.
 		 */
-		for (i = 0; i < 100 || (nm_tx_pending(NETMAP_TXRING(keeps->nifp, 0)) && i < 20000); i++) {
+		for (i = 0; i < 100 || (nm_tx_pending(NETMAP_TXRING(keeps->nifp, 0)) && i < 600000); i++) {
 			CHECK(ioctl(keeps->fd, NIOCRXSYNC, NULL) == 0 && ioctl(keeps->fd, NIOCTXSYNC, NULL) == 0);
 			while (nm_nextpkt(keeps, &h))
 				;
@@ -467,7 +467,7 @@ is_told(struct nm_desc *d)
 	struct pollfd p = { .fd = d->fd, .events = POLLIN };
 	int i;
 
-	CHECK(poll(&p, 1, 10000) == 1 && p.revents & POLLERR);
+	CHECK(poll(&p, 1, 120000) == 1 && p.revents & POLLERR);
 	for (i = 0; i < 100; i++) {
 		CHECK(ioctl(d->fd, NIOCRXSYNC, NULL) == -1 && errno == EIO);
 		CHECK(ioctl(d->fd, NIOCTXSYNC, NULL) == -1 && errno == EIO);
@@ -551,7 +551,7 @@ a_number_that_was_closed_unsaid_is_another_files(void)
 		p.fd = close_unsaid(opened(names[i]), other);
 		/* The device notices the close a moment later. */
 		for (tries = 0; poll(&p, 1, 0) != 0; tries++) {
-			CHECK(tries < 10000);
+			CHECK(tries < 120000);
 			usleep(1000);
 		}
 		CHECK(ioctl(p.fd, NIOCTXSYNC, NULL) == -1 && errno == ENOTTY);

@@ -59,11 +59,11 @@ attached_interface_forwards(void)
 	cable = bound("right");
 	put(tx(&switched), 1, 42, 60, 0);
 	CHECK(call(switched.fd, NIOCTXSYNC, NULL) == 0);
-	CHECK(polled(cable.fd, POLLIN, 10000) & POLLIN);
+	CHECK(polled(cable.fd, POLLIN, 120000) & POLLIN);
 	CHECK(take(rx(&cable)) == 42);
 	put(tx(&cable), 2, 43, 60, 0);
 	CHECK(call(cable.fd, NIOCTXSYNC, NULL) == 0);
-	CHECK(polled(switched.fd, POLLIN, 10000) & POLLIN);
+	CHECK(polled(switched.fd, POLLIN, 120000) & POLLIN);
 	CHECK(take(rx(&switched)) == 43);
 }
 
@@ -311,7 +311,7 @@ interface_moves_frames(void)
 	CHECK(call(a.fd, NIOCTXSYNC, NULL) == 0);
 	for (i = 0; i < 20; i++) {
 		while (!space(rx(&b)))
-			CHECK(polled(b.fd, POLLIN, 10000) & POLLIN);
+			CHECK(polled(b.fd, POLLIN, 120000) & POLLIN);
 		CHECK(take(rx(&b)) == i);
 	}
 }

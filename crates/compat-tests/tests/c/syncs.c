@@ -230,7 +230,7 @@ poll_sends_and_receives(void)
 
 	put(tx(&a), 1, 3, 60, 0);
 	CHECK(polled(a.fd, POLLIN, 0) == 0);
-	CHECK(polled(b.fd, POLLIN, 10000) == POLLIN);
+	CHECK(polled(b.fd, POLLIN, 120000) == POLLIN);
 	CHECK(take(rx(&b)) == 3);
 }
 
@@ -284,7 +284,7 @@ poll_waits_for_more_than_cur(void)
 	CHECK(polled(b.fd, POLLIN, 0) == 0);
 	put(tx(&a), 1, 2, 60, 0);
 	sync_tx(&a);
-	CHECK(polled(b.fd, POLLIN, 10000) == POLLIN);
+	CHECK(polled(b.fd, POLLIN, 120000) == POLLIN);
 	CHECK(take(rx(&b)) == 1 && take(rx(&b)) == 2);
 }
 

@@ -24,7 +24,7 @@ main(void)
 	p.fd = b->fd;
 	p.events = POLLIN;
 	CHECK(nm_inject(a, frame, sizeof(frame)) == sizeof(frame) && ioctl(a->fd, NIOCTXSYNC, NULL) == 0);
-	CHECK(poll(&p, 1, 10000) == 1 && nm_nextpkt(b, &h) && h.len == sizeof(frame));
+	CHECK(poll(&p, 1, 120000) == 1 && nm_nextpkt(b, &h) && h.len == sizeof(frame));
 	printf("%s, %s\n", place(a), place(b));
 	nm_close(a);
 	nm_close(b);

@@ -59,7 +59,7 @@ impl Stage {
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("nsenter");
         let space = self.space.id().to_string();
-        command.args(["--mount", "--net", "--target", &space, "timeout", "60"]).arg(program);
+        command.args(["--mount", "--net", "--target", &space, "timeout", "300"]).arg(program);
         command
     }
 

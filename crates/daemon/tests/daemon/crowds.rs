@@ -150,7 +150,7 @@ fn hostile_programs_neither_stop_the_daemon_nor_see_what_is_not_theirs() {
     let good = start(&site, &format!("pair good {}", seconds.saturating_sub(1))).finish_after(time);
     let good = good.well();
     println!("{}", good.stdout.trim_end());
-    assert!(worst_ms(&good) < 5000, "{good:?}");
+    assert!(worst_ms(&good) < 15_000, "{good:?}");
     for one in hostile {
         let ended = one.finish_after(time);
         // A hostile program may be killed by a signal, because it damages memory that it uses

@@ -14,7 +14,7 @@ use slipring_test_support::{Namespace, Program, Sandbox, eventually, skip};
 
 use crate::SLIPRING;
 use crate::crowds::start;
-use crate::guests::{answers, boot, kit, vale};
+use crate::guests::{answers_in_time, boot, kit, vale};
 use crate::kernel::open;
 
 /// A number of frames that takes seconds to send.
@@ -352,7 +352,7 @@ fn a_virtual_machine_in_a_switch_is_there_again() {
     guest.wait_for_text("guest: done");
     for _ in 0..3 {
         daemon.kill_and_wait();
-        eventually("an answer of the guest", || answers(&outside, 1).then_some(()));
+        answers_in_time(&outside, 1);
     }
     let listed = vale(&site, "");
     assert_eq!(listed["switch_ports"].as_array().map(Vec::len), Some(2), "{listed}");

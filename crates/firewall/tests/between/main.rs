@@ -65,7 +65,7 @@ impl FirewallLab {
     /// Returns whether the right side answers a ping of the left side. Waits longer than a second,
     /// because a failed ARP request is repeated after a second.
     fn pings(&self) -> bool {
-        self.lab.left.attempt("ping", "-n -c 1 -W 10 10.9.0.2").0
+        self.lab.left.attempt("ping", "-n -c 1 -W 60 10.9.0.2").0
     }
 
     /// Returns whether a ping gets no answer within a second.
@@ -106,7 +106,7 @@ fn a_pipe_delays_both_ways() {
     assert!(site.pings());
     site.ipfw("pipe 1 config delay 50ms");
     site.ipfw("add 100 pipe 1 icmp from any to any");
-    let output = site.lab.left.command("ping", "-n -c 3 -i 0.2 10.9.0.2");
+    let output = site.lab.left.command("ping", "-n -c 3 -i 0.2 -W 60 10.9.0.2");
     let least: f64 =
         output.split("mdev = ").nth(1).unwrap().split('/').next().unwrap().parse().unwrap();
     assert!(least >= 100.0, "{output}");

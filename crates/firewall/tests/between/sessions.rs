@@ -44,7 +44,7 @@ fn a_list_of_the_handbook_without_a_word_of_arp_passes_pings_of_both_families() 
     let path = site.write("rules", rules);
     let firewall = site.firewall(&format!("--rules {path} --json"));
     assert!(site.pings(), "{}", site.ipfw("-a list"));
-    let (answered, output) = site.lab.left.attempt("ping", &format!("-n -c 1 -W 10 {}", RIGHT6));
+    let (answered, output) = site.lab.left.attempt("ping", &format!("-n -c 1 -W 60 {}", RIGHT6));
     assert!(answered, "{output}\n{}", site.ipfw("-a list"));
     site.ipfw("delete 300");
     let _ = site.lab.left.attempt("ip", "neigh flush dev e0");

@@ -128,12 +128,12 @@ static void join(pid_t pid) {
 static void echo(void) {
     struct port p = open_port("x}1");
     for (int i = 0; i < ROUNDS; i++) {
-        CHECK(wait_for(p.fd, POLLIN, 10000) & POLLIN);
+        CHECK(wait_for(p.fd, POLLIN, 120000) & POLLIN);
         put(&p, take(&p) + 1);
         CHECK(ioctl(p.fd, NIOCTXSYNC, 0) == 0);
     }
     /* Waits until the other end has seen the last frame. */
-    while (!(wait_for(p.fd, POLLIN, 10000) & POLLIN))
+    while (!(wait_for(p.fd, POLLIN, 120000) & POLLIN))
         ;
 }
 
@@ -144,7 +144,7 @@ static void ping_pong(void) {
     for (int i = 0; i < ROUNDS; i++) {
         put(&p, i);
         CHECK(ioctl(p.fd, NIOCTXSYNC, 0) == 0);
-        CHECK(wait_for(p.fd, POLLIN, 10000) & POLLIN);
+        CHECK(wait_for(p.fd, POLLIN, 120000) & POLLIN);
         CHECK(take(&p) == (uint64_t)i + 1);
     }
     printf("round trip %.1f us\n", (now() - start) / ROUNDS * 1e6);
@@ -161,7 +161,7 @@ static void epoll_echo(void) {
     struct epoll_event e = {.events = EPOLLIN | epoll_flags};
     CHECK(epoll_ctl(ep, EPOLL_CTL_ADD, p.fd, &e) == 0);
     while (seen < ROUNDS) {
-        CHECK(epoll_wait(ep, &e, 1, 10000) == 1);
+        CHECK(epoll_wait(ep, &e, 1, 120000) == 1);
         /* An edge-triggered program must continue until there are no more frames. */
         while (avail(p.rx)) {
             put(&p, take(&p) + 1);
@@ -181,7 +181,7 @@ static void epoll_ping(void) {
     for (int i = 0; i < ROUNDS; i++) {
         put(&p, i);
         CHECK(ioctl(p.fd, NIOCTXSYNC, 0) == 0);
-        CHECK(epoll_wait(ep, &e, 1, 10000) == 1 && (e.events & EPOLLIN));
+        CHECK(epoll_wait(ep, &e, 1, 120000) == 1 && (e.events & EPOLLIN));
         CHECK(take(&p) == (uint64_t)i + 1);
     }
     join(other);
@@ -219,7 +219,7 @@ static void fork_shares(void) {
     inherited = open_port("x{1");
     struct port b = open_port("x}1");
     join(child(send_one));
-    CHECK(wait_for(b.fd, POLLIN, 10000) & POLLIN);
+    CHECK(wait_for(b.fd, POLLIN, 120000) & POLLIN);
     CHECK(take(&b) == 42);
     /* The parent sees the child's changes of the ring. */
     CHECK(inherited.tx->head == 1);
@@ -263,7 +263,7 @@ static void scm_rights(void) {
     CHECK(sendmsg(pass[0], &m, 0) == sizeof reg);
     close(fd);
     close(twin);
-    CHECK(wait_for(b.fd, POLLIN, 10000) & POLLIN);
+    CHECK(wait_for(b.fd, POLLIN, 120000) & POLLIN);
     CHECK(take(&b) == 43);
     join(receiver);
 }
@@ -379,7 +379,7 @@ static void rate(void) {
     pid_t sender = child(flood);
     struct port p = open_port("x}1");
     uint64_t expect = 0, polls = 0;
-    CHECK(wait_for(p.fd, POLLIN, 5000) & POLLIN);
+    CHECK(wait_for(p.fd, POLLIN, 120000) & POLLIN);
     double start = now(), end = start + seconds;
     while (now() < end) {
         polls++;

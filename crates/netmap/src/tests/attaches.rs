@@ -147,7 +147,7 @@ impl<'w> Station<'w> {
         let Self(client, _, rx) = self;
         let start = std::time::Instant::now();
         while !client.poll(PollEvents::IN).intersects(PollEvents::IN) {
-            assert!(start.elapsed() < Duration::from_secs(20), "nothing came");
+            assert!(start.elapsed() < TIMEOUT, "nothing came");
             std::thread::yield_now();
         }
         let i = client.ring(*rx).head;
@@ -257,7 +257,7 @@ fn unplug(machine: &Machine) {
 fn eventually(so: impl Fn() -> bool) {
     let start = std::time::Instant::now();
     while !so() {
-        assert!(start.elapsed() < Duration::from_secs(20), "it never was so");
+        assert!(start.elapsed() < TIMEOUT, "it never was so");
         std::thread::yield_now();
     }
 }

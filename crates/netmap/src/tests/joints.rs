@@ -21,7 +21,7 @@ fn next(station: &mut Station<'_>) -> Vec<Vec<u8>> {
         if !frames.is_empty() {
             return frames;
         }
-        assert!(start.elapsed() < Duration::from_secs(20), "nothing came");
+        assert!(start.elapsed() < TIMEOUT, "nothing came");
         std::thread::yield_now();
     }
 }

@@ -24,7 +24,7 @@ fn host_and_peer() -> Option<(Namespace, Namespace)> {
 }
 
 fn pings(from: &Namespace, to: &str) -> (bool, String) {
-    from.attempt("ping", &format!("-n -c 3 -i 0.01 -w 20 {to}"))
+    from.attempt("ping", &format!("-n -c 3 -i 0.01 -w 60 {to}"))
 }
 
 #[test]

@@ -53,7 +53,7 @@ fn two_runs_at_a_time_do_not_meet() {
     let Some(world) = world() else { return };
     let first = start(&world, "-q --nat kernel", "echo ready; exec sleep 600");
     first.wait_for_text("ready");
-    let script = "ping -n -q -c 1 10.9.0.1";
+    let script = "ping -n -q -c 1 -W 60 10.9.0.1";
     run(&world, "-q --nat kernel", script).well();
     first.stop(Signal::TERM);
 }
@@ -62,7 +62,7 @@ fn two_runs_at_a_time_do_not_meet() {
 fn where_nothing_forwards_the_kernel_says_what_it_lacks() {
     let Some(world) = world() else { return };
     forward(&world, false);
-    let ended = run(&world, "--nat kernel", "ping -n -q -c 1 10.9.0.1").well();
+    let ended = run(&world, "--nat kernel", "ping -n -q -c 1 -W 60 10.9.0.1").well();
     for part in ["net.ipv4.ip_forward is 0", "sysctl -w net.ipv4.ip_forward=1", "slirp4netns"] {
         assert!(ended.stderr.contains(part), "{ended:#?}");
     }

@@ -65,11 +65,18 @@ fn figures_are_those_of_the_control_socket() {
     let words = format!("emulate -T 0 {} -B 10m -D 5ms -L plr,0.2 --name lab", lab.ports());
     let emulator = site.start(&lab.mid, &words);
     lab.left.attempt("ping", &format!("-n -c 40 -i 0.01 -W 1 {RIGHT}"));
-    let (stats, run) = eventually("a moment without frames", || {
+    // Of a command that gets no processor, top shows figures that are older than those of its
+    // control socket.
+    let (stats, run) = eventually("a moment without frames, of which top has heard", || {
         let before = site.json(&lab.mid, "emulate ctl stats");
         let top = site.json(&lab.mid, "top --once -T 300");
         let after = site.json(&lab.mid, "emulate ctl stats");
-        (before["links"] == after["links"]).then(|| (after, top["run"].clone()))
+        let is_new = |link: usize| {
+            let (seen, asked) = (&top["run"]["links"][link], &after["links"][link]);
+            seen["output"] == asked["output"] && seen["rate_bps"] == 0.0
+        };
+        let all = before["links"] == after["links"] && is_new(0) && is_new(1);
+        all.then(|| (after, top["run"].clone()))
     });
     assert_eq!((&run["name"], &run["pid"]), (&"lab".into(), &emulator.pid().into()));
     for (link, shown) in [(0, "up"), (1, "down")] {

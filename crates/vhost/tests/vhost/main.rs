@@ -8,13 +8,13 @@ mod plugs;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use slipring_port::{
     DropCause, Interest, OpenOptions, Port, QueueSnapshot, WaitOutcome, WaitStrategy, Waiter,
 };
 use slipring_ring::{Geometry, HugePages, Region, SlotFlags};
 use slipring_test_support::frames::pattern as frame;
+use slipring_test_support::{TIMEOUT, eventually};
 use slipring_vhost::VhostRole;
 use tempfile::TempDir;
 
@@ -86,9 +86,9 @@ impl Rig {
     /// Sleeps until a frame arrives.
     fn wait(&mut self) -> WaitOutcome {
         let mut waiter = Waiter::for_ports([&self.port], WaitStrategy::Sleep).unwrap();
-        let timeout = Some(Duration::from_secs(10));
         loop {
-            let woken = waiter.wait_ports(&mut [&mut self.port], Interest::RX, timeout).unwrap();
+            let woken = waiter.wait_ports(&mut [&mut self.port], Interest::RX, Some(TIMEOUT));
+            let woken = woken.unwrap();
             // SIGCHLD interrupts a wait, even where it is ignored.
             if woken != WaitOutcome::Interrupted {
                 return woken;
@@ -98,13 +98,7 @@ impl Rig {
 
     /// Syncs until `done` returns true. Another thread causes this.
     fn until(&mut self, mut done: impl FnMut(&mut Self) -> bool) {
-        for _ in 0..2000 {
-            if done(self) {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        panic!("it never came about");
+        eventually("another thread", || done(self).then_some(()));
     }
 
     fn dropped(&mut self, cause: DropCause) -> u64 {
