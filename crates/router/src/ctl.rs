@@ -50,6 +50,11 @@ pub(crate) fn command() -> Command {
         plain("nd", "Show IPv6 neighbours", "Examples:\n  slipring route ctl nd"),
         fib_command(),
         plain("hello", "Show which router answers", "Examples:\n  slipring route ctl hello"),
+        plain(
+            "reload",
+            "Read the files of the run again: all of them take effect, or nothing",
+            "Examples:\n  slipring route ctl reload\n  slipring route ctl reload --name edge",
+        ),
         plain("quit", "End the router", "Examples:\n  slipring route ctl quit --name edge"),
     ])
 }
@@ -119,6 +124,7 @@ fn request(matches: &ArgMatches) -> Result<(&'static str, Value, &ArgMatches), F
         ("fib", Some((_, inner))) => ("fib.verify", json!({}), inner),
         ("arp", _) => ("neighbour", json!({ "family": 4 }), args),
         ("nd", _) => ("neighbour", json!({ "family": 6 }), args),
+        ("reload", _) => ("reload", json!({}), args),
         ("quit", _) => ("quit", json!({}), args),
         _ => ("hello", json!({}), args),
     })

@@ -14,6 +14,7 @@ mod lookup_tables;
 mod neighbours;
 mod pages;
 mod reasons;
+mod reload;
 mod resident;
 mod route_get;
 mod routing;

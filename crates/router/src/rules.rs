@@ -1,7 +1,7 @@
 //! The rules of a run (`--rules`): loaded before frames are admitted, changed by `slipring ipfw`.
 //!
 //! ```text
-//!   --rules FILE --> RunningRules::load --.
+//!   --rules FILE --> load, replace --------.
 //!   slipring ipfw --> service.rs ---------+--> ControlPlane --whole rulesets--> RuleStage of a worker
 //!   addresses of the interfaces ----------'     (main thread: it may wait for the worker)
 //! ```
@@ -104,6 +104,16 @@ impl RunningRules {
     /// The answers to requests about rules.
     pub(crate) fn service(&self) -> RuleService<'_> {
         RuleService { control_plane: &self.control_plane, events: &self.events }
+    }
+
+    /// Replaces all rules by those of a file. Returns warnings about them.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or a rule has a mistake. The rules are as before then.
+    pub(crate) fn replace(&self, path: &Path) -> Result<Vec<String>, Failure> {
+        let outcome = self.control_plane.replace(&read_rules(path)?, now());
+        check_accepted(&outcome, Some(path))?;
+        Ok(outcome.warnings)
     }
 
     /// Makes `me` mean the addresses of these tables.

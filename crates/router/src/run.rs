@@ -22,6 +22,7 @@ use crate::feed::KernelFeed;
 use crate::figures::RouterFigures;
 use crate::flags::RoutePlan;
 use crate::neighbours::NeighbourRequests;
+use crate::reload::Reload;
 use crate::resident::{ResidentEngine, UserSpaceIo};
 use crate::routing::{Routing, RoutingHandle};
 use crate::routing_thread::RoutingThread;
@@ -71,7 +72,7 @@ impl RoutePlan {
         let helper = start_helper(&ifaces, compat.is_some(), session)?;
         let handle = RoutingHandle::new()?;
         let answers = compat.is_some().then(|| CompatAnswers::new(handle.clone(), helper.clone()));
-        Confinement::drop_all().updating_maps().begin(session)?;
+        self.confinement().begin(session)?;
         if let Some(helper) = &helper {
             helper.end_with_it()?;
         }
@@ -91,7 +92,9 @@ impl RoutePlan {
         let workers = if tasks.is_empty() { None } else { Some(Workers::start(tasks)?) };
         let rules = rules.map(|rules| rules.load(&links, session)).transpose()?;
         let started = Instant::now();
-        let _control = self.serve(reservation, &handle, &watch, rules.clone(), started)?;
+        let reload = Arc::new(Reload::new(self.rules.clone().zip(rules.clone())));
+        let running = (rules.clone(), reload.clone());
+        let _control = self.serve(reservation, &handle, &watch, running, started)?;
         let clients = self.compat.as_ref().map_or(0, |of| of.max_clients);
         let start = |(socket, answers)| CompatServer::start(socket, answers, clients);
         let _compat = compat.zip(answers).map(start).transpose()?;
@@ -104,6 +107,7 @@ impl RoutePlan {
             subinterfaces: subinterface_thread.as_ref(),
             watch: &watch,
             rules: rules.as_deref(),
+            reload: &reload,
             changed: &changed,
             interfaces: names,
         };
@@ -120,6 +124,12 @@ impl RoutePlan {
         ended.map_err(|error| lost(&error))?;
         workers?;
         Ok(Exit::Done)
+    }
+
+    /// What the threads keep. Files that are read again may be other users'.
+    fn confinement(&self) -> Confinement {
+        let confinement = Confinement::drop_all().updating_maps();
+        if self.rules.is_some() { confinement.opening_files() } else { confinement }
     }
 
     /// Opens the sockets of the engine in user space, if packets are forwarded there.
@@ -217,7 +227,7 @@ impl RoutePlan {
         reservation: Reservation,
         handle: &RoutingHandle,
         watch: &Arc<BypassWatch>,
-        rules: Option<Arc<RunningRules>>,
+        (rules, reload): (Option<Arc<RunningRules>>, Arc<Reload>),
         started: Instant,
     ) -> Result<ControlServer, Failure> {
         let service = RouterService {
@@ -226,6 +236,7 @@ impl RoutePlan {
             started,
             watch: watch.clone(),
             rules,
+            reload,
         };
         let failed = |error: ControlError| Diagnostic::of(&error).into();
         reservation.serve(Box::new(service)).map_err(failed)

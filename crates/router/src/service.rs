@@ -11,6 +11,7 @@ use std::time::Instant;
 use rustix::process::{Signal, getpid, kill_process};
 use serde_json::{Value, json};
 use slipring_cli::codes::SR0102;
+use slipring_cli::{Diagnose, Failure};
 use slipring_control::{ControlRefusal, ControlReply, ControlRequest, ControlService};
 use slipring_fib::{InterfaceEntry, NeighbourInfo, RouteEntry, RouteLead};
 use slipring_port::now;
@@ -19,6 +20,7 @@ use slipring_wire::mac::MacAddr;
 
 use crate::figures::RouterFigures;
 use crate::pages::{self, RoutePlace};
+use crate::reload::{Reload, Reloaded};
 use crate::route_get;
 use crate::routing::{Routing, RoutingHandle};
 use crate::rules::RunningRules;
@@ -39,6 +41,7 @@ pub(crate) struct RouterService {
     pub(crate) started: Instant,
     pub(crate) watch: Arc<BypassWatch>,
     pub(crate) rules: Option<Arc<RunningRules>>,
+    pub(crate) reload: Arc<Reload>,
 }
 
 impl ControlService for RouterService {
@@ -69,11 +72,12 @@ impl ControlService for RouterService {
             }
             "fib.verify" => verification::verify(&self.routing)
                 .map_err(|cause| ControlRefusal::malformed(format!("cannot compare: {cause}")))?,
+            "reload" => self.reload()?,
             "quit" => return Ok(ControlReply::Then(json!({}), terminate)),
             other => {
                 return Err(ControlRefusal::malformed(format!(
                     "unknown request `{other}`: there are hello, status, interface, route.show, \
-                     route.get, neighbour, fib.verify, quit"
+                     route.get, neighbour, fib.verify, reload, quit"
                 )));
             }
         }))
@@ -102,6 +106,11 @@ impl RouterService {
     ) -> Result<T, ControlRefusal> {
         let ended = || ControlRefusal::malformed("the router is about to end".to_owned());
         self.routing.ask(question).ok_or_else(ended)
+    }
+
+    fn reload(&self) -> Result<Value, ControlRefusal> {
+        let Reloaded { files, warnings } = self.reload.run().map_err(refusal)?;
+        Ok(json!({ "v": ANSWER_VERSION, "files": files, "warnings": warnings }))
     }
 
     fn status(&self) -> Result<Value, ControlRefusal> {
@@ -135,6 +144,19 @@ impl RouterService {
 pub(crate) fn terminate() {
     // A process may always signal itself.
     let _ = kill_process(getpid(), Signal::TERM);
+}
+
+/// A failure as the answer to a client.
+fn refusal(failure: Failure) -> ControlRefusal {
+    match failure {
+        Failure::Error(error) => ControlRefusal {
+            code: error.code().to_string(),
+            summary: error.summary(),
+            cause: error.cause(),
+            help: error.help(),
+        },
+        Failure::ReaderLeft => ControlRefusal::malformed("the output is closed"),
+    }
 }
 
 fn address_of(args: &serde_json::Map<String, Value>) -> Result<IpAddr, ControlRefusal> {

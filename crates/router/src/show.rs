@@ -13,6 +13,7 @@ pub(crate) fn text(what: &str, answer: &Value) -> String {
         "route.get" => lookup(answer),
         "neighbour" => list(answer, "neighbours", neighbour),
         "fib.verify" => verified(answer),
+        "reload" => reloaded(answer),
         "quit" => String::new(),
         _ => pairs(answer),
     }
@@ -35,6 +36,14 @@ fn field(of: &Value, key: &str) -> String {
 fn word(of: &Value, key: &str, word: &str) -> String {
     let value = field(of, key);
     if value.is_empty() { value } else { format!(" {word} {value}") }
+}
+
+fn reloaded(answer: &Value) -> String {
+    let lines = |key: &str, line: fn(&str) -> String| -> String {
+        answer[key].as_array().into_iter().flatten().filter_map(Value::as_str).map(line).collect()
+    };
+    lines("warnings", |warning| format!("warning: {warning}\n"))
+        + &lines("files", |file| format!("{file} was read again\n"))
 }
 
 fn pairs(answer: &Value) -> String {

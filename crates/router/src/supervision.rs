@@ -13,6 +13,7 @@ use crate::checks::{Obstacle, ObstacleKind};
 use crate::compat;
 use crate::figures::RouterFigures;
 use crate::flags::RoutePlan;
+use crate::reload::Reload;
 use crate::routing::{Routing, RoutingHandle};
 use crate::routing_thread::RoutingThread;
 use crate::rules::RunningRules;
@@ -34,6 +35,7 @@ pub(crate) struct Supervision<'r> {
     pub(crate) subinterfaces: Option<&'r SubinterfaceThread>,
     pub(crate) watch: &'r BypassWatch,
     pub(crate) rules: Option<&'r RunningRules>,
+    pub(crate) reload: &'r Reload,
     /// Rings when the first tables are in use, and when the watch has found a change.
     pub(crate) changed: &'r Doorbell,
     /// Names of the interfaces, by port.
@@ -58,6 +60,9 @@ impl Supervision<'_> {
             }
             if signals.take_interim() {
                 self.report(session, started, true)?;
+            }
+            if signals.take_reload() {
+                self.reload(session)?;
             }
             if let (Some(due), Some(period)) = (next_report, self.plan.period)
                 && time >= due
@@ -113,6 +118,24 @@ impl Supervision<'_> {
         match interim {
             true => session.reporter.interim(&sample, line),
             false => session.reporter.interval(&sample, line),
+        }
+    }
+
+    /// Reads the files of the run again. An error does not end the run.
+    fn reload(&self, session: &mut Session<'_>) -> Result<(), Failure> {
+        match self.reload.run() {
+            Ok(read) => {
+                read.warnings.iter().try_for_each(|warning| session.reporter.warn(warning))?;
+                let mut files = read.files.iter();
+                files.try_for_each(|file| {
+                    session.reporter.say(format_args!("{} was read again", file.display()))
+                })
+            }
+            Err(Failure::Error(error)) => {
+                session.reporter.report_error(&error);
+                Ok(())
+            }
+            Err(failure) => Err(failure),
         }
     }
 

@@ -43,7 +43,7 @@ const OTHER_MEANINGS: &[(&str, &str, &str)] = &[
     ("replay", "config", "links, ports and settings, not flags"),
     ("replay", "print-config", "prints such a file"),
     ("replay", "rate", "the pace of the capture, as nmreplay's -B"),
-    ("route", "rules", "read once; what no rule matches is dropped"),
+    ("route", "rules", "what no rule matches is dropped"),
     ("run", "config", "links, ports and settings, not flags"),
     ("run", "print-config", "prints such a file"),
     ("run", "rate", "a model of a link's rate, as tlem's -B"),

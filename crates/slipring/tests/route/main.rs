@@ -23,6 +23,7 @@
 //! | `multipath` | several next hops |
 //! | `host_traffic` | what the kernel must receive on the real interface |
 //! | `rules` | rules for forwarded packets |
+//! | `reload` | files that are read again while the router runs |
 //! | `compat` | the interface of netmap-fwd |
 //! | `control` | what `slipring route ctl` tells |
 //! | `lifecycle` | start, end, death and counters of the program |
@@ -100,6 +101,7 @@ mod martians;
 mod multipath;
 mod neighbours;
 mod redirects;
+mod reload;
 mod routes;
 mod rules;
 mod soak;

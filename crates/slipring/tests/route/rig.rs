@@ -113,10 +113,15 @@ impl Rig {
 
     /// Runs `slipring route ctl` with these words.
     pub(crate) fn tell(&self, words: &[&str]) -> FinishedProgram {
+        self.start_ctl(words).finish()
+    }
+
+    /// Starts `slipring route ctl` with these words.
+    pub(crate) fn start_ctl(&self, words: &[&str]) -> Program {
         let mut command = Command::new(SLIPRING);
         command.args(["route", "ctl"]).args(words);
         command.env("SLIPRING_RUN", self.run_dir.path());
-        Program::launch(&self.router, command).finish()
+        Program::launch(&self.router, command)
     }
 
     /// Takes the running program out of the rig.
