@@ -3,7 +3,11 @@
 //! ```text
 //!   routes:  prefix --> the first route, 12 bytes     a sweep in order meets each prefix before
 //!   others:  prefix --> the routes after it           those inside it
+//!   appended: prefixes after all of `routes`, on their way there
 //! ```
+//!
+//! The kernel lists IPv4 routes in the order of their prefixes. So the routes that are added at the
+//! end are collected, and become part of the tree together, which is cheaper than one by one.
 //!
 //! Routes for one prefix are in the order in which the kernel tries them: the greatest TOS first,
 //! then the lowest metric; equals as the kernel has them.
@@ -53,6 +57,8 @@ impl RouteRecord {
 #[derive(Debug)]
 pub(crate) struct Rib<A> {
     routes: BTreeMap<RoutePrefix<A>, RouteRecord>,
+    /// Ascending, and after all of `routes`.
+    appended: Vec<(RoutePrefix<A>, RouteRecord)>,
     others: BTreeMap<RoutePrefix<A>, Vec<RouteRecord>>,
     /// The number of prefixes by their length, so that a search skips absent lengths.
     lengths: [u32; 129],
@@ -80,6 +86,7 @@ impl<A: AddressBits> Default for Rib<A> {
     fn default() -> Self {
         Self {
             routes: BTreeMap::new(),
+            appended: Vec::new(),
             others: BTreeMap::new(),
             lengths: [0; 129],
             len: 0,
@@ -96,7 +103,11 @@ impl<A: AddressBits> Rib<A> {
 
     /// The first route for exactly this prefix.
     pub(crate) fn first(&self, prefix: RoutePrefix<A>) -> Option<RouteRecord> {
-        self.routes.get(&prefix).copied()
+        let appended = || {
+            let at = self.appended.binary_search_by_key(&prefix, |route| route.0).ok()?;
+            Some(self.appended[at].1)
+        };
+        self.routes.get(&prefix).copied().or_else(appended)
     }
 
     /// The second route for exactly this prefix.
@@ -117,6 +128,38 @@ impl<A: AddressBits> Rib<A> {
         list
     }
 
+    /// Adds the first route of a prefix, if it comes after all other prefixes. Of two prefixes that
+    /// begin at the same address, the kernel lists the longer one first.
+    fn append(&mut self, prefix: RoutePrefix<A>, record: RouteRecord) -> bool {
+        let is_inside = |other: RoutePrefix<A>| other.start == prefix.start && other > prefix;
+        let inside = self.appended.iter().rev().take_while(|other| is_inside(other.0)).count();
+        let at = self.appended.len() - inside;
+        let before = match at.checked_sub(1) {
+            Some(before) => Some(self.appended[before].0),
+            None => self.routes.last_key_value().map(|(last, _)| *last),
+        };
+        // Where routes were refused, the prefix around must be searched for.
+        if self.has_refusals || before.is_some_and(|before| before >= prefix) {
+            return false;
+        }
+        self.appended.insert(at, (prefix, record));
+        true
+    }
+
+    /// Makes the appended routes part of the tree.
+    pub(crate) fn settle(&mut self) {
+        if self.appended.is_empty() {
+            return;
+        }
+        let appended = core::mem::take(&mut self.appended);
+        // To merge costs a pass over all routes.
+        if appended.len() < self.routes.len() / 8 {
+            self.routes.extend(appended);
+        } else {
+            self.routes.append(&mut appended.into_iter().collect());
+        }
+    }
+
     /// Handles the usual case of a dump with one search: if the only route of the prefix is the same
     /// as `record`, notes that it was mentioned; if there is none and `may_insert`, adds it.
     pub(crate) fn mention(
@@ -125,6 +168,12 @@ impl<A: AddressBits> Rib<A> {
         record: RouteRecord,
         may_insert: bool,
     ) -> Mention {
+        if may_insert && self.append(prefix, RouteRecord { flags: 0, ..record }) {
+            self.lengths[usize::from(prefix.len)] += 1;
+            self.len += 1;
+            return Mention::Inserted;
+        }
+        self.settle();
         let flags = if self.inherits_refusal(prefix) { COVERS_REFUSED } else { 0 };
         match self.routes.entry(prefix) {
             Entry::Occupied(mut entry) => {
@@ -170,6 +219,7 @@ impl<A: AddressBits> Rib<A> {
                     self.insert_first(prefix, *first);
                 }
                 self.set_others(prefix, others);
+                self.settle();
                 if let Some(stored) = self.routes.get_mut(&prefix) {
                     let others = if others.is_empty() { 0 } else { HAS_OTHERS };
                     let flags = stored.flags & COVERS_REFUSED | others;
@@ -190,6 +240,7 @@ impl<A: AddressBits> Rib<A> {
     }
 
     fn remove(&mut self, prefix: RoutePrefix<A>) -> Option<RoutePrefix<A>> {
+        self.settle();
         let removed = self.routes.remove(&prefix);
         self.others.remove(&prefix);
         self.lengths[usize::from(prefix.len)] -= 1;
@@ -200,6 +251,7 @@ impl<A: AddressBits> Rib<A> {
     /// whose meaning changes by that: the longest around it that has a route, or all.
     pub(crate) fn refuse(&mut self, prefix: RoutePrefix<A>) -> RoutePrefix<A> {
         self.has_refusals = true;
+        self.settle();
         let covering = self.covering(prefix);
         match covering.and_then(|covering| self.routes.get_mut(&covering)) {
             Some(record) => record.flags |= COVERS_REFUSED,
@@ -225,6 +277,7 @@ impl<A: AddressBits> Rib<A> {
         if !core::mem::take(&mut self.has_refusals) {
             return had;
         }
+        self.settle();
         for record in self.routes.values_mut() {
             had |= record.covers_refused();
             record.flags &= !COVERS_REFUSED;
@@ -238,7 +291,7 @@ impl<A: AddressBits> Rib<A> {
             .rev()
             .filter(|len| self.lengths[usize::from(*len)] > 0)
             .map(|len| RoutePrefix::around(prefix.start, len))
-            .find(|around| self.routes.contains_key(around))
+            .find(|around| self.first(*around).is_some())
     }
 
     /// The prefixes inside this one, without itself, in order.
@@ -249,7 +302,16 @@ impl<A: AddressBits> Rib<A> {
         // The prefixes that begin at the same address and are not longer sort before `from`.
         let from = RoutePrefix { start: prefix.start, len: prefix.len.saturating_add(1) };
         let to = RoutePrefix { start: prefix.last(), len: u8::MAX };
-        self.routes.range(from..=to).map(|(prefix, record)| (*prefix, *record))
+        let routes = self.routes.range(from..=to).map(|(prefix, record)| (*prefix, *record));
+        routes.chain(self.appended_from(from).take_while(move |route| route.0 <= to))
+    }
+
+    fn appended_from(
+        &self,
+        from: RoutePrefix<A>,
+    ) -> impl Iterator<Item = (RoutePrefix<A>, RouteRecord)> + '_ {
+        let at = self.appended.partition_point(|route| route.0 < from);
+        self.appended[at..].iter().copied()
     }
 
     /// All routes, in order.
@@ -264,11 +326,80 @@ impl<A: AddressBits> Rib<A> {
     ) -> impl Iterator<Item = (RoutePrefix<A>, RouteRecord)> + '_ {
         let start = prefix.map_or(Bound::Unbounded, Bound::Excluded);
         let firsts = self.routes.range((start, Bound::Unbounded));
-        firsts.flat_map(|(&prefix, &first)| {
+        let firsts = firsts.map(|(prefix, first)| (*prefix, *first));
+        let appended = self.appended_from(prefix.unwrap_or(RoutePrefix::ALL));
+        let appended = appended.filter(move |route| prefix != Some(route.0));
+        firsts.chain(appended).flat_map(|(prefix, first)| {
             let others =
                 if first.flags & HAS_OTHERS == 0 { None } else { self.others.get(&prefix) };
             let others = others.map_or(&[][..], Vec::as_slice).iter().copied();
             core::iter::once(first).chain(others).map(move |record| (prefix, record))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prefix(text: u32, len: u8) -> RoutePrefix<u32> {
+        RoutePrefix::around(text, len)
+    }
+
+    fn record(metric: u32) -> RouteRecord {
+        RouteRecord::new(SpecId(0), metric, 0, 0, 1)
+    }
+
+    /// A table of routes in the kernel's order, and how many of them are appended.
+    fn listed(routes: &[(u32, u8)]) -> (Rib<u32>, usize) {
+        let mut rib = Rib::default();
+        for (metric, (start, len)) in (0..).zip(routes) {
+            let mention = rib.mention(prefix(*start, *len), record(metric), true);
+            assert_eq!(mention, Mention::Inserted);
+        }
+        let appended = rib.appended.len();
+        (rib, appended)
+    }
+
+    const KERNEL_ORDER: [(u32, u8); 6] = [
+        (0x0a00_0000, 24),
+        (0x0a00_0000, 16),
+        (0x0a00_0000, 8),
+        (0x0a00_0100, 24),
+        (0x0b00_0000, 32),
+        (0x0b00_0000, 30),
+    ];
+
+    #[test]
+    fn routes_in_the_kernels_order_are_in_the_table_before_and_after_they_are_settled() {
+        let (mut rib, appended) = listed(&KERNEL_ORDER);
+        assert_eq!(appended, KERNEL_ORDER.len());
+        for _ in 0..2 {
+            for (metric, (start, len)) in (0..).zip(KERNEL_ORDER) {
+                assert_eq!(rib.first(prefix(start, len)).unwrap().metric, metric);
+            }
+            let all: Vec<_> = rib.all().map(|(prefix, _)| prefix).collect();
+            assert!(all.is_sorted() && all.len() == rib.len() && rib.len() == 6);
+            assert_eq!(rib.all_after(Some(prefix(0x0a00_0000, 24))).count(), 3);
+            assert_eq!(rib.inside(prefix(0x0a00_0000, 8)).count(), 3);
+            assert_eq!(rib.covering(prefix(0x0a00_0001, 32)), Some(prefix(0x0a00_0000, 24)));
+            assert_eq!(rib.first(prefix(0x0a00_0000, 9)), None);
+            rib.settle();
+            assert!(rib.appended.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_route_that_is_not_the_last_settles_the_others_and_none_is_lost() {
+        let (mut rib, _) = listed(&KERNEL_ORDER);
+        assert_eq!(rib.mention(prefix(0x0a00_0100, 24), record(3), true), Mention::Known);
+        assert!(rib.appended.is_empty());
+        assert_eq!(rib.mention(prefix(0x0900_0000, 8), record(9), true), Mention::Inserted);
+        assert_eq!(rib.mention(prefix(0x0c00_0000, 8), record(9), true), Mention::Inserted);
+        assert_eq!(rib.set_list(prefix(0x0b00_0000, 30), &[]), None);
+        assert_eq!(rib.set_list(prefix(0x0d00_0000, 8), &[record(1), record(2)]), None);
+        assert_eq!(rib.list(prefix(0x0d00_0000, 8)).len(), 2);
+        assert_eq!((rib.len(), rib.all().count()), (9, 9));
+        assert_eq!(rib.covering(prefix(0x0b00_0001, 32)), None);
     }
 }

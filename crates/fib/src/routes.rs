@@ -278,6 +278,7 @@ impl<A: AddressBits> RouteTables<A> {
         let mut removed = 0;
         let (mark, refused) = (self.mark, self.refused);
         for (table, rib) in self.ribs.iter_mut().filter(|(table, _)| **table != RESERVED_TABLE) {
+            rib.settle();
             if refused == 0 && rib.forget_refusals() {
                 self.dirty.add(*table, RoutePrefix::ALL);
             }

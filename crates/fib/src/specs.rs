@@ -131,6 +131,49 @@ impl SpecState {
     }
 }
 
+/// Numbers of specs by a hash of what they say. A number may have another meaning by now.
+#[derive(Debug)]
+struct RecentSpecs(Box<[Option<SpecId>; RecentSpecs::LEN]>);
+
+impl RecentSpecs {
+    const LEN: usize = 1 << 10;
+
+    /// Where a spec is, if it is there: by its interface and the end of its gateway, or its object.
+    fn place(spec: &RouteSpec) -> usize {
+        let of = |hop: &SpecHop| (hop.ifindex, hop.gateway.map_or(0, end_of));
+        let (ifindex, end) = match &spec.hops {
+            SpecHops::One(hop) => of(hop),
+            SpecHops::Many(hops) => hops.first().map_or((0, 0), of),
+            SpecHops::Object(id) => (0, *id),
+        };
+        // 2^32 divided by the golden ratio, as in Fibonacci hashing (Knuth, vol. 3, 6.4).
+        let hash = (end ^ ifindex << 16).wrapping_mul(0x9e37_79b1);
+        (hash >> (u32::BITS - Self::LEN.trailing_zeros())) as usize
+    }
+
+    fn at(&self, place: usize) -> Option<SpecId> {
+        self.0[place]
+    }
+
+    fn put(&mut self, place: usize, id: SpecId) {
+        self.0[place] = Some(id);
+    }
+}
+
+impl Default for RecentSpecs {
+    fn default() -> Self {
+        Self(Box::new([None; Self::LEN]))
+    }
+}
+
+/// The last 32 bits of an address.
+fn end_of(address: IpAddr) -> u32 {
+    match address {
+        IpAddr::V4(address) => address.to_bits(),
+        IpAddr::V6(address) => address.to_bits() as u32,
+    }
+}
+
 /// All [`RouteSpec`]s of all tables.
 #[derive(Debug, Default)]
 pub(crate) struct Specs {
@@ -139,8 +182,8 @@ pub(crate) struct Specs {
     /// Those that are purged.
     purged: BTreeMap<RouteSpec, SpecId>,
     free: Vec<SpecId>,
-    /// Most routes of a dump say what the one before them said.
-    latest: Option<SpecId>,
+    /// Specs that were acquired last, by a hash: a dump names few of them, again and again.
+    recent: RecentSpecs,
     /// Without uses or new since the last publication.
     pub changed: Vec<SpecId>,
 }
@@ -148,10 +191,12 @@ pub(crate) struct Specs {
 impl Specs {
     /// Returns the number of what a route says, with one use more.
     pub(crate) fn acquire(&mut self, spec: RouteSpec) -> SpecId {
-        let latest = self
-            .latest
+        let place = RecentSpecs::place(&spec);
+        let recent = self
+            .recent
+            .at(place)
             .filter(|id| self.get(*id).is_some_and(|it| !it.is_purged && it.spec == spec));
-        let id = match latest.or_else(|| self.ids.get(&spec).copied()) {
+        let id = match recent.or_else(|| self.ids.get(&spec).copied()) {
             Some(id) => id,
             None => {
                 let id = self.add(spec.clone(), false);
@@ -159,7 +204,7 @@ impl Specs {
                 id
             }
         };
-        self.latest = Some(id);
+        self.recent.put(place, id);
         self.retain(id);
         id
     }
@@ -227,7 +272,6 @@ impl Specs {
         if ids.get(&state.spec) == Some(&id) {
             ids.remove(&state.spec);
         }
-        self.latest = self.latest.filter(|latest| *latest != id);
         self.free.push(id);
         Some(state)
     }
