@@ -27,6 +27,11 @@ pub(super) fn slipring() -> Result<PathBuf, BenchError> {
 /// Returns a command of `slipring` that runs on the program's CPU.
 pub(super) fn command(args: &[&str]) -> Result<Command, BenchError> {
     pin(PROGRAM_CPU);
+    command_on_any_cpu(args)
+}
+
+/// Returns a command of `slipring` that runs where this thread may.
+pub(super) fn command_on_any_cpu(args: &[&str]) -> Result<Command, BenchError> {
     let mut command = Command::new(slipring()?);
     command.args(args).stdin(Stdio::null());
     Ok(command)

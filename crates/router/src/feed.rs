@@ -2,18 +2,25 @@
 //!
 //! ```text
 //!   socket 1: links, addresses, neighbours        notifications  -----+
-//!   socket 2: next hops, routes, rules            one dump at a time -+--> FeedReader, in the order
-//!                                                                          of the socket
+//!   socket 2: rules, next hops, IPv4 routes       one dump at a time -+--> FeedReader, in the order
+//!   socket 3: IPv6 routes                                                  of the socket
 //! ```
 //!
 //! A dump shares its socket with the notifications about the same objects. A part of a dump may be
-//! older than notifications that were read before it; the mirror tells the two apart.
+//! older than notifications that were read before it; the mirror tells the two apart. The sockets
+//! have no common order: the mirror has all objects that a purge concerns dumped again.
+//!
+//! The kernel composes a dump in the system calls that read it, which takes longer than to take it
+//! in. So at the start, other threads read the dumps of routes ([`ReadAhead`]), each family in one.
 //!
 //! # Invariants
 //! 1. A socket has at most one dump in progress; others wait for its end.
 //! 2. Every dump that begins ends, or is aborted.
+//! 3. One thread reads a socket at a time, and all messages are taken in the order of their reading.
 //!
 //! Not for: deciding what must be dumped.
+
+mod ahead;
 
 use std::collections::VecDeque;
 use std::io;
@@ -26,6 +33,8 @@ use slipring_fib::DumpKind;
 use slipring_rtnetlink::{
     DumpFilter, MessageBody, Messages, NetlinkMessage, RequestBuilder, RouteFamily,
 };
+
+use ahead::{AheadPart, ReadAhead};
 
 fn request(kind: DumpKind, sequence: u32) -> Vec<u8> {
     let request = RequestBuilder::new(sequence);
@@ -41,13 +50,15 @@ fn request(kind: DumpKind, sequence: u32) -> Vec<u8> {
     }
 }
 
-const fn is_about_links(kind: DumpKind) -> bool {
-    matches!(kind, DumpKind::Links | DumpKind::Addresses | DumpKind::Neighbours)
+/// Whether a dump is so long that another thread should read it.
+const fn is_long(kind: DumpKind) -> bool {
+    matches!(kind, DumpKind::Ipv4Routes | DumpKind::Ipv6Routes)
 }
 
 /// `RTNLGRP_*` of linux/rtnetlink.h.
 const LINK_GROUPS: [u32; 4] = [1, 3, 5, 9];
-const ROUTE_GROUPS: [u32; 5] = [7, 8, 11, 19, 32];
+const ROUTE_GROUPS: [u32; 4] = [7, 8, 19, 32];
+const IPV6_GROUPS: [u32; 1] = [11];
 /// Bytes that the kernel may queue: notifications of about a million routes. With the usual 208 KiB,
 /// a full table that changes at once overruns the socket.
 const RECEIVE_BUFFER: usize = 128 << 20;
@@ -74,18 +85,28 @@ pub(crate) trait FeedReader {
 /// How much the kernel may still have to tell after a reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum FeedProgress {
-    /// Nothing: both sockets are empty.
+    /// Nothing: all sockets are empty.
     Empty,
     /// More of a dump. All notifications from before its last part have been read.
     Dumping,
+    /// What another thread reads: a descriptor becomes readable with the next part.
+    Ahead,
     /// Notifications, which may be old.
     Backlog,
+}
+
+impl FeedProgress {
+    /// Whether there is nothing to take in until a descriptor is readable.
+    pub(crate) const fn must_wait(self) -> bool {
+        matches!(self, Self::Empty | Self::Ahead)
+    }
 }
 
 /// The sockets.
 pub(crate) struct KernelFeed {
     links: FeedSocket,
     routes: FeedSocket,
+    ipv6: FeedSocket,
     buffer: Box<[u8]>,
 }
 
@@ -99,13 +120,18 @@ impl KernelFeed {
         Ok(Self {
             links: FeedSocket::open(&LINK_GROUPS)?,
             routes: FeedSocket::open(&ROUTE_GROUPS)?,
+            ipv6: FeedSocket::open(&IPV6_GROUPS)?,
             buffer: vec![0; READ_BYTES].into(),
         })
     }
 
     /// Requests a dump, unless one of this kind is already waiting.
     pub(crate) fn request(&mut self, kind: DumpKind) {
-        let socket = if is_about_links(kind) { &mut self.links } else { &mut self.routes };
+        let socket = match kind {
+            DumpKind::Links | DumpKind::Addresses | DumpKind::Neighbours => &mut self.links,
+            DumpKind::Rules | DumpKind::NextHops | DumpKind::Ipv4Routes => &mut self.routes,
+            DumpKind::Ipv6Routes => &mut self.ipv6,
+        };
         if !socket.waiting.contains(&kind) {
             socket.waiting.push_back(kind);
         }
@@ -113,22 +139,29 @@ impl KernelFeed {
 
     /// Whether no dump is waiting or in progress.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.links.is_quiet() && self.routes.is_quiet()
+        self.links.is_quiet() && self.routes.is_quiet() && self.ipv6.is_quiet()
     }
 
-    /// Reads what has arrived, a bounded number of buffers.
+    /// Reads what has arrived, a bounded number of buffers. With `reads_ahead`, long dumps that begin
+    /// are read by other threads: then it is not known up to when all has been read.
     ///
     /// # Errors
     /// The kernel's error.
-    pub(crate) fn receive(&mut self, reader: &mut impl FeedReader) -> io::Result<FeedProgress> {
-        let links = self.links.receive(&mut self.buffer, reader)?;
-        let routes = self.routes.receive(&mut self.buffer, reader)?;
-        Ok(links.max(routes))
+    pub(crate) fn receive(
+        &mut self,
+        reader: &mut impl FeedReader,
+        reads_ahead: bool,
+    ) -> io::Result<FeedProgress> {
+        let mut progress = FeedProgress::Empty;
+        for socket in [&mut self.links, &mut self.routes, &mut self.ipv6] {
+            progress = progress.max(socket.receive(&mut self.buffer, reader, reads_ahead)?);
+        }
+        Ok(progress)
     }
 
-    /// Descriptors that are readable when [`Self::receive`] has something to read.
-    pub(crate) fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
-        [self.links.socket.as_fd(), self.routes.socket.as_fd()]
+    /// Descriptors of which one is readable when [`Self::receive`] has something to read.
+    pub(crate) fn descriptors(&self) -> [BorrowedFd<'_>; 3] {
+        [&self.links, &self.routes, &self.ipv6].map(FeedSocket::descriptor)
     }
 }
 
@@ -138,6 +171,8 @@ struct FeedSocket {
     waiting: VecDeque<DumpKind>,
     /// The dump in progress.
     running: Option<DumpKind>,
+    /// What reads the socket in place of this thread.
+    ahead: Option<ReadAhead>,
 }
 
 impl FeedSocket {
@@ -148,15 +183,19 @@ impl FeedSocket {
         for group in groups {
             socket.add_membership(*group)?;
         }
-        Ok(Self { socket, sequence: 0, waiting: VecDeque::new(), running: None })
+        Ok(Self { socket, sequence: 0, waiting: VecDeque::new(), running: None, ahead: None })
     }
 
     fn is_quiet(&self) -> bool {
         self.running.is_none() && self.waiting.is_empty()
     }
 
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.ahead.as_ref().map_or(self.socket.as_fd(), ReadAhead::arrived)
+    }
+
     /// Starts the next dump if none is in progress.
-    fn start(&mut self, reader: &mut impl FeedReader) -> io::Result<()> {
+    fn start(&mut self, reader: &mut impl FeedReader, reads_ahead: bool) -> io::Result<()> {
         if self.running.is_some() {
             return Ok(());
         }
@@ -165,6 +204,10 @@ impl FeedSocket {
         self.socket.send_to(&request(kind, self.sequence), &SocketAddr::new(0, 0), 0)?;
         self.running = Some(kind);
         reader.begin(kind);
+        if reads_ahead && is_long(kind) {
+            // Without another thread, this one reads.
+            self.ahead = ReadAhead::start(&self.socket).ok();
+        }
         Ok(())
     }
 
@@ -172,10 +215,23 @@ impl FeedSocket {
         &mut self,
         buffer: &mut [u8],
         reader: &mut impl FeedReader,
+        reads_ahead: bool,
     ) -> io::Result<FeedProgress> {
         let mut progress = FeedProgress::Backlog;
         for _ in 0..MAX_READS {
-            self.start(reader)?;
+            if self.ahead.is_some() {
+                progress = FeedProgress::Backlog;
+                if self.take_ahead(reader)? {
+                    continue;
+                }
+                if self.ahead.is_some() {
+                    return Ok(FeedProgress::Ahead);
+                }
+            }
+            self.start(reader, reads_ahead)?;
+            if self.ahead.is_some() {
+                continue;
+            }
             match recv(&self.socket, &mut *buffer, RecvFlags::DONTWAIT) {
                 Ok((len, _)) => progress = self.read(&buffer[..len], reader),
                 Err(Errno::AGAIN) => return Ok(FeedProgress::Empty),
@@ -185,6 +241,27 @@ impl FeedSocket {
             }
         }
         Ok(progress)
+    }
+
+    /// Takes the next part in that another thread has read, if there is one. After the last, this
+    /// thread reads again.
+    fn take_ahead(&mut self, reader: &mut impl FeedReader) -> io::Result<bool> {
+        let Some(mut ahead) = self.ahead.take() else { return Ok(false) };
+        match ahead.next() {
+            AheadPart::Read(bytes) => {
+                self.read(&bytes, reader);
+                ahead.give_back(bytes);
+            }
+            AheadPart::Failed(Errno::NOBUFS) => reader.overrun(),
+            AheadPart::Failed(error) => return Err(error.into()),
+            AheadPart::Missing => {
+                self.ahead = Some(ahead);
+                return Ok(false);
+            }
+            AheadPart::End => return Ok(false),
+        }
+        self.ahead = Some(ahead);
+        Ok(true)
     }
 
     /// Reads a buffer; the result says whether it was a part of a dump.
@@ -292,16 +369,21 @@ mod tests {
     /// Reads until `done`.
     fn read_until(feed: &mut KernelFeed, routes: &mut Routes, done: impl Fn(&Routes) -> bool) {
         loop {
-            while feed.receive(routes).unwrap() > FeedProgress::Empty {}
+            while !feed.receive(routes, false).unwrap().must_wait() {}
             if done(routes) && feed.is_quiet() {
                 return;
             }
-            let mut fds = feed.descriptors().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-            let limit = i64::try_from(TIMEOUT.as_secs()).unwrap();
-            let ready = poll(&mut fds, Some(&Timespec { tv_sec: limit, tv_nsec: 0 }));
-            // Interrupted or not, what has come is read.
-            assert_ne!(ready, Ok(0), "nothing more came: {:?}", routes.known);
+            wait_for_more(feed);
         }
+    }
+
+    /// Waits until there is more to read.
+    fn wait_for_more(feed: &KernelFeed) {
+        let mut fds = feed.descriptors().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        let limit = i64::try_from(TIMEOUT.as_secs()).unwrap();
+        let ready = poll(&mut fds, Some(&Timespec { tv_sec: limit, tv_nsec: 0 }));
+        // Interrupted or not, what has come is read.
+        assert_ne!(ready, Ok(0), "nothing more came");
     }
 
     fn in_namespace(test: impl FnOnce(&Namespace) + Send) {
@@ -336,6 +418,38 @@ mod tests {
     }
 
     #[test]
+    fn a_dump_that_is_read_ahead_is_complete_and_in_order_with_changes() {
+        // More than are read ahead at most.
+        const COUNT: u32 = 60_000;
+        let prefix =
+            |n: u32| format!("10.{}.{}.{}/30", 64 + (n >> 14), n >> 6 & 255, (n & 63) << 2);
+        in_namespace(|namespace| {
+            let add = |n| format!("route add {} via 10.1.0.2\n", prefix(n));
+            namespace.ip_batch(&(0..COUNT).map(add).collect::<String>());
+            let (mut feed, mut routes) = namespace.run(|| {
+                let mut feed = KernelFeed::open().unwrap();
+                feed.request(DumpKind::Ipv4Routes);
+                (feed, Routes::default())
+            });
+            while routes.seen.is_empty() {
+                let must_wait = feed.receive(&mut routes, true).unwrap().must_wait();
+                assert!(feed.routes.ahead.is_some());
+                if must_wait && routes.seen.is_empty() {
+                    wait_for_more(&feed);
+                }
+            }
+            namespace.ip(&format!("route del {}", prefix(0)));
+            namespace.ip("route add 10.8.0.0/16 via 10.1.0.2");
+            read_until(&mut feed, &mut routes, |routes| {
+                !routes.ended.is_empty() && routes.known.contains("10.8.0.0/16")
+            });
+            let is_known = |n: &u32| routes.known.contains(&prefix(*n));
+            assert_eq!((1..COUNT).filter(is_known).count(), COUNT as usize - 1);
+            assert!(!is_known(&0) && routes.overruns == 0);
+        });
+    }
+
+    #[test]
     fn an_overrun_is_told_and_a_dump_after_it_is_complete() {
         in_namespace(|namespace| {
             let (mut feed, mut routes) = namespace.run(|| {
@@ -347,7 +461,7 @@ mod tests {
             for number in 0..200 {
                 namespace.ip(&format!("route add 10.7.{number}.0/24 via 10.1.0.2"));
             }
-            while feed.receive(&mut routes).unwrap() > FeedProgress::Empty {}
+            while feed.receive(&mut routes, false).unwrap() > FeedProgress::Empty {}
             assert!(routes.overruns > 0 && routes.known.len() < 200);
             feed.request(DumpKind::Ipv4Routes);
             read_until(&mut feed, &mut routes, |routes| routes.ended == [DumpKind::Ipv4Routes]);

@@ -195,7 +195,7 @@ impl Routing {
     ) -> io::Result<()> {
         let mut progress = FeedProgress::Backlog;
         while !is_stopped() {
-            if progress == FeedProgress::Empty {
+            if progress.must_wait() {
                 self.wait(handle, stop);
             }
             progress = self.follow()?;
@@ -214,10 +214,13 @@ impl Routing {
     fn follow(&mut self) -> io::Result<FeedProgress> {
         let (seen, start) = (ResidentHeartbeat::now(), now());
         let progress = self.read()?;
-        let is_current = progress < FeedProgress::Backlog;
+        let is_current = progress < FeedProgress::Ahead;
         let is_late = start > self.seen_at + LATE_BEAT_NS;
         let time = now();
-        let must_publish = is_current && is_late;
+        // The first tables, as soon as they are complete.
+        let is_first = self.counters.published == 0 && self.publish_at.is_some();
+        let is_ready = is_first && self.mirror.is_complete() && self.feed.is_quiet();
+        let must_publish = is_current && (is_late || is_ready);
         if time >= self.settle_at && !must_publish {
             // In a turn of its own, because a publication may wait for programs, too.
             self.settle(time);
@@ -265,8 +268,8 @@ impl Routing {
     fn wait(&self, handle: &RoutingHandle, stop: &Doorbell) {
         let time = now();
         let until = self.publish_at.unwrap_or(Nanos::MAX).min(time + BEAT_PERIOD_NS);
-        let [links, routes] = self.feed.descriptors();
-        let fds = [links, routes, handle.tasks.wake_fd(), stop.as_fd()];
+        let [links, routes, ipv6] = self.feed.descriptors();
+        let fds = [links, routes, ipv6, handle.tasks.wake_fd(), stop.as_fd()];
         let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         let left = until.saturating_sub(time);
         let timeout = Timespec { tv_sec: 0, tv_nsec: left.min(BEAT_PERIOD_NS) as _ };
@@ -286,7 +289,8 @@ impl Routing {
             has_read: false,
             has_lost: false,
         };
-        let progress = self.feed.receive(&mut reader)?;
+        // Until packets are forwarded, it does not matter up to when all has been read.
+        let progress = self.feed.receive(&mut reader, self.counters.published == 0)?;
         self.is_behind |= reader.has_lost;
         if reader.has_read && self.publish_at.is_none() {
             self.publish_at = Some(now() + COALESCE_NS);

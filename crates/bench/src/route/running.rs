@@ -1,7 +1,7 @@
 //! `slipring route` as a separate process.
 
 use std::io::{BufRead, BufReader};
-use std::process::{ChildStderr, Stdio};
+use std::process::{ChildStderr, Command, Stdio};
 
 use slipring_port::Nanos;
 
@@ -24,6 +24,18 @@ pub(super) struct RunningRouter {
 impl RunningRouter {
     /// Starts the router on the program's CPU; returns once its tables are in use.
     pub(super) fn start(lab: &BenchLab) -> Result<Self, BenchError> {
+        Self::start_by(lab, child::command)
+    }
+
+    /// As [`Self::start`], with its threads on all CPUs.
+    pub(super) fn start_on_any_cpu(lab: &BenchLab) -> Result<Self, BenchError> {
+        Self::start_by(lab, child::command_on_any_cpu)
+    }
+
+    fn start_by(
+        lab: &BenchLab,
+        command: fn(&[&str]) -> Result<Command, BenchError>,
+    ) -> Result<Self, BenchError> {
         let files = ScratchDir::new()?;
         let dir = files.path().join("run").display().to_string();
         let words = [
@@ -38,7 +50,7 @@ impl RunningRouter {
             MAX_RUN_SECS,
         ];
         let mut child = lab.within(|| {
-            let mut command = child::command(&words)?;
+            let mut command = command(&words)?;
             Ok(BenchChild(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?))
         })?;
         let stderr = child.0.stderr.take();

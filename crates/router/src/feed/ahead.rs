@@ -1,0 +1,146 @@
+//! Reads a socket ahead of the thread that takes its messages in.
+//!
+//! ```text
+//!   socket --> thread of this --parts--> the thread that takes them in
+//!                     '---------buffers----------'
+//! ```
+//!
+//! The thread reads until the socket is empty, which it is after the end of a dump, since each read
+//! of a part composes the next. Then the socket is read by the other thread again.
+//!
+//! # Invariants
+//! 1. At most [`NUM_BUFFERS`] parts are read and not taken in; what else arrives waits in the socket.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread::Builder;
+
+use netlink_sys::Socket;
+use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+use slipring_ring::Doorbell;
+
+use super::READ_BYTES;
+
+/// Buffers of [`READ_BYTES`].
+const NUM_BUFFERS: usize = 64;
+
+/// A thread that reads, until it finds nothing. It ends by itself after this is dropped.
+pub(super) struct ReadAhead {
+    parts: Receiver<Result<Vec<u8>, Errno>>,
+    buffers: Sender<Vec<u8>>,
+    /// Rings after each part, and at the end.
+    arrived: Arc<Doorbell>,
+}
+
+/// What the thread has for the other one.
+pub(super) enum AheadPart {
+    /// The messages of one read.
+    Read(Vec<u8>),
+    /// A read has failed, after which the next may succeed.
+    Failed(Errno),
+    /// Nothing yet.
+    Missing,
+    /// The thread has found the socket empty.
+    End,
+}
+
+impl ReadAhead {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// If the system refuses it.
+    pub(super) fn start(socket: &Socket) -> io::Result<Self> {
+        let socket = socket.as_fd().try_clone_to_owned()?;
+        let arrived = Arc::new(Doorbell::new()?);
+        let (to_other, parts) = channel();
+        let (buffers, free) = channel();
+        for _ in 0..NUM_BUFFERS {
+            // The receiver is above.
+            let _ = buffers.send(Vec::with_capacity(READ_BYTES));
+        }
+        let thread = AheadThread { socket, parts: Some(to_other), free, arrived: arrived.clone() };
+        Builder::new().name("reading ahead".into()).spawn(move || {
+            thread.run();
+        })?;
+        Ok(Self { parts, buffers, arrived })
+    }
+
+    /// Takes the next part.
+    pub(super) fn next(&mut self) -> AheadPart {
+        match self.try_next() {
+            AheadPart::Missing => {
+                // Before another look, so that no part arrives unnoticed between the two.
+                self.arrived.clear();
+                self.try_next()
+            }
+            part => part,
+        }
+    }
+
+    fn try_next(&self) -> AheadPart {
+        match self.parts.try_recv() {
+            Ok(Ok(bytes)) => AheadPart::Read(bytes),
+            Ok(Err(error)) => AheadPart::Failed(error),
+            Err(TryRecvError::Empty) => AheadPart::Missing,
+            Err(TryRecvError::Disconnected) => AheadPart::End,
+        }
+    }
+
+    /// Returns a buffer whose messages were taken in.
+    pub(super) fn give_back(&self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        // At the end, the thread needs no more.
+        let _ = self.buffers.send(buffer);
+    }
+
+    /// Readable when there is a part, or the end.
+    pub(super) fn arrived(&self) -> BorrowedFd<'_> {
+        self.arrived.as_fd()
+    }
+}
+
+struct AheadThread {
+    socket: OwnedFd,
+    /// Dropped before the last ring.
+    parts: Option<Sender<Result<Vec<u8>, Errno>>>,
+    free: Receiver<Vec<u8>>,
+    arrived: Arc<Doorbell>,
+}
+
+impl AheadThread {
+    /// Reads until the socket is empty, or nobody takes the parts. Returns `None` then.
+    fn run(&self) -> Option<()> {
+        loop {
+            let mut buffer = self.free.recv().ok()?;
+            loop {
+                match recv(&self.socket, spare_capacity(&mut buffer), RecvFlags::DONTWAIT) {
+                    Ok(_) => {
+                        self.pass_on(Ok(buffer))?;
+                        break;
+                    }
+                    Err(Errno::AGAIN) => return None,
+                    Err(Errno::INTR) => {}
+                    Err(error) => self.pass_on(Err(error))?,
+                }
+            }
+        }
+    }
+
+    fn pass_on(&self, part: Result<Vec<u8>, Errno>) -> Option<()> {
+        self.parts.as_ref()?.send(part).ok()?;
+        self.arrived.ring();
+        Some(())
+    }
+}
+
+impl Drop for AheadThread {
+    /// Tells of the end, even after a panic.
+    fn drop(&mut self) {
+        self.parts = None;
+        self.arrived.ring();
+    }
+}
