@@ -12,6 +12,7 @@ mod flags;
 mod io_choice;
 mod lookup_tables;
 mod neighbours;
+mod pace;
 mod pages;
 mod reasons;
 mod reload;

@@ -117,6 +117,11 @@ impl NeighbourRequests {
         }
     }
 
+    /// Whether [`Self::send`] has requests to pass on.
+    pub(crate) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// Passes on as many of the waiting requests as the thread takes; the others wait for the next
     /// call. What becomes of a neighbour is told by a notification.
     pub(crate) fn send(&mut self) {

@@ -16,15 +16,14 @@
 //! 2. A change is visible to the programs at most [`COALESCE_NS`] after it has been read, and the
 //!    time to write it.
 
+mod beat;
 mod reader;
 
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::mpsc;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use slipring_datapath::control_queue::ControlQueue;
 use slipring_fib::{FibPortIndex, ForwardingTables, GatewayRequest, Mirror, VrfConfig, VrfIndex};
 use slipring_port::{Nanos, now};
@@ -34,13 +33,12 @@ use slipring_route_bpf::{EgressProbe, ResidentHeartbeat};
 use crate::feed::{FeedProgress, KernelFeed};
 use crate::lookup_tables::LookupTables;
 use crate::neighbours::NeighbourRequests;
+use crate::pace::BeatPace;
 use crate::resident::ResidentEngine;
 use crate::subinterface::SubinterfaceHandle;
 use crate::worker::{RouteWorker, WorkerLink};
 use reader::MirrorReader;
 
-/// Time between two heartbeats; three may be late before the kernel takes over.
-const BEAT_PERIOD_NS: Nanos = 25_000_000;
 /// A heartbeat is late after this time; the programs' limit is 100 ms.
 const LATE_BEAT_NS: Nanos = 75_000_000;
 /// How long changes are collected before they are written.
@@ -81,6 +79,7 @@ pub(crate) struct Routing {
     /// changed.
     ready: Arc<Doorbell>,
     settle_at: Nanos,
+    pace: BeatPace,
     /// Whose packets the kernel's routing rules look up elsewhere, by port.
     pub(crate) ruled: Vec<bool>,
     /// Whose interfaces were deleted, by port.
@@ -168,6 +167,7 @@ impl Routing {
             is_applied: true,
             ready,
             settle_at: 0,
+            pace: BeatPace::new(now()),
             ruled: none.clone(),
             deleted: none.clone(),
             addresses: Vec::new(),
@@ -195,8 +195,12 @@ impl Routing {
     ) -> io::Result<()> {
         let mut progress = FeedProgress::Backlog;
         while !is_stopped() {
-            if progress.must_wait() {
-                self.wait(handle, stop);
+            if progress.must_wait()
+                && let Some(quiet) = self.wait(handle, stop)
+                && progress == FeedProgress::Empty
+                && self.beat_unread(quiet)
+            {
+                continue;
             }
             progress = self.follow()?;
             for task in handle.tasks.drain() {
@@ -231,27 +235,7 @@ impl Routing {
             (self.seen, self.seen_at) = (seen, start);
         }
         self.beat();
-        self.stop_refused();
-        if let Some(own) = self.subinterfaces.as_ref().filter(|_| self.counters.published > 0) {
-            own.note_current(self.seen_at);
-        }
         Ok(progress)
-    }
-
-    /// Writes the heartbeat, or has the workers write theirs, up to this time.
-    fn beat(&mut self) {
-        if self.workers.is_empty() {
-            self.heartbeat.beat_all(self.seen);
-            return;
-        }
-        let seen = self.seen;
-        let was_late = seen.saturating_sub(std::mem::replace(&mut self.told, seen)) > LATE_BEAT_NS;
-        for worker in &self.workers {
-            worker.set_seen(seen);
-            if was_late {
-                worker.tell(move |worker| worker.catch_up(seen));
-            }
-        }
     }
 
     /// Leaves packets for interfaces to the kernel whose drivers have begun to refuse redirected frames,
@@ -262,19 +246,6 @@ impl Routing {
             self.unprobed.extend(stopped);
             self.ready.ring();
         }
-    }
-
-    /// Waits for a message, a task, the time to publish, or the next heartbeat.
-    fn wait(&self, handle: &RoutingHandle, stop: &Doorbell) {
-        let time = now();
-        let until = self.publish_at.unwrap_or(Nanos::MAX).min(time + BEAT_PERIOD_NS);
-        let [links, routes, ipv6] = self.feed.descriptors();
-        let fds = [links, routes, ipv6, handle.tasks.wake_fd(), stop.as_fd()];
-        let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-        let left = until.saturating_sub(time);
-        let timeout = Timespec { tv_sec: 0, tv_nsec: left.min(BEAT_PERIOD_NS) as _ };
-        // Interrupted or not, the caller checks all conditions.
-        let _ = poll(&mut fds, Some(&timeout));
     }
 
     /// Reads what the kernel tells, and asks for what the mirror lacks.
@@ -390,6 +361,7 @@ impl Routing {
 
     fn settle(&mut self, time: Nanos) {
         self.settle_at = time + SETTLE_PERIOD_NS;
+        self.note_packets(time);
         if let Ok(Some(generation)) = self.engine.settle() {
             let own = self.subinterfaces.iter().map(SubinterfaceHandle::generation);
             let used = self.workers.iter().map(WorkerLink::generation).chain(own).min();

@@ -34,7 +34,7 @@ use crate::subinterface::{
 };
 use crate::supervision::Supervision;
 use crate::watch::BypassWatch;
-use crate::worker::{NeighbourAsker, UserSpacePorts};
+use crate::worker::UserSpacePorts;
 
 /// What commands of netmap-fwd change.
 const CHANGES_BY_COMMAND: [HelperOperation; 3] =
@@ -79,7 +79,7 @@ impl RoutePlan {
         let neighbours =
             NeighbourRequests::new(helper, ifaces.iter().map(|it| it.index).collect())?;
         let (tasks, links) = match user_space {
-            Some((ports, io)) => ports.into_workers(&io, &asker(&handle), rules.as_ref())?,
+            Some((ports, io)) => ports.into_workers(&io, &handle, rules.as_ref())?,
             None => Default::default(),
         };
         let start = |open| SubinterfaceThread::start(open, changed.clone());
@@ -282,12 +282,6 @@ fn start_helper(
             Ok(None)
         }
     }
-}
-
-/// Has the routing thread ask for neighbours.
-fn asker(routing: &RoutingHandle) -> NeighbourAsker {
-    let routing = routing.clone();
-    Arc::new(move |requests| routing.tell(move |routing| routing.want_neighbours(requests)))
 }
 
 /// Says which subinterfaces are the router's own, and what that means.

@@ -17,6 +17,7 @@
 //! 1. The heartbeat of a queue is written by its worker, and is never later than the time up to which
 //!    the routing thread had read all changes when the tables that the worker uses were current. If
 //!    either thread hangs, the program of the interface leaves the queue's packets to the kernel.
+//!    For a worker that has had no frames for a while, the routing thread writes it (`parking.rs`).
 //! 2. A frame in a slot of the worker is in memory that no one else writes: the region is private, and
 //!    the kernel gets the buffer back only after the slot is released.
 //! 3. Received packets, and the packets that the router makes, are forwarded, given to the kernel,
@@ -26,6 +27,7 @@ mod deliver;
 mod held;
 mod link;
 mod open;
+mod parking;
 mod punt;
 mod rule_turn;
 mod survivor;
@@ -39,7 +41,7 @@ use std::sync::atomic::Ordering;
 use slipring_datapath::environment::Clock;
 use slipring_datapath::queues::WorkerQueues;
 use slipring_datapath::worker::FrameProcessor;
-use slipring_fib::{FibPortIndex, ForwardingTables, GatewayRequest};
+use slipring_fib::{FibPortIndex, ForwardingTables};
 use slipring_port::{DropCause, Nanos, QueueCounters};
 use slipring_route::{RouteBatch, RouteCounters, RouteEngine, RouteOutput};
 use slipring_route_bpf::ResidentHeartbeat;
@@ -48,6 +50,8 @@ use slipring_rules::RuleStage;
 pub(crate) use link::WorkerLink;
 pub(crate) use open::UserSpacePorts;
 
+use crate::pace::IDLE_AFTER_NS;
+use crate::routing::RoutingHandle;
 use crate::traffic::ForwardedTraffic;
 use held::HeldFrames;
 use link::WorkerShared;
@@ -60,9 +64,6 @@ const MAX_TABLES_AGE_NS: u64 = 100_000_000;
 /// By how much the loop ends a sleep before the next event. The heartbeat need not be so exact that
 /// the loop polls for that time.
 const WAKE_MARGIN_NS: Nanos = 30_000;
-
-/// Has the kernel find neighbours; what it finds comes with the next tables.
-pub(crate) type NeighbourAsker = Arc<dyn Fn(Vec<GatewayRequest>) + Send + Sync>;
 
 /// The queues and interfaces of a worker.
 pub(crate) struct WorkerPorts {
@@ -107,11 +108,17 @@ pub(crate) struct RouteWorker {
     unsent: Option<RouteOutput>,
     scratch: Vec<u8>,
     shared: Arc<WorkerShared>,
-    asker: NeighbourAsker,
+    /// What has the kernel find neighbours: what it finds comes with the next tables.
+    routing: RoutingHandle,
     heartbeat: ResidentHeartbeat,
     /// Time of the tables in use, by the clock of heartbeats.
     seen: u64,
     next_beat: Nanos,
+    /// When the routing thread will write the heartbeat if no frames come.
+    busy_until: Nanos,
+    is_parked: bool,
+    /// Whether this turn may take frames.
+    admits_frames: bool,
     turn_start: Nanos,
     moved: u32,
     totals: WorkerTotals,
@@ -194,6 +201,26 @@ impl RouteWorker {
         *self.interface_of.get(usize::from(port.0))?
     }
 
+    /// Beats, or leaves that to the routing thread if no frames have come for a while.
+    fn keep_alive(&mut self, now: Nanos, has_moved: bool) {
+        if has_moved {
+            self.busy_until = now + IDLE_AFTER_NS;
+        }
+        // A worker with old tables may have frames, which it takes when the next are there.
+        let parks = now >= self.busy_until && self.admits_frames;
+        let was_parked = std::mem::replace(&mut self.is_parked, parks);
+        if self.is_parked {
+            self.shared.parking.park(ResidentHeartbeat::now());
+            return;
+        }
+        if was_parked {
+            self.next_beat = 0;
+            // From now on, it reads more often up to when the tables are current.
+            self.routing.tell(|_| ());
+        }
+        self.beat(now);
+    }
+
     /// Writes the heartbeats of this worker's queues, if it is time.
     fn beat(&mut self, now: Nanos) {
         if now < self.next_beat {
@@ -212,6 +239,9 @@ impl FrameProcessor for RouteWorker {
 
     fn run_tasks(&mut self, _: &mut WorkerQueues, clock: &impl Clock) -> bool {
         self.turn_start = clock.now();
+        if self.is_parked {
+            self.shared.parking.unpark();
+        }
         // Before the tasks: the tables of that time are among them.
         let seen = self.shared.seen.load(Ordering::Acquire);
         for task in self.shared.tasks.drain() {
@@ -220,7 +250,9 @@ impl FrameProcessor for RouteWorker {
         self.seen = self.seen.max(seen);
         let has_rules = self.rules.is_none() || self.shared.tasks.has_admitted_frames();
         // After a stop of the process, frames wait until the tables are current again.
-        has_rules && ResidentHeartbeat::now().saturating_sub(self.seen) <= MAX_TABLES_AGE_NS
+        let age = ResidentHeartbeat::now().saturating_sub(self.seen);
+        self.admits_frames = has_rules && age <= MAX_TABLES_AGE_NS;
+        self.admits_frames
     }
 
     fn before_inputs(&mut self, queues: &mut WorkerQueues, _: &impl Clock) -> u32 {
@@ -238,9 +270,9 @@ impl FrameProcessor for RouteWorker {
     }
 
     fn next_due(&self) -> Option<Nanos> {
-        let beat = self.next_beat + WAKE_MARGIN_NS;
+        let beat = (!self.is_parked).then_some(self.next_beat + WAKE_MARGIN_NS);
         let rules = self.rules.as_ref().and_then(RuleStage::next_ns);
-        [Some(beat), self.held.next_ns(), rules].into_iter().flatten().min()
+        [beat, self.held.next_ns(), rules].into_iter().flatten().min()
     }
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
@@ -252,10 +284,11 @@ impl FrameProcessor for RouteWorker {
     }
 
     fn publish(&mut self) {
-        let now = if self.moved > 0 { slipring_port::now() } else { self.turn_start };
+        let moved = std::mem::take(&mut self.moved);
+        let now = if moved > 0 { slipring_port::now() } else { self.turn_start };
         self.totals.busy_ns += now - self.turn_start;
-        self.totals.frames += u64::from(std::mem::take(&mut self.moved));
-        self.beat(now);
+        self.totals.frames += u64::from(moved);
+        self.keep_alive(now, moved > 0);
     }
 
     fn publish_final(&mut self) {

@@ -184,7 +184,7 @@ impl RouteWorker {
         };
         let requests: Vec<_> = asked.into_iter().filter_map(request).collect();
         if !requests.is_empty() {
-            (self.asker)(requests);
+            self.routing.tell(move |routing| routing.want_neighbours(requests));
         }
     }
 }

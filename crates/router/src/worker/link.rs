@@ -7,7 +7,10 @@ use std::sync::mpsc;
 
 use slipring_datapath::control_queue::ControlQueue;
 
+use slipring_route_bpf::ResidentHeartbeat;
+
 use super::RouteWorker;
+use super::parking::WorkerParking;
 
 /// Something that another thread wants a worker to do between two turns.
 pub(crate) type RouteWorkerTask = Box<dyn FnOnce(&mut RouteWorker) + Send>;
@@ -20,14 +23,19 @@ pub(super) struct WorkerShared {
     pub(super) seen: AtomicU64,
     /// Generation of the snapshot in use.
     generation: AtomicU64,
+    pub(super) parking: WorkerParking,
+    /// Numbers of the interfaces' queues that the worker owns.
+    queues: Vec<u16>,
 }
 
 impl WorkerShared {
-    pub(super) fn new() -> io::Result<Self> {
+    pub(super) fn new(queues: Vec<u16>) -> io::Result<Self> {
         Ok(Self {
             tasks: ControlQueue::new()?,
             seen: AtomicU64::new(0),
             generation: AtomicU64::new(0),
+            parking: WorkerParking::default(),
+            queues,
         })
     }
 
@@ -68,6 +76,17 @@ impl WorkerLink {
     /// Tells the worker that the tables which it was given are those of this time.
     pub(crate) fn set_seen(&self, seen: u64) {
         self.0.seen.store(seen, Ordering::Release);
+    }
+
+    /// Whether the worker leaves its heartbeat to the routing thread, and has proved lately that it
+    /// runs.
+    pub(crate) fn is_parked(&self) -> bool {
+        self.0.parking.is_parked(ResidentHeartbeat::now())
+    }
+
+    /// Numbers of the interfaces' queues that the worker owns.
+    pub(crate) fn queues(&self) -> &[u16] {
+        &self.0.queues
     }
 
     /// The generation of the snapshot that the worker uses, or an earlier one.

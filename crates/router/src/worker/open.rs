@@ -17,8 +17,10 @@ use super::held::HeldFrames;
 use super::link::{WorkerLink, WorkerShared};
 use super::punt::KernelPunts;
 use super::survivor::SurvivingQueue;
-use super::{NeighbourAsker, RouteWorker, WorkerPorts, WorkerTotals};
+use super::{RouteWorker, WorkerPorts, WorkerTotals};
+use crate::pace::IDLE_AFTER_NS;
 use crate::resident::{InterfaceSockets, UserSpaceIo};
+use crate::routing::RoutingHandle;
 use crate::rules::InitialRules;
 
 /// Slots of a ring.
@@ -98,7 +100,7 @@ impl UserSpacePorts {
     pub(crate) fn into_workers(
         self,
         io: &UserSpaceIo,
-        asker: &NeighbourAsker,
+        routing: &RoutingHandle,
         rules: Option<&InitialRules>,
     ) -> Result<(Vec<WorkerTask>, Vec<WorkerLink>), Failure> {
         let (count, interfaces) = (self.workers, self.ports.len());
@@ -129,7 +131,7 @@ impl UserSpacePorts {
                 ports.counters.push(queue.counters().clone());
                 inputs.push(WorkerQueue::input(Box::new(SurvivingQueue::new(queue))));
             }
-            let shared = Arc::new(WorkerShared::new()?);
+            let shared = Arc::new(WorkerShared::new(ports.numbers.clone())?);
             links.push(WorkerLink(shared.clone()));
             let worker = RouteWorker {
                 id,
@@ -144,10 +146,13 @@ impl UserSpacePorts {
                 unsent: None,
                 scratch: Vec::new(),
                 shared,
-                asker: asker.clone(),
+                routing: routing.clone(),
                 heartbeat: io.heartbeat.clone(),
                 seen: 0,
                 next_beat: 0,
+                busy_until: slipring_port::now() + IDLE_AFTER_NS,
+                is_parked: false,
+                admits_frames: false,
                 turn_start: 0,
                 moved: 0,
                 totals: WorkerTotals::default(),

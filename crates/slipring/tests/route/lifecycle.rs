@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 use serde_json::Value;
@@ -20,6 +21,7 @@ crate::program_checks! {
     a_table_of_thousands_of_routes_is_shown_whole,
     forwarding_goes_on_when_the_router_is_killed,
     forwarding_goes_on_when_the_router_is_stopped,
+    an_idle_router_forwards_at_once_and_its_stop_leaves_all_to_the_kernel,
     a_stopped_router_forwards_by_no_table_that_is_out_of_date,
     a_router_that_is_started_again_forwards,
     the_end_of_a_router_leaves_the_machine_as_it_was,
@@ -182,13 +184,53 @@ fn forwarding_goes_on_when_the_router_is_killed(setup: Setup) {
 fn forwarding_goes_on_when_the_router_is_stopped(setup: Setup) {
     let rig = setup.start();
     let program = rig.take_program();
-    pause(&program);
+    goes_on_when_stopped(&rig, program);
+}
+
+/// Without packets, the router beats seldom, and for its sleeping workers.
+fn an_idle_router_forwards_at_once_and_its_stop_leaves_all_to_the_kernel(setup: Setup) {
+    let rig = setup.start();
+    let program = rig.take_program();
+    wait_until_idle(&program);
     crosses_again(&rig);
+    wait_until_idle(&program);
+    goes_on_when_stopped(&rig, program);
+}
+
+/// Waits until the routing thread runs less often than it does while packets come: 40 times a
+/// second.
+fn wait_until_idle(program: &Program) {
+    const PERIOD: Duration = Duration::from_secs(1);
+    let mut since = (Instant::now(), turns_of_routing(program));
+    eventually("seldom turns of an idle router", || {
+        let (time, turns) = (Instant::now(), turns_of_routing(program));
+        if time < since.0 + PERIOD {
+            return None;
+        }
+        let before = std::mem::replace(&mut since, (time, turns));
+        (turns - before.1 < 20).then_some(())
+    });
+}
+
+/// How often the routing thread has gone to sleep.
+fn turns_of_routing(program: &Program) -> u64 {
+    let threads = std::fs::read_dir(format!("/proc/{}/task", program.pid())).unwrap();
+    let read = |thread: &Path, name: &str| std::fs::read_to_string(thread.join(name)).ok();
+    let thread = threads.map(|thread| thread.unwrap().path());
+    let routing = thread.filter(|it| read(it, "comm").is_some_and(|name| name.trim() == "routing"));
+    let status = routing.filter_map(|thread| read(&thread, "status")).next().unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.unwrap().trim().parse().unwrap()
+}
+
+fn goes_on_when_stopped(rig: &Rig, program: Program) {
+    pause(&program);
+    crosses_again(rig);
     rig.forwards(&packets(256));
     program.signal(Signal::CONT);
-    crosses_again(&rig);
+    crosses_again(rig);
     program.stop(Signal::INT).well();
-    crosses_again(&rig);
+    crosses_again(rig);
 }
 
 fn a_stopped_router_forwards_by_no_table_that_is_out_of_date(setup: Setup) {

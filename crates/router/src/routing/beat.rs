@@ -1,0 +1,94 @@
+//! When the routing thread beats, and what it waits for.
+//!
+//! The kernel gets all packets of a queue whose heartbeat is older than 100 ms. A beat is the time up
+//! to which all that the kernel had told is in the tables.
+
+use std::os::fd::AsFd;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use slipring_port::{Nanos, now};
+use slipring_ring::Doorbell;
+use slipring_route_bpf::ResidentHeartbeat;
+
+use super::{LATE_BEAT_NS, Routing, RoutingHandle};
+use crate::pace::BeatPace;
+use crate::worker::WorkerLink;
+
+/// A time up to which nothing was to be read, by the clock of heartbeats and by ours.
+pub(super) struct QuietTime {
+    seen: u64,
+    at: Nanos,
+}
+
+impl Routing {
+    /// Beats without a look at the sockets, after a wait for them that has shown that they were empty
+    /// up to a time. Returns whether that is all that is due.
+    pub(super) fn beat_unread(&mut self, QuietTime { seen, at }: QuietTime) -> bool {
+        let time = now();
+        let must_publish = self.is_behind || self.publish_at.is_some_and(|at| at <= time);
+        // After a stop of the process, the time is an old one.
+        if must_publish || time > at + LATE_BEAT_NS {
+            return false;
+        }
+        (self.seen, self.seen_at) = (seen, at);
+        self.beat();
+        let wants_more = !self.mirror.needs_resync().is_empty() || self.neighbours.has_waiting();
+        !wants_more && time < self.settle_at
+    }
+
+    /// Writes the heartbeat, or has the workers write theirs, up to this time.
+    pub(super) fn beat(&mut self) {
+        self.stop_refused();
+        if let Some(own) = self.subinterfaces.as_ref().filter(|_| self.counters.published > 0) {
+            own.note_current(self.seen_at);
+        }
+        if self.workers.is_empty() {
+            self.heartbeat.beat_all(self.seen);
+            return;
+        }
+        let seen = self.seen;
+        let was_late = seen.saturating_sub(std::mem::replace(&mut self.told, seen)) > LATE_BEAT_NS;
+        for worker in &self.workers {
+            worker.set_seen(seen);
+            if worker.is_parked() {
+                worker.queues().iter().for_each(|queue| self.heartbeat.beat(*queue, seen));
+            } else if was_late {
+                worker.tell(move |worker| worker.catch_up(seen));
+            }
+        }
+    }
+
+    /// Waits for a message, a task, the time to publish, or the next heartbeat. Returns the end of
+    /// that time if nothing else has ended the wait: until then, nothing was readable.
+    pub(super) fn wait(&self, handle: &RoutingHandle, stop: &Doorbell) -> Option<QuietTime> {
+        let (seen, time) = (ResidentHeartbeat::now(), now());
+        let until = self.publish_at.unwrap_or(Nanos::MAX).min(time + self.beat_period(time));
+        let [links, routes, ipv6] = self.feed.descriptors();
+        let fds = [links, routes, ipv6, handle.tasks.wake_fd(), stop.as_fd()];
+        let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        let left = until.saturating_sub(time);
+        let timeout = Timespec { tv_sec: 0, tv_nsec: left as _ };
+        // Interrupted or not, the caller checks all conditions.
+        let is_quiet = poll(&mut fds, Some(&timeout)) == Ok(0);
+        is_quiet.then_some(QuietTime { seen: seen + left, at: time + left })
+    }
+
+    fn beat_period(&self, time: Nanos) -> Nanos {
+        if !self.workers.is_empty() {
+            BeatPace::period_of_threads(self.workers.iter().all(WorkerLink::is_parked))
+        } else if self.subinterfaces.is_some() {
+            BeatPace::period_of_threads(false)
+        } else {
+            self.pace.period(time)
+        }
+    }
+
+    /// Looks whether packets come, if programs forward them.
+    pub(super) fn note_packets(&mut self, time: Nanos) {
+        if self.workers.is_empty()
+            && let Ok(counters) = self.engine.counters()
+        {
+            self.pace.note_packets(counters.iter().map(|port| port.packets).sum(), time);
+        }
+    }
+}
