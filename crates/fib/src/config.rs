@@ -21,9 +21,6 @@ pub struct PortConfig {
     pub vrf: VrfIndex,
     /// Tags of the frames of a subinterface.
     pub tags: VlanTags,
-    /// The sysctl `ignore_routes_with_linkdown` of the interface or of all: without a carrier, its
-    /// next hops are not used.
-    pub ignores_routes_with_linkdown: bool,
 }
 
 /// The tables of a VRF, in the order in which the kernel's rules look them up: the first that has

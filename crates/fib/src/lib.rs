@@ -32,6 +32,7 @@ mod resync;
 mod rib;
 mod routes;
 mod rules;
+mod settings;
 mod specs;
 mod tables;
 mod targets;
@@ -46,5 +47,6 @@ pub use resync::{DumpKind, DumpSet};
 pub use rules::RoutingRule;
 pub use tables::{
     Adjacency, AdjacencyIndex, BUCKETS, FibPort, FibPortIndex, ForwardingTables, Ipv4Lookup,
-    Ipv6Lookup, NextHopAddress, Target, TargetAction, TargetIndex, VlanTags, VrfIndex, VrfTables,
+    Ipv6Lookup, NextHopAddress, ReversePathMode, Target, TargetAction, TargetIndex, VlanTags,
+    VrfIndex, VrfTables,
 };

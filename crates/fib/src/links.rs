@@ -11,7 +11,8 @@ use slipring_wire::mac::MacAddr;
 
 use crate::config::PortConfig;
 use crate::mirrored::{Mirrored, Origin};
-use crate::tables::{FibPort, FibPortIndex};
+use crate::settings::InterfaceSettings;
+use crate::tables::{FibPort, FibPortIndex, ReversePathMode};
 
 /// An interface of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +59,7 @@ struct AddressEntry {
 #[derive(Debug)]
 pub(crate) struct Links {
     pub links: Mirrored<u32, KernelLink>,
+    pub settings: InterfaceSettings,
     addresses: Mirrored<AddressKey, AddressEntry>,
     addresses_seen: u64,
     ports: Vec<PortConfig>,
@@ -72,6 +74,7 @@ impl Links {
     pub(crate) fn new(ports: Vec<PortConfig>) -> Self {
         Self {
             links: Mirrored::default(),
+            settings: InterfaceSettings::default(),
             addresses: Mirrored::default(),
             addresses_seen: 0,
             ports,
@@ -166,6 +169,7 @@ impl Links {
         let parent = port.parent.map(|parent| self.links.get(parent));
         let can_send =
             |link: Option<&KernelLink>| link.is_some_and(|it| it.is_up() && it.flags.has_carrier());
+        let addresses = self.addresses_of(port.ifindex);
         FibPort {
             ifindex: port.parent.unwrap_or(port.ifindex),
             name: port.name.clone(),
@@ -173,8 +177,20 @@ impl Links {
             mtu: link.map_or(0, |link| link.mtu),
             is_up: !self.is_deleted(port) && can_send(link) && parent.is_none_or(can_send),
             vrf: port.vrf,
+            reverse_path: self.reverse_path(port.ifindex, &addresses),
             tags: port.tags,
-            addresses: self.addresses_of(port.ifindex),
+            addresses,
+        }
+    }
+
+    /// The check of sources on an interface. Without an IPv4 address, the kernel takes the loose one
+    /// for the strict one.
+    fn reverse_path(&self, ifindex: u32, addresses: &[(IpAddr, u8)]) -> ReversePathMode {
+        match self.settings.reverse_path(ifindex) {
+            ReversePathMode::Loose if !addresses.iter().any(|(address, _)| address.is_ipv4()) => {
+                ReversePathMode::Strict
+            }
+            mode => mode,
         }
     }
 }

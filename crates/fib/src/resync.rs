@@ -9,6 +9,8 @@ pub enum DumpKind {
     Links,
     /// `RTM_GETADDR`, both families.
     Addresses,
+    /// Settings of interfaces for IPv4, by `RTM_GETNETCONF`.
+    Settings,
     /// `RTM_GETRULE`, both families.
     Rules,
     /// Next-hop objects, by `RTM_GETNEXTHOP`.
@@ -23,9 +25,10 @@ pub enum DumpKind {
 
 impl DumpKind {
     /// All, in the order in which they should be dumped: what later ones refer to first.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Links,
         Self::Addresses,
+        Self::Settings,
         Self::Rules,
         Self::NextHops,
         Self::Ipv4Routes,
@@ -40,14 +43,14 @@ impl DumpKind {
         }
     }
 
-    const fn bit(self) -> u8 {
+    const fn bit(self) -> u16 {
         1 << self as u8
     }
 }
 
 /// Some of the kernel's tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DumpSet(u8);
+pub struct DumpSet(u16);
 
 impl DumpSet {
     /// All tables.

@@ -117,6 +117,19 @@ pub struct VlanTags {
     pub inner: Option<(u16, u16)>,
 }
 
+/// Reverse path forwarding checks (RFC 3704), from none to the strictest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ReversePathMode {
+    /// Sources are not checked.
+    #[default]
+    Off,
+    /// There must be a route to the source.
+    Loose,
+    /// The route to the source must lead through the port. Of a route with several next hops, one
+    /// must.
+    Strict,
+}
+
 /// An interface, or subinterface, that the router forwards between.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FibPort {
@@ -132,6 +145,8 @@ pub struct FibPort {
     pub is_up: bool,
     /// The tables in which packets from it are looked up.
     pub vrf: VrfIndex,
+    /// How the kernel checks the sources of IPv4 packets from it (`rp_filter`).
+    pub reverse_path: ReversePathMode,
     /// Tags of the frames of a subinterface.
     pub tags: VlanTags,
     /// Its addresses with the lengths of their prefixes, the primary ones first: sources of ICMP

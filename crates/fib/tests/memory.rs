@@ -104,7 +104,6 @@ fn a_million_routes_fit_into_a_hundred_mebibytes_with_their_tables() {
         name: "eth0".into(),
         vrf: VrfIndex(0),
         tags: VlanTags::default(),
-        ignores_routes_with_linkdown: false,
     };
     let config = MirrorConfig {
         ports: vec![port],

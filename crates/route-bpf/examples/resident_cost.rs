@@ -13,7 +13,8 @@ use slipring_classify::dir24::Cells;
 use slipring_classify::intervals::IntervalTree;
 use slipring_fib::{
     Adjacency, AdjacencyIndex, BUCKETS, FibPort, FibPortIndex, ForwardingTables, Ipv4Lookup,
-    Ipv6Lookup, NextHopAddress, Target, TargetAction, TargetIndex, VlanTags, VrfIndex, VrfTables,
+    Ipv6Lookup, NextHopAddress, ReversePathMode, Target, TargetAction, TargetIndex, VlanTags,
+    VrfIndex, VrfTables,
 };
 use slipring_route_bpf::{BpfLimits, BpfRouter, ResidentHash, ResidentHeartbeat};
 use slipring_simd::Simd;
@@ -49,6 +50,7 @@ fn tables(generation: u64, tree: IntervalTree) -> ForwardingTables {
         mtu: 1500,
         is_up: true,
         vrf: VrfIndex(0),
+        reverse_path: ReversePathMode::Off,
         tags: VlanTags::default(),
         addresses: Vec::new(),
     };

@@ -7,6 +7,7 @@
 //!   control      | enabled u64 | ... | beat of queue 0 u64 | beat of queue 1 u64 | ...
 //!   ports        | MAC 6 bytes, flags u16 | MTU u32, VRF u16, unused |           16 bytes a port
 //!   targets      | path MTU u32, index u16, action u16 |                      8 bytes a target
+//!   sources      | 2 bits a port: whether the target leads through it |      8 bytes a target and 32 ports
 //!   adjacencies  | MAC 6 bytes, egress port u16 |                             8 bytes each
 //!   buckets      | 256 adjacency indices u16 |                                512 bytes a group
 //!   local        | bit set of 2^16 hashes |                                   8 KiB
@@ -25,11 +26,14 @@ use slipring_bpf::{BpfMapKind, BpfMapSpec};
 use slipring_classify::{dir24, intervals};
 use slipring_wire::mac::MacAddr;
 
+use crate::sources::PORTS_PER_WORD;
+
 /// Names of the maps in the program.
 pub(crate) mod map {
     pub(crate) const CONTROL: &str = "control";
     pub(crate) const PORTS: &str = "ports";
     pub(crate) const TARGETS: &str = "targets";
+    pub(crate) const SOURCES: &str = "sources";
     pub(crate) const ADJACENCIES: &str = "adjacencies";
     pub(crate) const BUCKETS: &str = "buckets";
     pub(crate) const LOCAL: &str = "local";
@@ -60,6 +64,12 @@ pub(crate) const PORT_VRF_OFFSET: u32 = 12;
 pub(crate) const PORT_INGRESS: u16 = 1 << 0;
 /// Frames may leave through the port.
 pub(crate) const PORT_EGRESS: u16 = 1 << 1;
+/// There must be a route to the sources of packets that arrive on the port.
+pub(crate) const PORT_LOOSE: u16 = 1 << 2;
+/// The route to the sources of packets that arrive on the port must lead through it.
+pub(crate) const PORT_STRICT: u16 = 1 << 3;
+/// Either of these checks.
+pub(crate) const PORT_CHECKS: u16 = PORT_LOOSE | PORT_STRICT;
 
 pub(crate) const TARGET_SIZE: u32 = 8;
 pub(crate) const ADJACENCY_SIZE: u32 = 8;
@@ -108,7 +118,7 @@ pub struct BpfLimits {
 }
 
 impl Default for BpfLimits {
-    /// Space for a complete Internet table in one VRF: about 68 MiB.
+    /// Space for a complete Internet table in one VRF: about 70 MiB.
     fn default() -> Self {
         Self {
             ports: 256,
@@ -130,6 +140,7 @@ impl BpfLimits {
             map::CONTROL => BEATS_OFFSET + 8 * u32::from(self.queues),
             map::PORTS => PORT_SIZE * u32::from(self.ports),
             map::TARGETS => TARGET_SIZE * u32::from(self.targets),
+            map::SOURCES => self.source_size() * u32::from(self.targets),
             map::ADJACENCIES => ADJACENCY_SIZE * u32::from(self.adjacencies),
             map::BUCKETS => GROUP_SIZE * u32::from(self.groups),
             map::LOCAL => LOCAL_SIZE,
@@ -139,6 +150,11 @@ impl BpfLimits {
         };
         // The kernel makes no empty values.
         Some(BpfMapSpec::mappable_array(size.max(8), 1))
+    }
+
+    /// Bytes of a target in `sources`.
+    pub(crate) fn source_size(&self) -> u32 {
+        8 * u32::from(self.ports).div_ceil(PORTS_PER_WORD)
     }
 
     /// The specification of the counters.
@@ -214,10 +230,11 @@ macro_rules! pass_reasons {
                 match self { $(Self::$reason => $name),* }
             }
 
-            /// Whether the frames were dropped: the program found out too late to leave them.
+            /// Whether the frames were dropped: the kernel would drop them as well, or the program found
+            /// out too late to leave them.
             #[must_use]
             pub const fn is_drop(self) -> bool {
-                matches!(self, Self::NoDevice)
+                matches!(self, Self::NoDevice | Self::ReversePathStrict | Self::ReversePathLoose)
             }
         }
     };
@@ -228,7 +245,7 @@ pass_reasons! {
     Disabled = "disabled",
     /// No heartbeat for 100 ms, or a queue without one.
     Stale = "no-heartbeat",
-    /// The port's frames need rules, source checks or policing, or the port is not up.
+    /// The port's frames need rules or policing, or the port is not up.
     Policy = "policy",
     /// Not sent to the port's MAC address.
     OtherMac = "other-mac",
@@ -260,6 +277,13 @@ pass_reasons! {
     PortDown = "port-down",
     /// Larger than the MTU of the interface or of the route.
     TooBig = "too-big",
+    /// Only the kernel knows the route to the source, so only the kernel can check it.
+    ReversePath = "reverse-path",
+    /// The route to the source does not lead through the port (`rp_filter` of 1): the frame was
+    /// dropped.
+    ReversePathStrict = "reverse-path-strict",
+    /// There is no route to the source (`rp_filter` of 2): the frame was dropped.
+    ReversePathLoose = "reverse-path-loose",
     /// The VRF has no such table, or an index is out of range.
     NoTable = "no-table",
     /// The queue has no socket of the engine in user space.

@@ -30,6 +30,7 @@ mod maps;
 mod probe;
 mod program;
 mod router;
+mod sources;
 #[cfg(test)]
 mod testing;
 mod tree;

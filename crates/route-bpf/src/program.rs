@@ -11,7 +11,7 @@
 //!  4 finished    on software devices: the transport checksum is not half of one
 //!  5 look up     destination --> target index: DIR-24-8, or the interval tree
 //!  6 choose      target --> adjacency; of several next hops, one by a hash of the flow
-//!  7 egress      adjacency --> port; another one, up, MTU large enough
+//!  7 egress      adjacency --> port; another one, up, MTU large enough; the source may come from here
 //!  8 trim        bytes after the packet are cut off
 //!  9 rewrite     MAC addresses, time to live, checksum (RFC 1624)
 //! 10 transmit    redirect to the port's interface, count
@@ -20,8 +20,8 @@
 //! A port whose frames are forwarded in user space has another program after step 2, in `hand_over`.
 //!
 //! Up to step 7 the program changes nothing and each doubt ends in `XDP_PASS`, with a counter: the
-//! kernel then handles the frame as if the program did not exist. After step 7 the frame is
-//! forwarded.
+//! kernel then handles the frame as if the program did not exist. Only a source that the kernel would
+//! refuse ends in `XDP_DROP`, with a counter as well. After step 7 the frame is forwarded.
 //!
 //! # Registers
 //! `R6` the context, `R7` the start of the frame, `R8` the length of the IP packet, `R9` what the
@@ -49,6 +49,7 @@ mod ipv6;
 mod kernel_tests;
 pub(crate) mod packet_filter;
 mod partial;
+mod reverse_path;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -60,7 +61,7 @@ use slipring_bpf::{Assembler, BpfCode};
 
 use crate::layout::{self, PassReason, counter, map};
 use context::{
-    CTX_RX_QUEUE, PortConstants, XDP_ABORTED, XDP_PASS, XDP_REDIRECT, pass_label, stack,
+    CTX_RX_QUEUE, PortConstants, XDP_ABORTED, XDP_DROP, XDP_PASS, XDP_REDIRECT, pass_label, stack,
 };
 
 /// The program of an interface.
@@ -77,6 +78,9 @@ pub(crate) fn forwarding_program(constants: &PortConstants) -> BpfCode {
         transmit(&mut program, constants);
     }
     pass(&mut program, constants);
+    if !constants.has_sockets {
+        drop_sources(&mut program, constants);
+    }
     program.assemble().expect("each label is defined once, and the program is short")
 }
 
@@ -134,17 +138,24 @@ fn transmit(program: &mut Assembler, constants: &PortConstants) {
 /// The end of a frame that the kernel handles.
 fn pass(program: &mut Assembler, constants: &PortConstants) {
     let is_used = |reason| match reason {
+        reason if reason.is_drop() => false,
         reason if constants.has_sockets && !hand_over::passes_for(reason) => false,
         PassReason::Options if constants.takes_options => false,
         PassReason::NoSocket => constants.has_sockets,
         PassReason::PartialChecksum => constants.is_software,
         PassReason::Tagged => constants.tag_function.is_some(),
-        PassReason::NoDevice => false,
         _ => true,
     };
     let reasons = PassReason::ALL.iter().copied().filter(|&reason| is_used(reason));
-    count_reasons(program, constants, reasons);
+    count_reasons(program, constants, "pass", reasons);
     program.put_all([mov_imm(BpfReg::R0, XDP_PASS), exit()]);
+}
+
+/// The end of a frame whose source the kernel would refuse.
+fn drop_sources(program: &mut Assembler, constants: &PortConstants) {
+    let reasons = [PassReason::ReversePathStrict, PassReason::ReversePathLoose];
+    count_reasons(program, constants, "drop", reasons.into_iter());
+    program.put_all([mov_imm(BpfReg::R0, XDP_DROP), exit()]);
 }
 
 /// The labels of these reasons: each counts, and then continues after this. The verifier refuses
@@ -152,17 +163,19 @@ fn pass(program: &mut Assembler, constants: &PortConstants) {
 fn count_reasons(
     program: &mut Assembler,
     constants: &PortConstants,
+    end: &str,
     reasons: impl Iterator<Item = PassReason>,
 ) {
     for reason in reasons {
         let at = 8 * (counter::REASONS + reason as u32);
-        program.label(pass_label(reason)).put(mov_imm(BpfReg::R9, at as i32)).jump("pass");
+        program.label(pass_label(reason)).put(mov_imm(BpfReg::R9, at as i32)).jump(end);
     }
-    program.label("pass");
-    counters(program, constants, "passed");
+    let counted = format!("{end}:counted");
+    program.label(end);
+    counters(program, constants, &counted);
     program.put(alu(AluOp::Add, BpfReg::R0, BpfReg::R9));
     count(program, 0, 1);
-    program.label("passed");
+    program.label(&counted);
 }
 
 /// `R0` = the counters of the port on this CPU, or jumps to `otherwise`.

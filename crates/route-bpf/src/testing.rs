@@ -19,7 +19,8 @@ use slipring_classify::dir24::Cells;
 use slipring_classify::intervals::IntervalTree;
 use slipring_fib::{
     Adjacency, AdjacencyIndex, BUCKETS, FibPort, FibPortIndex, ForwardingTables, Ipv4Lookup,
-    Ipv6Lookup, NextHopAddress, Target, TargetAction, TargetIndex, VlanTags, VrfIndex, VrfTables,
+    Ipv6Lookup, NextHopAddress, ReversePathMode, Target, TargetAction, TargetIndex, VlanTags,
+    VrfIndex, VrfTables,
 };
 use slipring_simd::Simd;
 use slipring_wire::mac::MacAddr;
@@ -105,6 +106,7 @@ fn port(at: u16, mtu: u32) -> FibPort {
         mtu,
         is_up: true,
         vrf: VrfIndex(0),
+        reverse_path: ReversePathMode::Off,
         tags: VlanTags::default(),
         addresses: Vec::new(),
     }
@@ -156,6 +158,14 @@ pub(crate) fn snapshot() -> ForwardingTables {
         adjacencies: adjacencies.into(),
         buckets: [buckets].into(),
     }
+}
+
+/// The test snapshot with a check of the sources that arrive on port 0.
+pub(crate) fn snapshot_checking(mode: ReversePathMode) -> ForwardingTables {
+    let tables = snapshot();
+    let mut ports = tables.ports.to_vec();
+    ports[0].reverse_path = mode;
+    ForwardingTables { ports: ports.into(), ..tables }
 }
 
 /// The IPv6 tree of the picture above.
@@ -331,6 +341,13 @@ impl Simulation {
     pub(crate) fn beat(&mut self) {
         let heartbeat = ResidentHeartbeat::of(Arc::clone(&self.writer.control), LIMITS.queues);
         heartbeat.beat_all(self.interpreter.now_ns);
+    }
+
+    /// Checks the sources of frames.
+    pub(crate) fn checking(mut self, mode: ReversePathMode) -> Self {
+        self.writer.apply(&snapshot_checking(mode)).unwrap();
+        self.copy_maps();
+        self
     }
 
     /// Copies the maps to the interpreter, after changes.

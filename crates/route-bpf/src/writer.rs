@@ -9,7 +9,7 @@
 //!   1  indices with another meaning: collected from the previous and the new snapshot
 //!   2  words that will not contain such an index any more: set to "kernel"; ports: to no flags
 //!   3  wait for the programs that run                     (only if step 2 changed something)
-//!   4  egress interfaces, adjacencies, buckets, targets, ports
+//!   4  egress interfaces, adjacencies, buckets, targets, sources, ports
 //!   5  IPv6 trees, into the buffer that no program uses; then the buffers change places
 //! ```
 //! The owner of the IPv4 cells writes them before the snapshot: until step 4, a target index that is
@@ -32,21 +32,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use slipring_bpf::{BpfError, MappedArray};
 use slipring_classify::intervals::IntervalTree;
 use slipring_fib::{
-    Adjacency, BUCKETS, FibPort, FibPortIndex, ForwardingTables, Target, TargetAction, VlanTags,
-    VrfIndex,
+    Adjacency, BUCKETS, FibPort, FibPortIndex, ForwardingTables, ReversePathMode, Target,
+    TargetAction, VlanTags, VrfIndex,
 };
 use slipring_wire::mac::MacAddr;
 
 use crate::layout::{self, ActionCode, BpfLimits, map};
 use crate::maps::MapHost;
+use crate::sources::{self, PORTS_PER_WORD};
 use crate::tree::TreeBuffers;
 use changes::ChangedIndices;
 
 /// What a router does with the frames of a port inside the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResidentOptions {
-    /// Frames that arrive on the port may be forwarded. False if they need rules, source checks or
-    /// policing.
+    /// Frames that arrive on the port may be forwarded. False if they need rules or policing.
     pub ingress: bool,
     /// Frames may leave through the port. False if its driver cannot send redirected frames, or if
     /// leaving frames need rules.
@@ -73,6 +73,7 @@ pub(crate) struct TableWriter<H: MapHost> {
     pub(crate) control: Arc<MappedArray>,
     ports: Arc<MappedArray>,
     targets: Arc<MappedArray>,
+    sources: Arc<MappedArray>,
     adjacencies: Arc<MappedArray>,
     buckets: Arc<MappedArray>,
     local: Arc<MappedArray>,
@@ -91,6 +92,7 @@ impl<H: MapHost> TableWriter<H> {
         let mut array = |name| host.array(name, limits.array(name).expect("these are arrays"));
         let control = array(map::CONTROL)?;
         let (ports, targets) = (array(map::PORTS)?, array(map::TARGETS)?);
+        let sources = array(map::SOURCES)?;
         let (adjacencies, buckets) = (array(map::ADJACENCIES)?, array(map::BUCKETS)?);
         let local = array(map::LOCAL)?;
         let mut writer = Self {
@@ -99,6 +101,7 @@ impl<H: MapHost> TableWriter<H> {
             control,
             ports,
             targets,
+            sources,
             adjacencies,
             buckets,
             local,
@@ -191,6 +194,7 @@ impl<H: MapHost> TableWriter<H> {
         self.write_adjacencies(tables);
         self.write_buckets(tables);
         self.write_targets(tables);
+        self.write_sources(tables);
         for (at, port) in tables.ports.iter().enumerate().take(self.limits.ports.into()) {
             self.write_port(at as u16, port);
         }
@@ -293,6 +297,19 @@ impl<H: MapHost> TableWriter<H> {
         }
     }
 
+    /// What targets say about sources. A target index gets another meaning only when no program uses
+    /// it, as elsewhere; the words contain no other index.
+    fn write_sources(&self, tables: &ForwardingTables) {
+        let words = (tables.ports.len() as u32).div_ceil(PORTS_PER_WORD);
+        let words = words.min(self.limits.source_size() / 8);
+        for (at, target) in tables.targets.iter().enumerate().take(self.limits.targets.into()) {
+            for index in 0..words {
+                let offset = at * self.limits.source_size() as usize + 8 * index as usize;
+                store(&self.sources, offset, sources::word(target, tables, index));
+            }
+        }
+    }
+
     /// The word of a target; that of a kernel route if the maps have no place for its index.
     fn target(&self, target: &Target) -> u64 {
         let word = |action, index| layout::target_word(action, index, target.mtu);
@@ -320,7 +337,9 @@ impl<H: MapHost> TableWriter<H> {
         let egress = usable && self.has_egress(at, port.ifindex) && options.egress;
         let flag = |is_set, flag| if is_set { flag } else { 0 };
         let flags = flag(usable && options.ingress, layout::PORT_INGRESS)
-            | flag(egress, layout::PORT_EGRESS);
+            | flag(egress, layout::PORT_EGRESS)
+            | flag(port.reverse_path == ReversePathMode::Loose, layout::PORT_LOOSE)
+            | flag(port.reverse_path == ReversePathMode::Strict, layout::PORT_STRICT);
         let record = usize::from(at) * layout::PORT_SIZE as usize;
         let second = u64::from(port.mtu) | u64::from(port.vrf.0) << 32;
         store(&self.ports, record + layout::PORT_MTU_OFFSET as usize, second);

@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
+use slipring_fib::ReversePathMode;
 use slipring_neighbour::icmp::{IcmpLimits, QuoteLength};
 
 /// Options of an engine.
@@ -43,7 +44,9 @@ impl Default for RouteConfig {
 /// Options of a port.
 #[derive(Clone, Debug, Default)]
 pub struct PortPolicy {
-    /// How the sources of packets from the port are checked.
+    /// How the sources of packets from the port are checked, of both families; those of IPv4 also as
+    /// the kernel does ([`FibPort::reverse_path`](slipring_fib::FibPort::reverse_path)), if that is
+    /// stricter.
     pub reverse_path: ReversePathMode,
     /// The rate at which packets from the port are accepted.
     pub policer: Option<PolicerSpec>,
@@ -53,19 +56,6 @@ pub struct PortPolicy {
     /// Whether no IPv4 redirects are sent about packets from the port
     /// (`net.ipv4.conf.IF.send_redirects` of 0), even with [`RouteConfig::sends_redirects`].
     pub withholds_v4_redirects: bool,
-}
-
-/// Reverse path forwarding checks (RFC 3704).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ReversePathMode {
-    /// Sources are not checked.
-    #[default]
-    Off,
-    /// There must be a route to the source.
-    Loose,
-    /// The route to the source must lead through the port. Of a route with several next hops, one
-    /// must.
-    Strict,
 }
 
 /// A token bucket, and what happens to packets within and beyond its rate.

@@ -11,15 +11,15 @@ use slipring_wire::MacAddr;
 use crate::answer::{self, AnswerOutcome, AnswerParts};
 use crate::batch::{Rejection, RouteBatch, RouteFrame};
 use crate::cause::RouteDropCause;
-use crate::config::{PortPolicy, ReversePathMode, RouteConfig};
+use crate::config::{PortPolicy, RouteConfig};
 use crate::counters::RouteCounters;
 use crate::egress;
 use crate::hash::NextHopHash;
 use crate::output::{OutputQueue, RouteOutput};
-use crate::police::{self, Policers};
+use crate::police::Policers;
 use crate::verdict::{ForwardedFrame, HeldPacket, RouteVerdict};
 use crate::view::RouteView;
-use crate::{look_up, parse, rewrite};
+use crate::{check_sources, look_up, parse, rewrite};
 
 /// A router's decisions. Each worker has one of its own; they share only the tables.
 ///
@@ -29,7 +29,6 @@ pub struct RouteEngine {
     config: RouteConfig,
     policies: Vec<PortPolicy>,
     pub(crate) view: RouteView,
-    checks_reverse_paths: bool,
     policers: Policers,
     limiter: IcmpLimiter,
     pub(crate) output: OutputQueue,
@@ -47,7 +46,6 @@ impl RouteEngine {
             limiter: IcmpLimiter::new(config.icmp_limits, config.seed),
             config,
             policies: Vec::new(),
-            checks_reverse_paths: false,
             policers: Policers::default(),
             output: OutputQueue::default(),
             counters,
@@ -64,8 +62,6 @@ impl RouteEngine {
     /// Sets the policies of all ports, by port index; ports beyond them have the default one.
     pub fn set_policies(&mut self, policies: Vec<PortPolicy>, now_ns: u64) {
         self.policers = Policers::new(&policies, &self.policers, now_ns);
-        let is_checked = |policy: &PortPolicy| policy.reverse_path != ReversePathMode::Off;
-        self.checks_reverse_paths = policies.iter().any(is_checked);
         self.policies = policies;
         self.set_tables(Arc::clone(&self.view.tables));
     }
@@ -97,6 +93,7 @@ impl RouteEngine {
         self.parse(batch, frames);
         self.police(batch, frames, now_ns);
         self.look_up(batch, frames);
+        self.check_sources(batch, frames);
         self.rewrite(batch, frames, now_ns);
         self.answer(batch, frames, now_ns);
     }
@@ -120,11 +117,8 @@ impl RouteEngine {
         parse::parse(&self.view, punts, &mut self.counters, batch, at, &frames[at]);
     }
 
-    /// Second stage: reverse path checks and policers.
+    /// Second stage: policers.
     pub fn police(&mut self, batch: &mut RouteBatch, frames: &[RouteFrame<'_>], now_ns: u64) {
-        if self.checks_reverse_paths {
-            police::check_reverse_paths(&self.view, &mut self.counters, batch, frames);
-        }
         if !self.policers.is_empty() {
             self.policers.run(&mut self.counters, batch, frames, now_ns);
         }
@@ -134,6 +128,13 @@ impl RouteEngine {
     pub fn look_up(&mut self, batch: &mut RouteBatch, frames: &[RouteFrame<'_>]) {
         let hash = self.hash();
         look_up::run(&self.view, hash, &mut self.counters, batch, frames);
+    }
+
+    /// Fourth stage: reverse path checks.
+    pub fn check_sources(&mut self, batch: &mut RouteBatch, frames: &[RouteFrame<'_>]) {
+        if self.view.checks_sources {
+            check_sources::run(&self.view, &mut self.counters, batch, frames);
+        }
     }
 
     /// The port by which a live frame leaves, after the third stage.
@@ -154,7 +155,7 @@ impl RouteEngine {
         self.view.adjacency(batch.packets[..batch.len()][at].adjacency)
     }
 
-    /// Fourth stage: TTL, MTU, neighbours, link headers. Rejected packets stay in the batch.
+    /// Fifth stage: TTL, MTU, neighbours, link headers. Rejected packets stay in the batch.
     pub fn rewrite(&mut self, batch: &mut RouteBatch, frames: &mut [RouteFrame<'_>], now_ns: u64) {
         let (view, parts) = self.parts();
         rewrite::run(view, parts, batch, frames, now_ns);

@@ -79,6 +79,7 @@ impl RouteEngine {
         if was_live {
             steps.push(matched(&engine, &batch));
         }
+        engine.check_sources(&mut batch, &frames);
         engine.rewrite(&mut batch, &mut frames, now_ns);
         if batch.rejected != 0 {
             let rejection = batch.rejections[0];

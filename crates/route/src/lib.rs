@@ -11,6 +11,7 @@ extern crate std;
 mod answer;
 mod batch;
 mod cause;
+mod check_sources;
 mod config;
 mod counters;
 mod egress;
@@ -33,7 +34,7 @@ mod view;
 
 pub use batch::{MAX_ROUTE_BATCH, RouteBatch, RouteFrame};
 pub use cause::RouteDropCause;
-pub use config::{ExceedAction, PolicerSpec, PortPolicy, ReversePathMode, RouteConfig};
+pub use config::{ExceedAction, PolicerSpec, PortPolicy, RouteConfig};
 pub use counters::{RouteCounters, RoutePortCounters};
 pub use engine::RouteEngine;
 pub use explain::RouteStep;

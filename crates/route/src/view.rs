@@ -8,11 +8,11 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use slipring_fib::{
-    Adjacency, AdjacencyIndex, FibPort, FibPortIndex, ForwardingTables, Target, TargetAction,
-    TargetIndex, VlanTags,
+    Adjacency, AdjacencyIndex, FibPort, FibPortIndex, ForwardingTables, ReversePathMode, Target,
+    TargetAction, TargetIndex, VlanTags,
 };
 
-use crate::config::{PortPolicy, ReversePathMode, RouteConfig};
+use crate::config::{PortPolicy, RouteConfig};
 use crate::field::mac_word;
 use own::OwnAddresses;
 
@@ -35,14 +35,20 @@ pub(crate) struct PortFacts {
     pub(crate) vrf: u16,
     /// Whether the port can send.
     pub(crate) is_up: bool,
-    /// How sources are checked.
-    pub(crate) reverse_path: ReversePathMode,
+    /// How sources are checked, of IPv4 and of IPv6.
+    pub(crate) reverse_path: [ReversePathMode; 2],
     /// Priorities of tagged frames.
     pub(crate) priorities: [u8; 8],
     /// Whether no IPv4 redirects are sent about packets from the port.
     pub(crate) withholds_v4_redirects: bool,
     /// The tags of frames that leave, outermost first.
     pub(crate) tags: VlanTags,
+}
+
+impl PortFacts {
+    fn checks_sources(&self) -> bool {
+        self.reverse_path != [ReversePathMode::Off; 2]
+    }
 }
 
 /// The ports of the interface of a given ingress port.
@@ -60,6 +66,8 @@ pub(crate) struct RouteView {
     pub(crate) tables: Arc<ForwardingTables>,
     ports: Box<[PortFacts]>,
     interfaces: Box<[InterfaceFacts]>,
+    /// Whether any port checks sources.
+    pub(crate) checks_sources: bool,
     pub(crate) own: OwnAddresses,
 }
 
@@ -73,9 +81,11 @@ impl RouteView {
         let default = PortPolicy::default();
         let policy = |at: usize| policies.get(at).unwrap_or(&default);
         let ports = tables.ports.iter().enumerate().map(|(at, port)| facts(port, policy(at)));
+        let ports: Box<[PortFacts]> = ports.collect();
         let interfaces = tables.ports.iter().map(|port| interface(port.ifindex, &tables.ports));
         Self {
-            ports: ports.collect(),
+            checks_sources: ports.iter().any(PortFacts::checks_sources),
+            ports,
             interfaces: interfaces.collect(),
             own: OwnAddresses::new(&tables.ports, &config.own_addresses),
             tables,
@@ -163,7 +173,7 @@ fn facts(port: &FibPort, policy: &PortPolicy) -> PortFacts {
         plain_mtu: if is_plain { port.mtu } else { 0 },
         vrf: port.vrf.0,
         is_up: port.is_up,
-        reverse_path: policy.reverse_path,
+        reverse_path: [policy.reverse_path.max(port.reverse_path), policy.reverse_path],
         priorities: policy.priorities,
         withholds_v4_redirects: policy.withholds_v4_redirects,
         tags: port.tags,

@@ -1,9 +1,9 @@
 //! The kernel's routing state by netlink: everything there is, then every change.
 //!
 //! ```text
-//!   socket 1: links, addresses, neighbours        notifications  -----+
-//!   socket 2: rules, next hops, IPv4 routes       one dump at a time -+--> FeedReader, in the order
-//!   socket 3: IPv6 routes                                                  of the socket
+//!   socket 1: links, addresses, settings, neighbours   notifications  -----+
+//!   socket 2: rules, next hops, IPv4 routes            one dump at a time -+--> FeedReader, in the
+//!   socket 3: IPv6 routes                                                       order of the socket
 //! ```
 //!
 //! A dump shares its socket with the notifications about the same objects. A part of a dump may be
@@ -43,6 +43,7 @@ fn request(kind: DumpKind, sequence: u32) -> Vec<u8> {
         DumpKind::Links => request.dump_links(),
         DumpKind::Addresses => request.dump_addresses(),
         DumpKind::Neighbours => request.dump_neighbours(),
+        DumpKind::Settings => request.dump_netconf(RouteFamily::V4),
         DumpKind::Rules => request.dump_rules(),
         DumpKind::NextHops => request.dump_next_hops(),
         DumpKind::Ipv4Routes => request.dump_routes(routes(RouteFamily::V4)),
@@ -56,7 +57,7 @@ const fn is_long(kind: DumpKind) -> bool {
 }
 
 /// `RTNLGRP_*` of linux/rtnetlink.h.
-const LINK_GROUPS: [u32; 4] = [1, 3, 5, 9];
+const LINK_GROUPS: [u32; 5] = [1, 3, 5, 9, 24];
 const ROUTE_GROUPS: [u32; 4] = [7, 8, 19, 32];
 const IPV6_GROUPS: [u32; 1] = [11];
 /// Bytes that the kernel may queue: notifications of about a million routes. With the usual 208 KiB,
@@ -128,7 +129,10 @@ impl KernelFeed {
     /// Requests a dump, unless one of this kind is already waiting.
     pub(crate) fn request(&mut self, kind: DumpKind) {
         let socket = match kind {
-            DumpKind::Links | DumpKind::Addresses | DumpKind::Neighbours => &mut self.links,
+            DumpKind::Links
+            | DumpKind::Addresses
+            | DumpKind::Settings
+            | DumpKind::Neighbours => &mut self.links,
             DumpKind::Rules | DumpKind::NextHops | DumpKind::Ipv4Routes => &mut self.routes,
             DumpKind::Ipv6Routes => &mut self.ipv6,
         };
@@ -407,7 +411,7 @@ mod tests {
                 }
                 (feed, Routes::default())
             });
-            read_until(&mut feed, &mut routes, |routes| routes.ended.len() == 7);
+            read_until(&mut feed, &mut routes, |routes| routes.ended.len() == DumpKind::ALL.len());
             assert!(routes.known.contains("10.1.0.0/24") && routes.known.contains("10.9.0.0/16"));
             namespace.ip("route add 10.8.0.0/16 via 10.1.0.2");
             namespace.ip("route del 10.9.0.0/16");

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 use slipring_cli::metrics::{MetricsText, NO_LABELS};
-use slipring_fib::FibPortIndex;
+use slipring_fib::{DumpKind, FibPortIndex};
 use slipring_route::{PuntClass, PuntReason, RouteDropCause};
 use slipring_route_bpf::ResidentCounters;
 use slipring_rtnetlink::RouteFamily;
@@ -86,7 +86,7 @@ pub(crate) struct RouterFigures {
 pub(crate) const DRIVER_DROP: &str = "driver";
 
 /// The number of tables that a start reads.
-const FIRST_DUMPS: u64 = 7;
+const FIRST_DUMPS: u64 = DumpKind::ALL.len() as u64;
 
 impl RouterFigures {
     pub(crate) fn of(routing: &Routing) -> Self {

@@ -166,7 +166,6 @@ impl RoutePlan {
             name: iface.name.clone(),
             vrf: VrfIndex(0),
             tags: VlanTags::default(),
-            ignores_routes_with_linkdown: start::ignores_routes_with_linkdown(&iface.name),
         };
         MirrorConfig {
             ports: ifaces

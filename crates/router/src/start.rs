@@ -115,9 +115,3 @@ fn unknown(error: io::Error) -> Failure {
         .with_note("--bypass-netfilter starts without knowing it")
         .into()
 }
-
-/// Whether the kernel ignores routes through an interface without a carrier, by the greater value of
-/// `all` and the interface's (ip-sysctl, `ignore_routes_with_linkdown`).
-pub(crate) fn ignores_routes_with_linkdown(name: &str) -> bool {
-    checks::is_set_for(name, "ignore_routes_with_linkdown")
-}

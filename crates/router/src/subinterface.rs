@@ -98,7 +98,6 @@ impl SubinterfaceHandle {
             name: device.name.clone(),
             vrf: VrfIndex(0),
             tags: device.tags,
-            ignores_routes_with_linkdown: false,
         })
     }
 

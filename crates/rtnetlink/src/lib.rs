@@ -1,10 +1,10 @@
 //! The messages of rtnetlink that describe routing: links, addresses, routes, next hops,
-//! neighbours, rules.
+//! neighbours, rules, settings.
 //!
 //! ```text
 //!   received bytes --Messages--> NetlinkMessage: header, body
 //!                                                  |
-//!        Link, Address, Rule, NextHop, Route, Neighbour (each New or Deleted), Done, Error, …
+//!        Link, Address, Rule, NextHop, Route, Neighbour, Netconf (each New or Deleted), Done, Error, …
 //!
 //!   RequestBuilder --> bytes to send
 //! ```
@@ -33,6 +33,7 @@ mod attributes;
 mod link;
 mod message;
 mod neighbour;
+mod netconf;
 mod next_hop;
 mod request;
 mod route;
@@ -44,6 +45,7 @@ pub use attributes::Malformed;
 pub use link::{LinkFlags, LinkMessage};
 pub use message::{Change, HeaderFlags, MessageBody, Messages, NetlinkHeader, NetlinkMessage};
 pub use neighbour::{NeighbourMessage, NudState};
+pub use netconf::{NetconfMessage, NetconfScope};
 pub use next_hop::{GroupKind, NextHopGroup, NextHopMessage};
 pub use request::{DumpFilter, RequestBuilder};
 pub use route::{

@@ -2,8 +2,8 @@
 
 use crate::attributes::{Malformed, aligned, read_u16, read_u32};
 use crate::{
-    AddressMessage, DoneMessage, ErrorMessage, LinkMessage, NeighbourMessage, NextHopMessage,
-    RouteMessage, RuleMessage,
+    AddressMessage, DoneMessage, ErrorMessage, LinkMessage, NeighbourMessage, NetconfMessage,
+    NextHopMessage, RouteMessage, RuleMessage,
 };
 
 /// `sizeof(struct nlmsghdr)` of `linux/netlink.h`.
@@ -89,6 +89,8 @@ pub enum MessageBody<'a> {
     Neighbour(Change, NeighbourMessage),
     /// `RTM_NEWRULE`, `RTM_DELRULE`: a rule that selects a routing table.
     Rule(Change, RuleMessage<'a>),
+    /// `RTM_NEWNETCONF`, `RTM_DELNETCONF`: settings of an interface.
+    Netconf(Change, NetconfMessage),
     /// `NLMSG_DONE`: the end of a dump.
     Done(DoneMessage<'a>),
     /// `NLMSG_ERROR`: the result of a request, good or bad.
@@ -168,6 +170,8 @@ pub(crate) mod kind {
     pub(crate) const NEIGHBOUR: u16 = 28;
     /// `RTM_NEWRULE`: a routing rule.
     pub(crate) const RULE: u16 = 32;
+    /// `RTM_NEWNETCONF`: settings of an interface.
+    pub(crate) const NETCONF: u16 = 80;
     /// `RTM_NEWNEXTHOP`: a next-hop object.
     pub(crate) const NEXT_HOP: u16 = 104;
     /// From a creation to the request for the same objects (`RTM_NEWLINK` to `RTM_GETLINK`).
@@ -199,6 +203,9 @@ impl<'a> MessageBody<'a> {
                 kind::NEXT_HOP => Self::NextHop(change, NextHopMessage::parse(payload)?),
                 kind::RULE => {
                     or_other(RuleMessage::parse(payload)?.map(|it| Self::Rule(change, it)))
+                }
+                kind::NETCONF => {
+                    or_other(NetconfMessage::parse(payload)?.map(|it| Self::Netconf(change, it)))
                 }
                 _ => Self::Other,
             },

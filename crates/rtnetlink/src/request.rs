@@ -8,6 +8,7 @@ use crate::attributes::aligned;
 use crate::link::{LINK_LEN, ifla};
 use crate::message::{HEADER_LEN, kind};
 use crate::neighbour::{NEIGHBOUR_LEN, nda};
+use crate::netconf::NETCONF_LEN;
 use crate::next_hop::NEXT_HOP_LEN;
 use crate::route::{ROUTE_LEN, rta};
 use crate::rule::RULE_LEN;
@@ -85,6 +86,12 @@ impl RequestBuilder {
     #[must_use]
     pub fn dump_rules(self) -> Vec<u8> {
         finished(self.dump(kind::RULE, AF_UNSPEC, RULE_LEN))
+    }
+
+    /// Asks for the settings of all interfaces for a family.
+    #[must_use]
+    pub fn dump_netconf(self, family: RouteFamily) -> Vec<u8> {
+        finished(self.dump(kind::NETCONF, family.number(), NETCONF_LEN))
     }
 
     /// Asks for the route that the kernel would choose for a packet from `input`, or for one of

@@ -237,3 +237,39 @@ fn an_error_has_the_kernels_text() {
         );
     });
 }
+
+/// The settings of a step, in order.
+fn settings(step: &str) -> Vec<(Change, NetconfMessage)> {
+    let mut found = Vec::new();
+    each(step, |message| {
+        if let MessageBody::Netconf(change, settings) = message.body {
+            assert_eq!(settings.family, RouteFamily::V4);
+            found.push((change, settings));
+        }
+    });
+    found
+}
+
+#[test]
+fn a_changed_setting_is_told_alone_and_a_dump_has_all() {
+    use NetconfScope::{All, Default, Interface};
+    let told: Vec<_> = settings("rpfilter").iter().map(|it| (it.1.scope, it.1.rp_filter)).collect();
+    assert_eq!(told, [(Interface(3), Some(2)), (All, Some(1))]);
+    let [(_, linkdown)] = settings("linkdown")[..] else { panic!("one message") };
+    assert_eq!((linkdown.rp_filter, linkdown.ignores_routes_with_linkdown), (None, Some(true)));
+    let [(_, forwarding)] = settings("forwarding")[..] else { panic!("one message") };
+    assert_eq!((forwarding.scope, forwarding.forwarding), (Interface(3), Some(true)));
+    let dumped = settings("netconf");
+    let scopes: Vec<_> = dumped.iter().map(|(_, settings)| settings.scope).collect();
+    assert_eq!(scopes, [Interface(1), Interface(2), Interface(3), All, Default]);
+    let of_r0 = dumped[2].1;
+    let all = (of_r0.rp_filter, of_r0.forwarding, of_r0.ignores_routes_with_linkdown);
+    assert_eq!(all, (Some(2), Some(true), Some(true)));
+}
+
+#[test]
+fn settings_go_with_their_interface() {
+    let gone: Vec<_> = settings("delnetconf").iter().map(|it| (it.0, it.1.scope)).collect();
+    let deleted = |ifindex| (Change::Deleted, NetconfScope::Interface(ifindex));
+    assert_eq!(gone, [deleted(3), deleted(2)]);
+}

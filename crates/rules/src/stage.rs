@@ -181,6 +181,7 @@ impl RuleStage {
         self.check_in(engine, batch, frames, now_ns);
         engine.police(batch, frames, now_ns);
         engine.look_up(batch, frames);
+        engine.check_sources(batch, frames);
         self.check_out(engine, batch, frames, now_ns);
         engine.rewrite(batch, frames, now_ns);
         engine.answer(batch, frames, now_ns);

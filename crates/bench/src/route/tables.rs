@@ -6,7 +6,8 @@ use std::sync::Arc;
 use slipring_classify::intervals::IntervalTree;
 use slipring_fib::{
     Adjacency, AdjacencyIndex, FibPort, FibPortIndex, ForwardingTables, Ipv4Table, Ipv6Lookup,
-    NextHopAddress, Target, TargetAction, TargetIndex, VlanTags, VrfIndex, VrfTables,
+    NextHopAddress, ReversePathMode, Target, TargetAction, TargetIndex, VlanTags, VrfIndex,
+    VrfTables,
 };
 use slipring_rtnetlink::RouteFamily;
 use slipring_simd::Simd;
@@ -103,6 +104,7 @@ fn port(number: u8) -> FibPort {
         mtu: 1500,
         is_up: true,
         vrf: VrfIndex(0),
+        reverse_path: ReversePathMode::Off,
         tags: VlanTags::default(),
         addresses: vec![(IpAddr::from([10, 9, number, 1]), 24)],
     }

@@ -104,7 +104,7 @@ codes! {
         example: "sysctl -w net.ipv4.ip_forward=1\nsysctl -w net.ipv6.conf.all.forwarding=1",
     }
     SR0115 Machine "packets would bypass what the kernel does to them" {
-        cause: "XDP forwards before netfilter, IPsec policies, reverse-path filters and tc see a packet.\n\
+        cause: "XDP forwards before netfilter, IPsec policies and tc see a packet.\n\
                 Some of them are set on this machine, so packets would pass that they stop or change.",
         remedy: "Look at what was found, and remove it if it is not needed; or start with\n\
                  --bypass-netfilter if packets may pass without it.",

@@ -1,8 +1,9 @@
 //! What each message changes.
 
 use slipring_rtnetlink::{
-    AddressMessage, Change, HeaderFlags, LinkMessage, MessageBody, NeighbourMessage, NetlinkHeader,
-    NetlinkMessage, NextHopMessage, RouteFamily, RouteMessage, RuleMessage,
+    AddressMessage, Change, HeaderFlags, LinkMessage, MessageBody, NeighbourMessage,
+    NetconfMessage, NetlinkHeader, NetlinkMessage, NextHopMessage, RouteFamily, RouteMessage,
+    RuleMessage,
 };
 
 use super::Mirror;
@@ -34,6 +35,9 @@ impl Mirror {
                 self.receive_neighbour(change, &it, message.header)
             }
             MessageBody::Rule(change, rule) => self.receive_rule(change, &rule, message.header),
+            MessageBody::Netconf(change, settings) => {
+                self.receive_settings(change, &settings, message.header)
+            }
             MessageBody::Done(done) if done.errno != 0 => self.resync.interrupt(None),
             MessageBody::Overrun => self.overrun(),
             _ => {}
@@ -63,6 +67,7 @@ impl Mirror {
         match kind {
             DumpKind::Links => self.links.links.begin_dump(),
             DumpKind::Addresses => self.links.begin_address_dump(),
+            DumpKind::Settings => self.links.settings.begin_dump(),
             DumpKind::Rules => self.rules.begin_dump(),
             DumpKind::NextHops => self.next_hops.begin_dump(),
             DumpKind::Ipv4Routes => self.v4.begin_dump(&mut self.specs),
@@ -84,6 +89,10 @@ impl Mirror {
                 }
             }
             DumpKind::Addresses => self.links.end_address_dump(is_complete),
+            DumpKind::Settings => {
+                let has_lost = self.links.settings.end_dump(is_complete);
+                self.note_settings(has_lost);
+            }
             DumpKind::Rules => self.rules.end_dump(is_complete),
             DumpKind::NextHops => {
                 let gone = self.next_hops.end_dump(is_complete);
@@ -293,6 +302,33 @@ impl Mirror {
         self.dirty_hosts.insert(address);
     }
 
+    fn receive_settings(
+        &mut self,
+        change: Change,
+        message: &NetconfMessage,
+        header: NetlinkHeader,
+    ) {
+        if message.family != RouteFamily::V4 {
+            return;
+        }
+        let origin = self.origin(DumpKind::Settings, header);
+        if origin == Origin::Notification && self.resync.is_running(DumpKind::Settings) {
+            // It tells only some settings, and what the dump tells of the others is not taken over.
+            self.resync.interrupt(Some(DumpKind::Settings));
+        }
+        let has_changed = match change {
+            Change::New => self.links.settings.set(message, origin),
+            Change::Deleted => self.links.settings.remove(message.scope),
+        };
+        self.note_settings(has_changed);
+    }
+
+    /// Settings have changed, or not.
+    const fn note_settings(&mut self, has_changed: bool) {
+        self.links.has_changed |= has_changed;
+        self.has_stale_specs |= has_changed;
+    }
+
     fn receive_rule(&mut self, change: Change, message: &RuleMessage<'_>, header: NetlinkHeader) {
         let origin = self.origin(DumpKind::Rules, header);
         if origin == Origin::Notification {
@@ -314,6 +350,7 @@ const fn kind_of(body: &MessageBody<'_>) -> Option<DumpKind> {
         MessageBody::Link(..) => DumpKind::Links,
         MessageBody::Address(..) => DumpKind::Addresses,
         MessageBody::Rule(..) => DumpKind::Rules,
+        MessageBody::Netconf(..) => DumpKind::Settings,
         MessageBody::NextHop(..) => DumpKind::NextHops,
         MessageBody::Neighbour(..) => DumpKind::Neighbours,
         MessageBody::Route(_, route) => DumpKind::routes(route.family),

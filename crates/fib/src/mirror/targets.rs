@@ -204,8 +204,9 @@ impl Mirror {
         for hop in hops {
             // An interface that is not known yet: the kernel knows it.
             let link = self.links.links.get(hop.ifindex)?;
-            let (port, config) = self.links.port(hop.ifindex)?;
-            let is_skipped = config.ignores_routes_with_linkdown && !link.flags.has_carrier();
+            let (port, _) = self.links.port(hop.ifindex)?;
+            let is_skipped = !link.flags.has_carrier()
+                && self.links.settings.ignores_routes_with_linkdown(hop.ifindex);
             if !link.is_up() || is_skipped {
                 continue;
             }

@@ -196,6 +196,30 @@ pub(crate) fn rule(priority: u32, table: u32, input: Option<&str>) -> KernelMess
     }
 }
 
+/// In place of an interface: the settings of all.
+pub(crate) const ALL: u32 = u32::MAX;
+
+/// `RTM_NEWNETCONF` of IPv4, for an interface.
+pub(crate) fn settings(ifindex: u32) -> KernelMessage {
+    KernelMessage::new(80, &[2, 0, 0, 0]).number(1, ifindex)
+}
+
+impl KernelMessage {
+    /// The same message for another family.
+    pub(crate) fn of_family(mut self, family: u8) -> Self {
+        self.payload[0] = family;
+        self
+    }
+
+    pub(crate) fn rp_filter(self, value: u32) -> Self {
+        self.number(3, value)
+    }
+
+    pub(crate) fn ignores_linkdown(self, value: bool) -> Self {
+        self.number(6, value.into())
+    }
+}
+
 /// Has a mirror receive messages.
 pub(crate) fn tell(mirror: &mut Mirror, messages: &[KernelMessage]) {
     for message in messages {

@@ -8,6 +8,7 @@ mod model;
 mod oracle;
 mod ranges;
 mod routing;
+mod settings;
 mod silence;
 
 use std::net::IpAddr;
@@ -27,7 +28,6 @@ pub(crate) fn config() -> MirrorConfig {
         name: format!("eth{ifindex}"),
         vrf: VrfIndex(0),
         tags: VlanTags::default(),
-        ignores_routes_with_linkdown: false,
     };
     MirrorConfig {
         ports: ROUTER.map(port).to_vec(),

@@ -388,6 +388,7 @@ impl Kernel {
                 all.map(|((on, of), (state, mac))| kernel::neighbour(*on, of, *state, *mac))
                     .collect()
             }
+            DumpKind::Settings => vec![kernel::settings(kernel::ALL).ignores_linkdown(true)],
             DumpKind::Addresses | DumpKind::Rules => vec![],
         }
     }

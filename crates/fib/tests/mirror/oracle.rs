@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use proptest::prelude::*;
 use slipring_fib::*;
 
-use crate::kernel::{self, KernelMessage, ip, tell};
+use crate::kernel::{self, KernelMessage, dump, ip, tell};
 use crate::model::{Expected, Hop, Kernel, Lead, Object, Route};
 use crate::{config, mirror_of, target_of};
 
@@ -146,14 +146,10 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let mut config = config();
-        config.ports.iter_mut().for_each(|port| port.ignores_routes_with_linkdown = true);
-        Self {
-            kernel: Kernel::new(),
-            mirror: mirror_of(config),
-            running: BTreeMap::new(),
-            is_stale: false,
-        }
+        let kernel = Kernel::new();
+        let mut mirror = mirror_of(config());
+        dump(&mut mirror, DumpKind::Settings, &kernel.dump(DumpKind::Settings));
+        Self { kernel, mirror, running: BTreeMap::new(), is_stale: false }
     }
 
     fn change(&mut self, step: &Step) -> Vec<KernelMessage> {

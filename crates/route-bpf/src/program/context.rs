@@ -6,6 +6,7 @@ use crate::flow_hash::ResidentHash;
 use crate::layout::{BpfLimits, PassReason};
 
 pub(crate) const XDP_ABORTED: i32 = 0;
+pub(crate) const XDP_DROP: i32 = 1;
 pub(crate) const XDP_PASS: i32 = 2;
 pub(crate) const XDP_REDIRECT: i32 = 4;
 
@@ -30,6 +31,10 @@ pub(super) mod stack {
     pub(in crate::program) const FLOW: i16 = -40;
     /// The first half of the addresses' hash.
     pub(in crate::program) const ADDRESSES: i16 = -48;
+    /// The checks of the ingress port.
+    pub(in crate::program) const CHECKS: i16 = -56;
+    /// The adjacency's word, while the source is checked.
+    pub(in crate::program) const ADJACENCY: i16 = -64;
 }
 
 /// The constants of an interface's program.

@@ -73,11 +73,20 @@ pub(super) fn sum_words(
 
 /// `R0` = the value of the table of the port's VRF in an array of maps; passes the frame if the
 /// VRF has none.
-pub(super) fn table_of_vrf(program: &mut Assembler, constants: &PortConstants, tables: &str) {
+pub(super) fn table_of_port(program: &mut Assembler, constants: &PortConstants, tables: &str) {
     let vrf_at = u32::from(constants.port.0) * layout::PORT_SIZE + layout::PORT_VRF_OFFSET;
+    program.load_map_value(BpfReg::R1, map::PORTS, vrf_at).put(load(
+        AccessWidth::Half,
+        BpfReg::R1,
+        BpfReg::R1,
+        0,
+    ));
+    table_of_vrf(program, tables);
+}
+
+/// As [`table_of_port`], of the VRF `R1`.
+pub(super) fn table_of_vrf(program: &mut Assembler, tables: &str) {
     program
-        .load_map_value(BpfReg::R1, map::PORTS, vrf_at)
-        .put(load(AccessWidth::Half, BpfReg::R1, BpfReg::R1, 0))
         .put(store(AccessWidth::Word, BpfReg::R10, stack::KEY, BpfReg::R1))
         .load_map(BpfReg::R1, tables);
     look_up(program, pass_label(PassReason::NoTable));

@@ -7,14 +7,17 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use slipring_classify::dir24::Dir24;
 use slipring_fib::{
-    FibPortIndex, ForwardingTables, Ipv4Lookup, Ipv6Lookup, TargetIndex, VrfIndex, VrfTables,
+    FibPortIndex, ForwardingTables, Ipv4Lookup, Ipv6Lookup, ReversePathMode, TargetIndex, VrfIndex,
+    VrfTables,
 };
-use slipring_route::{RouteBatch, RouteConfig, RouteEngine, RouteFrame, RouteVerdict};
+use slipring_route::{
+    RouteBatch, RouteConfig, RouteDropCause, RouteEngine, RouteFrame, RouteVerdict,
+};
 
-use super::context::XDP_REDIRECT;
-use super::kernel_tests::frames;
+use super::context::{XDP_DROP, XDP_REDIRECT};
+use super::kernel_tests::{frames, frames_of_sources};
 use super::tests::{v4_to, v6_to};
-use crate::testing::{HASH, LOCAL, SOCKET, Simulation, snapshot, target};
+use crate::testing::{HASH, LOCAL, SOCKET, Simulation, snapshot, snapshot_checking, target};
 use crate::{MappedCells, PassReason};
 
 /// The tables of the test router, for the engine.
@@ -39,8 +42,7 @@ impl Ipv6Lookup for Lookups {
     }
 }
 
-fn engine(router: &mut Simulation) -> RouteEngine {
-    let tables = snapshot();
+fn engine(router: &mut Simulation, tables: ForwardingTables) -> RouteEngine {
     let (root, tail) = MappedCells::of(&router.writer.v4(VrfIndex(0)).unwrap());
     let lookups =
         Arc::new(Lookups { v4: Dir24::new(root, tail), v6: Arc::clone(&tables.vrfs[0].v6) });
@@ -81,7 +83,7 @@ const LEFT_TO_THE_KERNEL: [PassReason; 4] =
 #[test]
 fn what_the_program_forwards_the_engine_forwards_alike() {
     let mut router = Simulation::new(false);
-    let mut engine = engine(&mut router);
+    let mut engine = engine(&mut router, snapshot());
     let count = RefCell::new(0);
     let cell = RefCell::new((&mut router, &mut engine));
     let config =
@@ -110,6 +112,39 @@ fn what_the_program_forwards_the_engine_forwards_alike() {
     });
     let both = count.into_inner();
     assert!(both > 200, "{both}");
+}
+
+/// The engine's cause and the program's reason have one name.
+fn check_alike(mode: ReversePathMode, cause: RouteDropCause) {
+    let mut router = Simulation::new(false).checking(mode);
+    let mut engine = engine(&mut router, snapshot_checking(mode));
+    let dropped = RefCell::new(0);
+    let cell = RefCell::new((&mut router, &mut engine));
+    let config =
+        ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() };
+    proptest!(config, |(frame in frames_of_sources())| {
+        // A block that does not exist, which only the program checks for.
+        prop_assume!(frame.get(30..33) != Some(&[10, 2, 0]) || frame[12] != 8);
+        let mut cell = cell.borrow_mut();
+        let (router, engine) = &mut *cell;
+        let action = router.run(&frame).action;
+        let theirs = forwarded_by_engine(engine, &frame);
+        if action == XDP_DROP as u32 {
+            prop_assert_eq!(theirs, Err(Some(RouteVerdict::Drop(cause))));
+            *dropped.borrow_mut() += 1;
+        } else if action == XDP_REDIRECT as u32 {
+            prop_assert!(theirs.is_ok(), "{:?}", theirs);
+        }
+    });
+    let dropped = dropped.into_inner();
+    let reason = PassReason::ALL.iter().find(|reason| reason.name() == cause.name()).unwrap();
+    assert!(dropped > 100 && router.counters().passed(*reason) == dropped, "{dropped}");
+}
+
+#[test]
+fn what_the_program_drops_for_its_source_the_engine_drops_for_the_same_cause() {
+    check_alike(ReversePathMode::Strict, RouteDropCause::ReversePathStrict);
+    check_alike(ReversePathMode::Loose, RouteDropCause::ReversePathLoose);
 }
 
 /// Frames that one program leaves to the kernel and the other hands over, unchanged, are such as the

@@ -7,7 +7,7 @@ use slipring_bpf::insn::{
 
 use super::context::{Family, PortConstants, pass_label};
 use super::fields::ipv4::{DESTINATION, SOURCE, TOTAL_LENGTH, TTL, VERSION};
-use super::{choose, deliver, emit, partial};
+use super::{choose, deliver, emit, partial, reverse_path};
 use crate::layout::{self, PassReason, map};
 
 /// Forwards the IPv4 packet of the frame from `R7` to `R2`.
@@ -20,6 +20,7 @@ pub(super) fn forward(program: &mut Assembler, constants: &PortConstants) {
     look_up(program, constants);
     choose::adjacency(program, constants, Family::V4);
     deliver::egress(program, constants, Family::V4);
+    reverse_path::check(program, constants);
     deliver::rewrite(program, Family::V4);
 }
 
@@ -67,19 +68,25 @@ fn not_local(program: &mut Assembler) {
 
 /// 5: `R9` = the target index of the destination, by DIR-24-8.
 pub(super) fn look_up(program: &mut Assembler, constants: &PortConstants) {
-    emit::table_of_vrf(program, constants, map::V4);
+    emit::table_of_port(program, constants, map::V4);
+    target(program, constants, DESTINATION, "v4:found");
+}
+
+/// `R9` = the target index of the address at an offset, in the table at `R0`. `found` is a label of
+/// this lookup.
+pub(super) fn target(program: &mut Assembler, constants: &PortConstants, at: i16, found: &str) {
     program
-        .put(load(AccessWidth::Word, BpfReg::R1, BpfReg::R7, DESTINATION))
+        .put(load(AccessWidth::Word, BpfReg::R1, BpfReg::R7, at))
         .put_all([to_big_endian(BpfReg::R1, 32), mov(BpfReg::R2, BpfReg::R1)])
         .put_all([alu(AluOp::Rsh, BpfReg::R2, 8), alu(AluOp::Lsh, BpfReg::R2, 1)])
         .put_all([mov(BpfReg::R3, BpfReg::R0), alu(AluOp::Add, BpfReg::R3, BpfReg::R2)])
         .put(load(AccessWidth::Half, BpfReg::R9, BpfReg::R3, 0))
-        .jump_if(BpfReg::R9, JumpIf::Lt, i32::from(layout::BLOCK_FLAG), "v4:found");
+        .jump_if(BpfReg::R9, JumpIf::Lt, i32::from(layout::BLOCK_FLAG), found);
     tail(program, constants);
-    program.label("v4:found");
+    program.label(found);
 }
 
-/// `R9` = the cell for the last byte of the destination `R1` in the block `R9` of the table at
+/// `R9` = the cell for the last byte of the address `R1` in the block `R9` of the table at
 /// `R0`.
 fn tail(program: &mut Assembler, constants: &PortConstants) {
     let no_table = pass_label(PassReason::NoTable);

@@ -81,7 +81,7 @@ fn routable(program: &mut Assembler, address: i16) {
 /// `R0` the table, `R3` the entry, `R4` the half of the address that is searched, `R9` the levels
 /// of the upper half's tree.
 pub(super) fn look_up(program: &mut Assembler, constants: &PortConstants) {
-    emit::table_of_vrf(program, constants, map::V6);
+    emit::table_of_port(program, constants, map::V6);
     program
         .put(load(AccessWidth::Double, BpfReg::R4, BpfReg::R7, DESTINATION + 8))
         .put(to_big_endian(BpfReg::R4, 64))

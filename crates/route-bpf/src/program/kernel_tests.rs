@@ -2,14 +2,17 @@
 
 use proptest::prelude::*;
 use slipring_bpf::BpfProgram;
+use slipring_fib::ReversePathMode;
 
 use super::context::PortConstants;
 use super::forwarding_program;
-use super::tests::{seal, v4, v6};
+use super::tests::{from_source, seal, v4, v6};
 use crate::ResidentCounters;
 use crate::layout::PassReason;
 use crate::maps::KernelMaps;
-use crate::testing::{Simulation, beat_ahead, constants, in_kernel, target};
+use crate::testing::{
+    LIMITS, Simulation, beat_ahead, constants, in_kernel, snapshot_checking, target,
+};
 use crate::writer::TableWriter;
 
 /// A router in the kernel with the tables of the test snapshot, and the program of its port 0.
@@ -75,14 +78,23 @@ pub(super) fn frames() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-fn agree(is_software: bool) {
-    let Some(kernel) = InKernel::new(is_software) else { return };
-    let mut simulation = Simulation::new(is_software);
+/// [`frames`], of which some come from addresses that stand for targets.
+pub(super) fn frames_of_sources() -> impl Strategy<Value = Vec<u8>> {
+    (frames(), prop::option::of(0..target::COUNT)).prop_map(|(frame, target)| match target {
+        Some(target) => from_source(frame, target),
+        None => frame,
+    })
+}
+
+fn agree(is_software: bool, mode: ReversePathMode) {
+    let Some(mut kernel) = InKernel::new(is_software) else { return };
+    kernel.writer.apply(&snapshot_checking(mode)).unwrap();
+    let mut simulation = Simulation::new(is_software).checking(mode);
     let mut seen = std::collections::BTreeSet::new();
     let config =
         ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() };
     let cell = std::cell::RefCell::new((&mut simulation, &mut seen));
-    proptest!(config, |(frame in frames())| {
+    proptest!(config, |(frame in frames_of_sources())| {
         let mut cell = cell.borrow_mut();
         let (simulation, seen) = &mut *cell;
         let outcome = simulation.run(&frame);
@@ -102,10 +114,16 @@ fn agree(is_software: bool) {
 
 #[test]
 fn the_kernel_and_the_interpreter_agree_on_random_frames() {
-    agree(false);
+    agree(false, ReversePathMode::Off);
 }
 
 #[test]
 fn they_agree_on_software_devices() {
-    agree(true);
+    agree(true, ReversePathMode::Off);
+}
+
+#[test]
+fn they_agree_on_sources() {
+    agree(false, ReversePathMode::Strict);
+    agree(true, ReversePathMode::Loose);
 }

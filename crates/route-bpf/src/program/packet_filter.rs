@@ -108,7 +108,7 @@ pub(crate) fn socket_filter(
     program.label("v4");
     decide(&mut program, constants, Family::V4);
     take(&mut program, keys);
-    count_reasons(&mut program, constants, REASONS.iter().copied());
+    count_reasons(&mut program, constants, "pass", REASONS.iter().copied());
     program.label("kernel").put_all([mov_imm(BpfReg::R0, 0), exit()]);
     program.assemble().expect("each label is defined once, and the program is short")
 }

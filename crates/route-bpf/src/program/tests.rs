@@ -3,6 +3,8 @@
 
 use slipring_bpf::{BpfRedirect, XdpOutcome};
 
+use slipring_fib::ReversePathMode;
+
 use crate::layout::PassReason;
 use crate::testing::{
     LIMITS, LOCAL, SEED, Simulation, TAG_FUNCTION, egress_of, hop_mac, port_mac, target,
@@ -339,6 +341,87 @@ fn a_machine_with_local_prefixes_leaves_all_packets_to_the_kernel() {
     router.writer.set_local(&[local([198, 51, 100, 0], 24)]);
     router.copy_maps();
     assert_eq!(router.reason(&v4_to(target::FORWARD)), PassReason::Address);
+}
+
+/// A packet from an address that stands for a target, to one that is forwarded.
+fn from_target(target: u16) -> Vec<u8> {
+    from_source(v4_to(target::FORWARD), target)
+}
+
+/// The frame with a source that stands for a target, if it has an IPv4 header.
+pub(crate) fn from_source(mut frame: Vec<u8>, target: u16) -> Vec<u8> {
+    if frame.len() >= 34 && frame[12..14] == [8, 0] {
+        frame[26..30].copy_from_slice(&[10, 0, target as u8, 9]);
+        seal(&mut frame);
+    }
+    frame
+}
+
+/// The reason for which the program drops a frame.
+#[track_caller]
+fn drop_reason(router: &mut Simulation, frame: &[u8]) -> PassReason {
+    let before = router.counters();
+    assert_eq!(router.run(frame).action, super::context::XDP_DROP as u32);
+    let after = router.counters();
+    let mut reasons = PassReason::ALL.iter().copied().filter(|reason| reason.is_drop());
+    let reason = reasons.find(|reason| after.passed(*reason) > before.passed(*reason));
+    assert_eq!(after.seen(), before.seen() + 1);
+    reason.expect("a dropped frame is counted")
+}
+
+#[test]
+fn the_strict_check_drops_sources_whose_route_does_not_lead_back() {
+    let mut router = Simulation::new(false).checking(ReversePathMode::Strict);
+    let frame = from_target(target::SAME_PORT);
+    assert_forwarded(&router.run(&frame), &frame, 1, 0);
+    for target in [
+        target::NO_ROUTE,
+        target::FORWARD,
+        target::UNRESOLVED,
+        target::PORT_DOWN,
+        target::BLACKHOLE,
+        target::BALANCE,
+        target::SUBINTERFACE,
+    ] {
+        let frame = from_target(target);
+        assert_eq!(drop_reason(&mut router, &frame), PassReason::ReversePathStrict, "{target}");
+    }
+    assert_eq!(router.reason(&from_target(target::KERNEL)), PassReason::ReversePath);
+}
+
+#[test]
+fn the_loose_check_drops_sources_without_a_route() {
+    let mut router = Simulation::new(false).checking(ReversePathMode::Loose);
+    for target in [target::SAME_PORT, target::FORWARD, target::UNRESOLVED, target::BALANCE] {
+        let frame = from_target(target);
+        assert_forwarded(&router.run(&frame), &frame, 1, 0);
+    }
+    for target in [target::NO_ROUTE, target::BLACKHOLE] {
+        let frame = from_target(target);
+        assert_eq!(drop_reason(&mut router, &frame), PassReason::ReversePathLoose, "{target}");
+    }
+    assert_eq!(router.reason(&from_target(target::KERNEL)), PassReason::ReversePath);
+}
+
+#[test]
+fn what_the_kernel_gets_anyway_it_checks_itself() {
+    let mut router = Simulation::new(false).checking(ReversePathMode::Strict);
+    for (target, reason) in
+        [(target::NO_ROUTE, PassReason::NoRoute), (target::UNRESOLVED, PassReason::Unresolved)]
+    {
+        let frame = from_source(v4_to(target), target::FORWARD);
+        assert_eq!(router.reason(&frame), reason);
+    }
+}
+
+#[test]
+fn ipv6_sources_and_those_of_ports_without_a_check_are_not_checked() {
+    let frame = v6_to(target::FORWARD);
+    let mut router = Simulation::new(false).checking(ReversePathMode::Strict);
+    assert_forwarded(&router.run(&frame), &frame, 1, 0);
+    let frame = from_target(target::NO_ROUTE);
+    let mut router = router.checking(ReversePathMode::Off);
+    assert_forwarded(&router.run(&frame), &frame, 1, 0);
 }
 
 #[test]

@@ -7,7 +7,8 @@ use slipring_classify::dir24::{Dir24, Dir24Writer, HeapCells, ROOT_CELLS};
 use slipring_classify::intervals::IntervalTree;
 use slipring_fib::{
     Adjacency, AdjacencyIndex, FibPort, FibPortIndex, ForwardingTables, Ipv4Lookup, Ipv6Lookup,
-    NextHopAddress, Target, TargetAction, TargetIndex, VlanTags, VrfIndex, VrfTables,
+    NextHopAddress, ReversePathMode, Target, TargetAction, TargetIndex, VlanTags, VrfIndex,
+    VrfTables,
 };
 use slipring_model::Stream;
 use slipring_route::{RouteConfig, RouteEngine};
@@ -148,6 +149,7 @@ fn tables(v4: V4Table, v6: V6Table) -> ForwardingTables {
         mtu: 1500,
         is_up: true,
         vrf: VrfIndex(0),
+        reverse_path: ReversePathMode::Off,
         tags: VlanTags::default(),
         addresses: vec![(IpAddr::from([10, 9, index, 1]), 24)],
     };

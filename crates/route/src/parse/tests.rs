@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use core::net::IpAddr;
 
 use proptest::prelude::*;
-use slipring_fib::{FibPort, FibPortIndex, ForwardingTables, VlanTags, VrfIndex};
+use slipring_fib::{FibPort, FibPortIndex, ForwardingTables, ReversePathMode, VlanTags, VrfIndex};
 use slipring_wire::frame::{FrameSpec, IpSpec, Ipv4Spec, Ipv6Spec};
 use slipring_wire::{MacAddr, checksum};
 
@@ -24,6 +24,7 @@ fn view() -> RouteView {
         mtu: 1500,
         is_up: true,
         vrf: VrfIndex(0),
+        reverse_path: ReversePathMode::Off,
         tags: VlanTags::default(),
         addresses: addresses.into(),
     };

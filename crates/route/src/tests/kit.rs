@@ -12,7 +12,8 @@ use core::net::IpAddr;
 
 use slipring_fib::{
     Adjacency, AdjacencyIndex, BUCKETS, FibPort, FibPortIndex, ForwardingTables, Ipv4Lookup,
-    Ipv6Lookup, NextHopAddress, Target, TargetAction, TargetIndex, VlanTags, VrfIndex, VrfTables,
+    Ipv6Lookup, NextHopAddress, ReversePathMode, Target, TargetAction, TargetIndex, VlanTags,
+    VrfIndex, VrfTables,
 };
 use slipring_wire::frame::{FrameSpec, IpSpec, Ipv4Spec, Ipv6Spec};
 use slipring_wire::{MacAddr, checksum};
@@ -93,6 +94,7 @@ fn port(index: u8, ifindex: u32, tags: VlanTags, addresses: &[(&str, u8)]) -> Fi
         mtu: 1500,
         is_up: true,
         vrf: VrfIndex(0),
+        reverse_path: ReversePathMode::Off,
         tags,
         addresses,
     }

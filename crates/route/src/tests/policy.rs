@@ -2,9 +2,8 @@
 
 use super::kit::*;
 use crate::RouteDropCause as Cause;
-use crate::{
-    ExceedAction, PolicerSpec, PortPolicy, PuntClass, ReversePathMode, RouteEngine, RouteVerdict,
-};
+use crate::{ExceedAction, PolicerSpec, PortPolicy, PuntClass, RouteEngine, RouteVerdict};
+use slipring_fib::ReversePathMode;
 
 fn checked(mode: ReversePathMode) -> RouteEngine {
     let mut builder = TableBuilder::usual();
@@ -48,6 +47,48 @@ fn the_loose_check_accepts_sources_with_a_route_that_is_no_black_hole() {
     for source in ["10.55.0.1", "10.90.0.1", "10.91.0.1", "fd77::1", "fd90::1"] {
         assert_eq!(verdict(Loose, source), Some(Cause::ReversePathLoose), "{source}");
     }
+}
+
+/// An engine whose left port has the kernel's setting.
+fn kernels(mode: ReversePathMode) -> RouteEngine {
+    let mut builder = TableBuilder::usual();
+    builder.ports[usize::from(LEFT.0)].reverse_path = mode;
+    builder.engine()
+}
+
+#[test]
+fn the_kernels_setting_concerns_ipv4_only() {
+    let mut engine = kernels(ReversePathMode::Strict);
+    let verdict = process(&mut engine, &mut udp("10.3.0.9", "10.3.0.2", 60));
+    assert_eq!(verdict, RouteVerdict::Drop(Cause::ReversePathStrict));
+    let verdict = process(&mut engine, &mut udp("fd03::9", "fd03::2", 80));
+    assert!(matches!(verdict, RouteVerdict::Forward(_)));
+}
+
+#[test]
+fn the_stricter_one_of_the_kernels_setting_and_the_policy_counts() {
+    let mut engine = kernels(ReversePathMode::Loose);
+    let mut refused = |mode| {
+        let policy = PortPolicy { reverse_path: mode, ..PortPolicy::default() };
+        engine.set_policies([policy].into(), 0);
+        ["10.3.0.9", "10.55.0.1"].map(|source| {
+            let verdict = process(&mut engine, &mut udp(source, "10.3.0.2", 60));
+            matches!(verdict, RouteVerdict::Drop(_))
+        })
+    };
+    assert_eq!(refused(ReversePathMode::Off), [false, true]);
+    assert_eq!(refused(ReversePathMode::Strict), [true, true]);
+}
+
+/// As in Linux, which looks for the destination first.
+#[test]
+fn a_packet_without_a_route_is_answered_whatever_its_source_is() {
+    let mut engine = kernels(ReversePathMode::Strict);
+    let verdict = process(&mut engine, &mut udp("10.3.0.2", "10.55.0.1", 60));
+    assert_eq!(verdict, RouteVerdict::Answered(Cause::NoRoute));
+    let mut late = udp("10.3.0.2", "10.3.0.9", 60);
+    patch_v4(&mut late, 8, &[1]);
+    assert_eq!(process(&mut engine, &mut late), RouteVerdict::Drop(Cause::ReversePathStrict));
 }
 
 #[test]

@@ -7,10 +7,10 @@ use proptest::prelude::*;
 
 use super::kit::*;
 use crate::{
-    ExceedAction, PolicerSpec, PortPolicy, ReversePathMode, RouteBatch, RouteConfig, RouteEngine,
-    RouteFrame, RouteOutput, RouteVerdict,
+    ExceedAction, PolicerSpec, PortPolicy, RouteBatch, RouteConfig, RouteEngine, RouteFrame,
+    RouteOutput, RouteVerdict,
 };
-use slipring_fib::FibPortIndex;
+use slipring_fib::{FibPortIndex, ReversePathMode};
 
 /// Destinations and sources of every kind.
 const V4: [&str; 14] = [

@@ -25,19 +25,6 @@ pub(super) fn of_interface(name: &str, setting: &str) -> i64 {
     value("all").max(value(name))
 }
 
-/// Reverse-path filters of the router's interfaces.
-pub(super) fn reverse_path_filters(interfaces: &[CheckedInterface]) -> Vec<Obstacle> {
-    let filtered = interfaces.iter().filter(|of| of_interface(&of.present_name(), "rp_filter") > 0);
-    filtered
-        .map(|CheckedInterface { name, .. }| Obstacle {
-            kind: ObstacleKind::Bypass,
-            interface: Some(name.clone()),
-            what: format!("{name} has a reverse-path filter"),
-            show: format!("sysctl net.ipv4.conf.all.rp_filter net.ipv4.conf.{name}.rp_filter"),
-        })
-        .collect()
-}
-
 /// Interfaces whose packets the kernel does not forward (ip-sysctl, `forwarding`): for IPv4 by the
 /// interface's own setting, for IPv6 by that of all.
 pub(super) fn switched_off(interfaces: &[CheckedInterface]) -> Vec<Obstacle> {

@@ -197,9 +197,7 @@ impl SubinterfaceProcessor {
         if routes && !frames[..*used].iter().any(|(_, port)| is_left(*port)) {
             self.route(queues, now_ns);
         } else {
-            for at in 0..self.used {
-                self.give_to_kernel(queues, at, now_ns);
-            }
+            (0..self.used).for_each(|at| self.give_to_kernel(queues, at, now_ns));
         }
         taken
     }
@@ -216,6 +214,7 @@ impl SubinterfaceProcessor {
         engine.parse(batch, &of_batch);
         engine.police(batch, &of_batch, now_ns);
         engine.look_up(batch, &of_batch);
+        engine.check_sources(batch, &of_batch);
         for at in 0..of_batch.len() {
             if batch.live() >> at & 1 != 0
                 && !can_send(&engine, batch, at, &self.subinterfaces, &self.left)

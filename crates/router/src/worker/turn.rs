@@ -57,6 +57,7 @@ impl RouteWorker {
         }
         engine.police(batch, frames, now_ns);
         engine.look_up(batch, frames);
+        engine.check_sources(batch, frames);
         if let Some(rules) = rules {
             rules.check_out(engine, batch, frames, now_ns);
         }

@@ -185,6 +185,7 @@ impl RuleStage {
                 self.recheck(engine, &mut batch, &mut frames, &crossings, now_ns);
                 engine.police(&mut batch, &frames, now_ns);
                 engine.look_up(&mut batch, &frames);
+                engine.check_sources(&mut batch, &frames);
                 self.check_out(engine, &mut batch, &mut frames, now_ns);
             }
             CheckPass::Out => {

@@ -29,7 +29,6 @@ crate::program_checks! {
     an_interface_without_address_is_accepted,
     routes_beyond_the_limit_are_left_to_the_kernel,
     a_rule_of_netfilter_that_is_added_later_is_obeyed,
-    reverse_path_filtering_that_is_switched_on_later_is_obeyed,
     an_interface_that_was_deleted_stays_out_even_if_a_new_one_has_its_name_and_index,
     a_renamed_interface_is_still_the_routers,
 }
@@ -372,17 +371,6 @@ fn a_rule_of_netfilter_that_is_added_later_is_obeyed(setup: Setup) {
         rig.observe([0; 3]).b.is_empty().then_some(())
     });
     rig.forwards(&packets(16));
-}
-
-fn reverse_path_filtering_that_is_switched_on_later_is_obeyed(setup: Setup) {
-    let rig = setup.start();
-    let spoofed = Packet::udp(ip("10.3.0.9"), v4().b, b"the wrong link");
-    rig.forwards(std::slice::from_ref(&spoofed));
-    crate::rig::set(&rig.router, "ipv4/conf/e0/rp_filter", "1");
-    rig.until(|| {
-        rig.a.send(&spoofed);
-        rig.observe([0; 3]).b.is_empty().then_some(())
-    });
 }
 
 /// Frames redirected by an index that another device has got would leave by the wrong one.

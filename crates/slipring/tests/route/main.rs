@@ -15,6 +15,7 @@
 //! | `errors` | ICMP errors: when, from which address, along which route, how many |
 //! | `fragments` | MTU, fragmentation, "too big" |
 //! | `extensions` | IPv6 extension headers and IPv4 options |
+//! | `reverse_path` | which sources may come from which link |
 //! | `redirects` | next hops on the ingress link |
 //! | `neighbours` | ARP and neighbour discovery, packets that wait for them |
 //! | `routes` | prefixes, next hops, tables |
@@ -102,6 +103,7 @@ mod multipath;
 mod neighbours;
 mod redirects;
 mod reload;
+mod reverse_path;
 mod routes;
 mod rules;
 mod soak;

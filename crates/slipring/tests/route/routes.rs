@@ -20,11 +20,6 @@ checks! {
     a_rule_by_interface_chooses_another_table,
 }
 
-// The program refuses to start with it.
-crate::instances!(kernel_only: crate::rig::Setup = crate::rig::Subject::Kernel,
-    reverse_path_filtering_is_obeyed
-);
-
 /// The MAC address of the second neighbour on B's link.
 pub(crate) const SECOND: Mac = host_mac(3, 3);
 
@@ -187,15 +182,5 @@ fn a_rule_by_interface_chooses_another_table(setup: Setup) {
         rig.c().send(&Packet::udp(ip(from), net.b, b"table 100"));
         let seen = rig.observe([0, 1, 0]);
         assert_eq!(seen.b.iter().map(|arrival| arrival.dst).collect::<Vec<_>>(), [SECOND]);
-    }
-}
-
-/// RFC 3704: strict, on A's link.
-fn reverse_path_filtering_is_obeyed(setup: Setup) {
-    let rig =
-        setup.set("ipv4/conf/e0/rp_filter", "1").ip("route add 10.75.0.0/16 via 10.3.0.3").start();
-    rig.forwards(&[Packet::udp(v4().a, v4().b, b"the right link")]);
-    for source in ["10.75.0.1", "10.3.0.9", "10.66.0.1"] {
-        rig.ignores(&[Packet::udp(ip(source), v4().b, b"the wrong link")]);
     }
 }

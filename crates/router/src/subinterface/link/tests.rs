@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use slipring_fib::{
     Adjacency, AdjacencyIndex, FibPort, FibPortIndex, ForwardingTables, Ipv4Lookup, Ipv6Lookup,
-    NextHopAddress, Target, TargetAction, TargetIndex, VlanTags, VrfIndex, VrfTables,
+    NextHopAddress, ReversePathMode, Target, TargetAction, TargetIndex, VlanTags, VrfIndex,
+    VrfTables,
 };
 use slipring_model::Stream;
 use slipring_neighbour::group;
@@ -44,6 +45,7 @@ fn engine() -> RouteEngine {
         mtu: 1500,
         is_up: true,
         vrf: VrfIndex(0),
+        reverse_path: ReversePathMode::Off,
         tags: VlanTags::default(),
         addresses: vec![(address.into(), 16)],
     };

@@ -12,7 +12,8 @@ use slipring_dummynet::Dummynet;
 use slipring_dummynet::text::DummynetCommand;
 use slipring_fib::{
     Adjacency, AdjacencyIndex, FibPort, FibPortIndex, ForwardingTables, Ipv4Lookup, Ipv6Lookup,
-    NextHopAddress, Target, TargetAction, TargetIndex, VlanTags, VrfIndex, VrfTables,
+    NextHopAddress, ReversePathMode, Target, TargetAction, TargetIndex, VlanTags, VrfIndex,
+    VrfTables,
 };
 use slipring_ipfw::run::Firewall;
 use slipring_route::{RouteBatch, RouteConfig, RouteEngine, RouteFrame, RouteOutput, RouteVerdict};
@@ -75,6 +76,7 @@ fn port(name: &str, index: u8, addresses: [&str; 2]) -> FibPort {
         mtu: 1500,
         is_up: true,
         vrf: VrfIndex(0),
+        reverse_path: ReversePathMode::Off,
         tags: VlanTags::default(),
         addresses: vec![(ip(addresses[0]), 24), (ip(addresses[1]), 64)],
     }

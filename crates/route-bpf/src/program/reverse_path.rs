@@ -1,0 +1,77 @@
+//! The end of step 7 for IPv4: drops packets whose source fails the port's check (RFC 3704), as the
+//! kernel's `rp_filter` does.
+//!
+//! The source is looked up in the tables of the egress port, like the destination of an answer. What
+//! it finds is not a way but a code for each port, in `sources`.
+
+use slipring_bpf::Assembler;
+use slipring_bpf::insn::{AccessWidth, AluOp, BpfReg, JumpIf, alu, load, store};
+
+use super::context::{PortConstants, pass_label, stack};
+use super::fields::ipv4::SOURCE;
+use super::{emit, ipv4};
+use crate::layout::{self, PassReason, map};
+use crate::sources::{self, SourceCode};
+
+const CHECKED: &str = "v4:source-checked";
+const ACCEPTED: &str = "v4:source-accepted";
+
+/// In and out: `R9` the adjacency's word.
+pub(super) fn check(program: &mut Assembler, constants: &PortConstants) {
+    let record = u32::from(constants.port.0) * layout::PORT_SIZE;
+    program
+        .load_map_value(BpfReg::R3, map::PORTS, record)
+        .put(load(AccessWidth::Half, BpfReg::R4, BpfReg::R3, layout::PORT_FLAGS_OFFSET as i16))
+        .put(alu(AluOp::And, BpfReg::R4, i32::from(layout::PORT_CHECKS)))
+        .jump_if(BpfReg::R4, JumpIf::Eq, 0, CHECKED)
+        .put(store(AccessWidth::Double, BpfReg::R10, stack::CHECKS, BpfReg::R4))
+        .put(store(AccessWidth::Double, BpfReg::R10, stack::ADJACENCY, BpfReg::R9));
+    vrf_of_egress(program);
+    emit::table_of_vrf(program, map::V4);
+    ipv4::target(program, constants, SOURCE, "v4:source-found");
+    code(program, constants);
+    judge(program);
+    program
+        .label(ACCEPTED)
+        .put(load(AccessWidth::Double, BpfReg::R9, BpfReg::R10, stack::ADJACENCY))
+        .label(CHECKED);
+}
+
+/// `R1` = the VRF of the egress port.
+fn vrf_of_egress(program: &mut Assembler) {
+    program
+        .put(load(AccessWidth::Double, BpfReg::R3, BpfReg::R10, stack::EGRESS_PORT))
+        .load_map_value(BpfReg::R1, map::PORTS, layout::PORT_VRF_OFFSET)
+        .put(alu(AluOp::Mul, BpfReg::R3, layout::PORT_SIZE as i32))
+        .put(alu(AluOp::Add, BpfReg::R1, BpfReg::R3))
+        .put(load(AccessWidth::Half, BpfReg::R1, BpfReg::R1, 0));
+}
+
+/// `R9` = the code of the source's target `R9` for this port.
+fn code(program: &mut Assembler, constants: &PortConstants) {
+    let (port, limits) = (constants.port.0, constants.limits);
+    let word_at = 8 * (u32::from(port) / sources::PORTS_PER_WORD);
+    let targets = i32::from(limits.targets);
+    program
+        .jump_if(BpfReg::R9, JumpIf::Ge, targets, pass_label(PassReason::NoTable))
+        .load_map_value(BpfReg::R1, map::SOURCES, word_at)
+        .put(alu(AluOp::Mul, BpfReg::R9, limits.source_size() as i32))
+        .put(alu(AluOp::Add, BpfReg::R1, BpfReg::R9))
+        .put(load(AccessWidth::Double, BpfReg::R9, BpfReg::R1, 0))
+        .put(alu(AluOp::Rsh, BpfReg::R9, sources::shift(port) as i32))
+        .put(alu(AluOp::And, BpfReg::R9, 3));
+}
+
+/// Goes to [`ACCEPTED`] unless the code `R9` says otherwise.
+fn judge(program: &mut Assembler) {
+    let is = |code| code as i32;
+    let only_kernel = pass_label(PassReason::ReversePath);
+    let (strict, loose) =
+        (pass_label(PassReason::ReversePathStrict), pass_label(PassReason::ReversePathLoose));
+    program
+        .jump_if(BpfReg::R9, JumpIf::Eq, is(SourceCode::Here), ACCEPTED)
+        .jump_if(BpfReg::R9, JumpIf::Eq, is(SourceCode::Kernel), only_kernel)
+        .put(load(AccessWidth::Double, BpfReg::R4, BpfReg::R10, stack::CHECKS))
+        .jump_if(BpfReg::R4, JumpIf::Set, i32::from(layout::PORT_STRICT), strict)
+        .jump_if(BpfReg::R9, JumpIf::Eq, is(SourceCode::NoRoute), loose);
+}
