@@ -12,7 +12,7 @@ use slipring_wire::mac::MacAddr;
 use crate::config::PortConfig;
 use crate::mirrored::{Mirrored, Origin};
 use crate::settings::InterfaceSettings;
-use crate::tables::{FibPort, FibPortIndex, ReversePathMode};
+use crate::tables::{FibPort, FibPortIndex, ReversePathMode, VrfIndex};
 
 /// An interface of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,6 +88,13 @@ impl Links {
         self.ports = ports;
         self.deleted.clear();
         self.has_changed = true;
+    }
+
+    /// Changes the tables in which packets of a port are looked up.
+    pub(crate) fn set_vrf(&mut self, port: FibPortIndex, vrf: VrfIndex) {
+        let Some(port) = self.ports.get_mut(usize::from(port.0)) else { return };
+        self.has_changed |= port.vrf != vrf;
+        port.vrf = vrf;
     }
 
     /// Notes that an interface was deleted, which its port does not outlive.

@@ -45,7 +45,7 @@ use crate::rib::RouteRecord;
 use crate::routes::{RESERVED_TABLE, RouteTables};
 use crate::rules::RoutingRules;
 use crate::specs::{RouteSpec, Specs};
-use crate::tables::{ForwardingTables, TargetIndex, VrfIndex};
+use crate::tables::{FibPortIndex, ForwardingTables, TargetIndex, VrfIndex};
 use crate::targets::{HostKey, TargetTable};
 
 pub use names::{InterfaceEntry, NeighbourInfo, RouteEntry, RouteLead};
@@ -184,6 +184,17 @@ impl Mirror {
         }
     }
 
+    /// The tables of the VRFs, by [`VrfIndex`].
+    #[must_use]
+    pub fn vrf_configs(&self) -> Vec<VrfConfig> {
+        self.vrfs.iter().map(|vrf| vrf.config.clone()).collect()
+    }
+
+    /// Changes the VRF of a port, after the kernel's rules have changed.
+    pub fn set_port_vrf(&mut self, port: FibPortIndex, vrf: VrfIndex) {
+        self.links.set_vrf(port, vrf);
+    }
+
     /// Mirrors the tables of the VRFs. New ones must be dumped.
     fn choose_tables(&mut self) {
         let of = |tables: fn(&VrfConfig) -> &Vec<u32>| -> Vec<u32> {
@@ -235,6 +246,12 @@ impl Mirror {
     #[must_use]
     pub const fn is_complete(&self) -> bool {
         self.resync.is_complete()
+    }
+
+    /// Whether the kernel's rules were dumped once, so that it is known which tables are needed.
+    #[must_use]
+    pub const fn knows_rules(&self) -> bool {
+        self.resync.was_dumped(DumpKind::Rules)
     }
 
     /// What went wrong, or did not fit.

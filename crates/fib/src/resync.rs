@@ -141,6 +141,11 @@ impl Resync {
         self.complete.0 == DumpSet::ALL.0
     }
 
+    /// Whether a table was dumped once.
+    pub(crate) const fn was_dumped(&self, kind: DumpKind) -> bool {
+        self.complete.contains(kind)
+    }
+
     pub(crate) const fn is_running(&self, kind: DumpKind) -> bool {
         self.running.contains(kind)
     }

@@ -49,6 +49,9 @@ impl RoutingRule {
     }
 }
 
+/// By this name, rules concern the packets of this machine itself.
+const LOOPBACK: &str = "lo";
+
 /// The kernel's rules of both families.
 ///
 /// Equal rules can exist more than once, so this is a list; a dump replaces it.
@@ -89,6 +92,14 @@ impl RoutingRules {
 
     pub(crate) fn all(&self) -> &[RoutingRule] {
         &self.rules
+    }
+
+    /// The tables for this machine's own packets that are bound to no interface, in order.
+    ///
+    /// # Errors
+    /// As [`Self::tables`].
+    pub(crate) fn output_tables(&self, family: RouteFamily) -> Result<Vec<u32>, &RoutingRule> {
+        self.tables(family, LOOPBACK, None)
     }
 
     /// The tables for packets that come in by an interface, in order. `vrf_table` is that of the

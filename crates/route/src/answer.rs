@@ -42,9 +42,16 @@ pub(crate) struct AnswerParts<'e> {
     pub(crate) hash: NextHopHash,
     pub(crate) quote: QuoteLength,
     pub(crate) sends_redirects: bool,
+    /// Whether answers are looked up in the first VRF.
+    pub(crate) in_first_vrf: bool,
 }
 
 impl AnswerParts<'_> {
+    /// The VRF in which an answer to a packet is looked up.
+    const fn vrf(&self, packet: &RoutedPacket) -> u16 {
+        if self.in_first_vrf { 0 } else { packet.vrf }
+    }
+
     /// Returns whether redirects are sent.
     pub(crate) const fn sends_redirects(&self) -> bool {
         self.sends_redirects
@@ -124,7 +131,7 @@ fn admit<'b>(
     if offending.may_answer(message).is_err() || !parts.output.has_room(1) {
         return Err(AnswerOutcome::Silent);
     }
-    let route = route_to(view, offending.source, packet.vrf).ok_or(AnswerOutcome::Silent)?;
+    let route = route_to(view, offending.source, parts.vrf(packet)).ok_or(AnswerOutcome::Silent)?;
     if view.target(route).action == TargetAction::Kernel {
         return Err(AnswerOutcome::Kernel);
     }
@@ -177,7 +184,7 @@ pub(crate) fn dispatch(
         end: frame.len() as u32,
         l3: LINK_LEN as u16,
         port: cause.port,
-        vrf: cause.vrf,
+        vrf: parts.vrf(cause),
         target: route.0,
         traits: cause.traits.of_own_packet(),
         ..RoutedPacket::default()

@@ -19,6 +19,10 @@ pub struct RouteConfig {
     pub sends_redirects: bool,
     /// Whether the IPv6 flow label counts when flows are spread over several next hops (RFC 6438).
     pub uses_flow_label: bool,
+    /// Whether packets of the router's own, such as errors, are looked up in the tables of the first
+    /// VRF, as Linux does unless a VRF device is involved. Otherwise they are in those of the port
+    /// whose packet they answer.
+    pub answers_in_first_vrf: bool,
     /// Whether unicast frames for other MAC addresses go to the kernel, for devices that share the
     /// interface with it (macvlan). Otherwise they are dropped.
     pub punts_other_macs: bool,
@@ -35,6 +39,7 @@ impl Default for RouteConfig {
             quote: QuoteLength::Full,
             sends_redirects: false,
             uses_flow_label: false,
+            answers_in_first_vrf: false,
             punts_other_macs: false,
             own_addresses: Vec::new(),
         }

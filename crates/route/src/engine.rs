@@ -272,6 +272,7 @@ impl RouteEngine {
             hash,
             quote: self.config.quote,
             sends_redirects: self.config.sends_redirects,
+            in_first_vrf: self.config.answers_in_first_vrf,
         };
         (&self.view, parts)
     }

@@ -1,36 +1,151 @@
-//! Which of the kernel's tables decide about the packets of an interface, by its routing rules.
+//! Which of the kernel's tables decide about the packets of each interface, by its routing rules.
 //!
-//! There is one VRF: the tables that most interfaces have in common, those of the kernel's first
-//! rules if one has them. Packets of interfaces for which other tables, or rules that look at more
-//! than the interface, decide are left to the kernel.
+//! ```text
+//!   ip rule:  iif eth2 lookup 100     eth0, eth1 --> VRF 0: local, main, default
+//!             lookup main, ...        eth2       --> VRF 1: local, 100, main, default
+//! ```
+//!
+//! A VRF is a list of tables. The first is that of this machine's own packets, and of all interfaces
+//! that no rule names. The tables of others are made at the start, as many as the rules need then,
+//! because that takes privileges. Packets of interfaces for which there are none left, or whose
+//! rules look at more than the interface, are left to the kernel.
 
-use slipring_fib::{Mirror, VrfConfig};
-use slipring_rtnetlink::RouteFamily;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+use netlink_sys::protocols::NETLINK_ROUTE;
+use slipring_fib::{Mirror, VrfConfig, VrfIndex};
+use slipring_port::iface::Iface;
+use slipring_rtnetlink::{MessageBody, Messages, RequestBuilder, RouteFamily, RuleMessage};
+
+use crate::dump::read_dump;
+
+/// The most lists of tables apart from the first.
+const MAX_OTHERS: usize = 15;
 
 /// What the rules mean for the router.
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct LookupTables {
-    /// The tables in which packets are looked up.
-    pub(crate) config: VrfConfig,
-    /// Whose packets the kernel's rules look up elsewhere, by port.
-    pub(crate) ruled: Vec<bool>,
+    /// The tables in which packets are looked up, by VRF.
+    pub(crate) vrfs: Vec<VrfConfig>,
+    /// The VRF of each port; `None` for those whose packets the kernel looks up.
+    pub(crate) of_ports: Vec<Option<VrfIndex>>,
 }
 
 impl LookupTables {
-    /// Reads the rules that the mirror knows.
+    /// Reads the rules that the mirror knows. Tables that a VRF has, and that are still needed, stay
+    /// there.
     pub(crate) fn of(mirror: &Mirror, ifindexes: &[u32]) -> Self {
-        let all: Vec<_> = ifindexes.iter().map(|ifindex| tables_of(mirror, *ifindex)).collect();
-        let default = VrfConfig::default();
-        let known = || all.iter().flatten();
-        let has_default = known().any(|config| *config == default);
-        let config = if has_default { default } else { known().next().cloned().unwrap_or(default) };
-        let ruled = all.iter().map(|of| of.as_ref() != Some(&config)).collect();
-        Self { config, ruled }
+        let of_port = |ifindex: &u32| {
+            // A VRF device has local addresses of its own, which the engines do not know.
+            let is_simple = !mirror.is_vrf_port(*ifindex);
+            tables_of(|family| mirror.tables_for(family, *ifindex).ok()).filter(|_| is_simple)
+        };
+        let wanted: Vec<_> = ifindexes.iter().map(of_port).collect();
+        let own = tables_of(|family| mirror.tables_for_output(family).ok());
+        assign(&wanted, own.unwrap_or_default(), &mirror.vrf_configs())
     }
 }
 
-/// The tables for packets that arrive on an interface. `None` if rules also look at other properties
-/// of the packets.
-fn tables_of(mirror: &Mirror, ifindex: u32) -> Option<VrfConfig> {
-    let of = |family| mirror.tables_for(family, ifindex).ok();
+/// Gives each list of tables a VRF, as far as there are some.
+fn assign(wanted: &[Option<VrfConfig>], own: VrfConfig, vrfs: &[VrfConfig]) -> LookupTables {
+    let mut vrfs = vrfs.to_vec();
+    vrfs[0] = own;
+    let is_wanted = |config: &VrfConfig| wanted.iter().flatten().any(|wanted| wanted == config);
+    let mut free: Vec<_> = (1..vrfs.len()).filter(|at| !is_wanted(&vrfs[*at])).rev().collect();
+    for config in wanted.iter().flatten() {
+        if !vrfs.contains(config)
+            && let Some(at) = free.pop()
+        {
+            vrfs[at] = config.clone();
+        }
+    }
+    let vrf_of = |config: &VrfConfig| vrfs.iter().position(|known| known == config);
+    let of_port = |config: &Option<VrfConfig>| vrf_of(config.as_ref()?);
+    let of_ports = wanted.iter().map(|config| of_port(config).map(|at| VrfIndex(at as u16)));
+    LookupTables { of_ports: of_ports.collect(), vrfs }
+}
+
+/// The tables of both families. `None` if rules also look at other properties of the packets.
+fn tables_of(of: impl Fn(RouteFamily) -> Option<Vec<u32>>) -> Option<VrfConfig> {
     Some(VrfConfig { v4: of(RouteFamily::V4)?, v6: of(RouteFamily::V6)? })
+}
+
+/// The VRFs of a router at its start, which still have no tables but for the first: as many as the
+/// rules that name its interfaces need.
+///
+/// # Errors
+/// The kernel's error.
+pub(crate) fn first_vrfs(ifaces: &[Iface]) -> io::Result<Vec<VrfConfig>> {
+    let mut of_interface: BTreeMap<String, Vec<(u8, u32, u32)>> = BTreeMap::new();
+    each_rule(|rule| {
+        if ifaces.iter().any(|iface| iface.name == rule.input) {
+            let selects = (rule.family.number(), rule.priority, rule.table);
+            of_interface.entry(rule.input.to_owned()).or_default().push(selects);
+        }
+    })?;
+    let different: BTreeSet<_> = of_interface.into_values().collect();
+    let others = different.len().min(MAX_OTHERS);
+    let empty = VrfConfig { v4: Vec::new(), v6: Vec::new() };
+    let others = std::iter::repeat_n(empty, others);
+    Ok([VrfConfig::default()].into_iter().chain(others).collect())
+}
+
+fn each_rule(mut take: impl FnMut(&RuleMessage<'_>)) -> io::Result<()> {
+    let request = RequestBuilder::new(1).dump_rules();
+    read_dump(NETLINK_ROUTE, &request, |buffer| {
+        for message in Messages::new(&buffer).filter_map(Result::ok) {
+            match message.body {
+                MessageBody::Rule(_, rule) => take(&rule),
+                MessageBody::Done(_) => return Ok(true),
+                MessageBody::Error(error) => {
+                    return Err(io::Error::from_raw_os_error(error.errno as i32));
+                }
+                _ => {}
+            }
+        }
+        Ok(false)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tables(first: u32) -> VrfConfig {
+        VrfConfig { v4: vec![255, first, 254], v6: vec![255, first, 254] }
+    }
+
+    fn vrfs(of: &LookupTables) -> Vec<Option<u16>> {
+        of.of_ports.iter().map(|vrf| vrf.map(|vrf| vrf.0)).collect()
+    }
+
+    const NONE: VrfConfig = VrfConfig { v4: Vec::new(), v6: Vec::new() };
+
+    #[test]
+    fn interfaces_with_the_same_tables_share_a_vrf() {
+        let own = VrfConfig::default();
+        let wanted = [Some(own.clone()), Some(tables(1)), Some(tables(2)), Some(tables(1)), None];
+        let found = assign(&wanted, own.clone(), &[own.clone(), NONE, NONE]);
+        assert_eq!(vrfs(&found), [Some(0), Some(1), Some(2), Some(1), None]);
+        assert_eq!(found.vrfs, [own, tables(1), tables(2)]);
+    }
+
+    #[test]
+    fn without_a_free_vrf_the_kernel_looks_up() {
+        let own = VrfConfig::default();
+        let wanted = [Some(tables(1)), Some(tables(2))];
+        let found = assign(&wanted, own.clone(), &[own, NONE]);
+        assert_eq!(vrfs(&found), [Some(1), None]);
+    }
+
+    #[test]
+    fn tables_that_are_still_wanted_stay_in_their_vrf() {
+        let own = VrfConfig::default();
+        let known = [own.clone(), tables(1), tables(2)];
+        let wanted = [Some(tables(3)), Some(tables(2))];
+        let found = assign(&wanted, own.clone(), &known);
+        assert_eq!(vrfs(&found), [Some(1), Some(2)]);
+        assert_eq!(assign(&[Some(tables(2))], own, &known).vrfs, known);
+    }
 }

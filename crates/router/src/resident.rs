@@ -144,12 +144,14 @@ impl ResidentEngine {
         })
     }
 
-    /// The IPv4 table of the main VRF, in the memory that the programs read.
+    /// The IPv4 tables of the first VRFs, in the memory that the programs read.
     ///
     /// # Errors
-    /// If the kernel has no memory for it.
-    pub(crate) fn ipv4_table(&mut self) -> Result<Box<dyn Ipv4Table>, Failure> {
-        Ok(self.router.ipv4_table(VrfIndex(0)).map_err(|error| refused(&error, None))?)
+    /// If the kernel has no memory for them.
+    pub(crate) fn ipv4_tables(&mut self, vrfs: usize) -> Result<Vec<Box<dyn Ipv4Table>>, Failure> {
+        let indices = (0..vrfs).map(|at| VrfIndex(at as u16));
+        let tables = indices.map(|vrf| self.router.ipv4_table(vrf)).collect::<Result<_, _>>();
+        Ok(tables.map_err(|error| refused(&error, None))?)
     }
 
     /// Makes the programs forward by a snapshot, from the first one on.

@@ -5,8 +5,10 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 use slipring_fib::{Adjacency, AdjacencyIndex, FibPortIndex, RouteAnswer, TargetAction, VrfIndex};
+use slipring_rtnetlink::{TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN};
 
 use crate::reasons;
+use crate::resident::AttachedInterface;
 use crate::routing::Routing;
 use crate::service::{ANSWER_VERSION, InterfaceNames};
 
@@ -32,10 +34,11 @@ impl Outcome {
 /// The answer to `route.get`.
 pub(crate) fn answer(routing: &Routing, destination: IpAddr) -> Value {
     let found = routing.mirror.route_get(VrfIndex(0), destination);
-    let outcome = match &found {
+    let mut outcome = match &found {
         Some(found) => outcome(routing, found),
         None => Outcome::kernel("the tables are not complete".to_owned()),
     };
+    outcome.exceptions.extend(other_tables(routing, destination));
     let names = InterfaceNames::of(routing);
     let route = found.as_ref().and_then(|found| found.route.as_ref());
     let mtu = found.as_ref().map(|found| found.target.mtu).filter(|mtu| *mtu != 0);
@@ -88,6 +91,29 @@ fn outcome(routing: &Routing, found: &RouteAnswer) -> Outcome {
         (false, _) => "held, to resolve",
     };
     Outcome { action, reason: None, exceptions }
+}
+
+/// From which interfaces packets are looked up in other tables than those of the answer.
+fn other_tables(routing: &Routing, destination: IpAddr) -> Vec<String> {
+    let vrfs = routing.mirror.vrf_configs();
+    let of = |port: &AttachedInterface, vrf: VrfIndex| {
+        let config = vrfs.get(usize::from(vrf.0)).filter(|_| vrf.0 > 0)?;
+        let tables = if destination.is_ipv4() { &config.v4 } else { &config.v6 };
+        let names: Vec<_> = tables.iter().map(|table| table_name(*table)).collect();
+        Some(format!("packets from {} are looked up in {}", port.iface.name, names.join(", ")))
+    };
+    let ports = routing.engine.interfaces().iter().zip(&routing.vrf_of);
+    ports.filter_map(|(port, vrf)| of(port, (*vrf)?)).collect()
+}
+
+/// The name of a table, as ip(8) writes it.
+fn table_name(table: u32) -> String {
+    match table {
+        TABLE_LOCAL => "local".to_owned(),
+        TABLE_MAIN => "main".to_owned(),
+        TABLE_DEFAULT => "default".to_owned(),
+        other => other.to_string(),
+    }
 }
 
 /// The different next hops among these.

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 
 use slipring_datapath::control_queue::ControlQueue;
-use slipring_fib::{FibPortIndex, ForwardingTables, GatewayRequest, Mirror, VrfConfig, VrfIndex};
+use slipring_fib::{FibPortIndex, ForwardingTables, GatewayRequest, Mirror, VrfIndex};
 use slipring_port::{Nanos, now};
 use slipring_ring::Doorbell;
 use slipring_route_bpf::{EgressProbe, ResidentHeartbeat};
@@ -67,16 +67,17 @@ pub(crate) struct Routing {
     seen_at: Nanos,
     /// Notifications were lost, or a table is new, so the mirror is not complete until dumps are.
     is_behind: bool,
-    /// The kernel's tables in which packets are looked up.
-    tables: Option<VrfConfig>,
+    /// The VRF of each port; `None` for those whose packets the kernel's routing rules look up
+    /// elsewhere.
+    pub(crate) vrf_of: Vec<Option<VrfIndex>>,
     /// When changes that have been read will be written.
     publish_at: Option<Nanos>,
     /// The newest snapshot.
     current: Option<Arc<ForwardingTables>>,
     /// Whether the programs' maps have all of `current`. If not, it is applied again.
     is_applied: bool,
-    /// Rings when the first snapshot is in use, when an interface has come up, and when addresses have
-    /// changed.
+    /// Rings when the first snapshot is in use, when the tables are complete again, when an interface has
+    /// come up, and when addresses have changed.
     ready: Arc<Doorbell>,
     settle_at: Nanos,
     pace: BeatPace,
@@ -153,7 +154,8 @@ impl Routing {
     ) -> Self {
         let heartbeat = engine.heartbeat();
         let own = subinterfaces.as_ref().map_or(0, |own| own.devices.len());
-        let none = vec![false; engine.interfaces().len() + own];
+        let ports = engine.interfaces().len() + own;
+        let none = vec![false; ports];
         Self {
             mirror,
             engine,
@@ -175,7 +177,7 @@ impl Routing {
             seen: 0,
             seen_at: 0,
             is_behind: false,
-            tables: None,
+            vrf_of: vec![Some(VrfIndex(0)); ports],
             unprobed: Vec::new(),
             subinterfaces,
             left: Vec::new(),
@@ -283,7 +285,10 @@ impl Routing {
             self.apply(time);
         }
         let is_complete = self.mirror.needs_resync().is_empty() && self.feed.is_quiet();
-        self.is_behind &= !(self.is_applied && is_complete);
+        if self.is_behind && self.is_applied && is_complete {
+            self.is_behind = false;
+            self.ready.ring();
+        }
     }
 
     /// Gives the programs the newest snapshot.
@@ -312,12 +317,21 @@ impl Routing {
     /// Looks packets up in the tables that the kernel's routing rules choose; leaves those of
     /// interfaces with other rules to the kernel.
     fn follow_rules(&mut self) {
+        if !self.mirror.knows_rules() {
+            return;
+        }
         let ifindexes: Vec<u32> = self.ifindexes().collect();
-        let LookupTables { config, ruled } = LookupTables::of(&self.mirror, &ifindexes);
+        let LookupTables { vrfs, of_ports } = LookupTables::of(&self.mirror, &ifindexes);
         // Tables that were not looked at before are dumped first.
-        self.is_behind |= self.tables.as_ref().is_some_and(|tables| *tables != config);
-        self.mirror.set_vrf(VrfIndex(0), config.clone());
-        self.tables = Some(config);
+        self.is_behind |= vrfs != self.mirror.vrf_configs();
+        for (at, config) in vrfs.iter().enumerate() {
+            self.mirror.set_vrf(VrfIndex(at as u16), config.clone());
+        }
+        for (at, vrf) in of_ports.iter().enumerate() {
+            self.mirror.set_port_vrf(FibPortIndex(at as u16), vrf.unwrap_or_default());
+        }
+        let ruled: Vec<bool> = of_ports.iter().map(Option::is_none).collect();
+        self.vrf_of = of_ports;
         if ruled != self.ruled {
             for (at, &is_ruled) in ruled.iter().enumerate() {
                 self.engine.set_ruled(FibPortIndex(at as u16), is_ruled);

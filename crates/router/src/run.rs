@@ -60,8 +60,7 @@ impl RoutePlan {
         }
         let subinterfaces = self.open_subinterfaces(&own, &ifaces)?;
         let handle_of_own = subinterfaces.as_ref().map(|open| open.handle.clone());
-        let config = self.mirror_config(&ifaces, handle_of_own.as_ref());
-        let mirror = Mirror::new(config, vec![engine.ipv4_table()?]);
+        let mirror = self.mirror(&mut engine, &ifaces, handle_of_own.as_ref())?;
         let feed = KernelFeed::open()?;
         let changed = Arc::new(Doorbell::new()?);
         let watch = BypassWatch::start(engine.checked(), found.clone(), changed.clone())?;
@@ -159,7 +158,24 @@ impl RoutePlan {
         OpenSubinterfaces::open(own, ifaces, self.priorities).map(Some)
     }
 
-    fn mirror_config(&self, ifaces: &[Iface], own: Option<&SubinterfaceHandle>) -> MirrorConfig {
+    /// Makes the mirror, with a table for each VRF that the kernel's rules need.
+    fn mirror(
+        &self,
+        engine: &mut ResidentEngine,
+        ifaces: &[Iface],
+        own: Option<&SubinterfaceHandle>,
+    ) -> Result<Mirror, Failure> {
+        let vrfs = start::vrfs(ifaces)?;
+        let tables = engine.ipv4_tables(vrfs.len())?;
+        Ok(Mirror::new(self.mirror_config(ifaces, own, vrfs), tables))
+    }
+
+    fn mirror_config(
+        &self,
+        ifaces: &[Iface],
+        own: Option<&SubinterfaceHandle>,
+        vrfs: Vec<VrfConfig>,
+    ) -> MirrorConfig {
         let port = |iface: &Iface| PortConfig {
             ifindex: iface.index,
             parent: None,
@@ -173,7 +189,7 @@ impl RoutePlan {
                 .map(port)
                 .chain(own.into_iter().flat_map(|own| own.ports()))
                 .collect(),
-            vrfs: vec![VrfConfig::default()],
+            vrfs,
             limits: FibLimits { routes: self.max_routes as usize, ..FibLimits::default() },
             has_external_readers: true,
         }

@@ -3,13 +3,15 @@
 use std::io;
 
 use rustix::io::Errno;
-use slipring_cli::codes::{SR0003, SR0108, SR0114, SR0115};
+use slipring_cli::codes::{SR0003, SR0108, SR0114, SR0115, SR0499};
 use slipring_cli::{Diagnostic, Failure};
+use slipring_fib::VrfConfig;
 use slipring_port::OpenError;
 use slipring_port::iface::Iface;
 
 use crate::checks::{self, CheckedInterface, Obstacle, ObstacleKind};
 use crate::flags::RoutePlan;
+use crate::lookup_tables;
 use crate::resident;
 use crate::subinterface::{OwnSubinterface, SubinterfaceName};
 
@@ -50,6 +52,19 @@ fn interface(name: &str) -> Result<Iface, Failure> {
         .with_cause("the router sends to MAC addresses of neighbours")
         .with_help("list the interfaces that can be used: slipring ports")
         .into())
+}
+
+/// The VRFs that the kernel's routing rules need.
+///
+/// # Errors
+/// If the kernel does not list its rules.
+pub(crate) fn vrfs(interfaces: &[Iface]) -> Result<Vec<VrfConfig>, Failure> {
+    lookup_tables::first_vrfs(interfaces).map_err(|error| {
+        Diagnostic::new(SR0499, "the kernel's routing rules cannot be read")
+            .with_cause(error.to_string())
+            .with_help("see what there is: ip rule")
+            .into()
+    })
 }
 
 /// Refuses subinterfaces of its own for a router that forwards by threads: their packets do not pass

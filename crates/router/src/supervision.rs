@@ -98,7 +98,7 @@ impl Supervision<'_> {
         // that are not probed yet get no packets: their bell has rung, so this is asked again.
         let is_ready = |routing: &mut Routing| {
             let mut workers = routing.workers.iter();
-            routing.counters.published > 0
+            routing.has_current_tables()
                 && !routing.has_unprobed()
                 && workers.all(|worker| worker.ask(|_| ()).is_some())
         };

@@ -254,4 +254,19 @@ impl Mirror {
         let name = link.map_or("", |link| &link.name);
         self.rules.tables(family, name, master.and_then(|master| master.vrf_table))
     }
+
+    /// The tables that the kernel's rules select for this machine's own packets, such as ICMP errors.
+    ///
+    /// # Errors
+    /// The first rule that concerns such packets and cannot be represented.
+    pub fn tables_for_output(&self, family: RouteFamily) -> Result<Vec<u32>, &RoutingRule> {
+        self.rules.output_tables(family)
+    }
+
+    /// Whether an interface is a port of a VRF device, with addresses and routes of its own.
+    #[must_use]
+    pub fn is_vrf_port(&self, ifindex: u32) -> bool {
+        let master = self.links.links.get(ifindex).and_then(|link| link.master);
+        master.and_then(|of| self.links.links.get(of)).is_some_and(|it| it.vrf_table.is_some())
+    }
 }

@@ -218,6 +218,17 @@ fn an_error_is_looked_up_in_the_vrf_of_the_packet() {
 }
 
 #[test]
+fn an_error_is_looked_up_in_the_first_vrf_if_the_router_says_so() {
+    let config = RouteConfig { answers_in_first_vrf: true, ..RouteConfig::default() };
+    let mut engine = RouteEngine::new(config, TableBuilder::usual().build());
+    let mut frame = udp("10.3.0.2", "10.55.0.1", 60);
+    frame[..6].copy_from_slice(&RED_MAC.0);
+    process_from(&mut engine, &mut frame, RED);
+    let (port, error) = only_output(&mut engine);
+    assert_eq!((port, &error[..6]), (RIGHT, &H2.0[..]));
+}
+
+#[test]
 fn a_port_without_addresses_sends_errors_from_one_of_another_port_of_its_vrf() {
     let mut engine = engine();
     let mut frame = udp("10.1.0.2", "10.55.0.1", 60);

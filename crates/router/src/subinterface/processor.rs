@@ -154,7 +154,8 @@ impl SubinterfaceProcessor {
             }
         }
         let engine = self.engine.get_or_insert_with(|| {
-            let mut engine = RouteEngine::new(RouteConfig::default(), Arc::clone(tables));
+            let config = RouteConfig { answers_in_first_vrf: true, ..RouteConfig::default() };
+            let mut engine = RouteEngine::new(config, Arc::clone(tables));
             let policy = PortPolicy { priorities: self.priorities, ..PortPolicy::default() };
             engine.set_policies(vec![policy; tables.ports.len()], now_ns);
             engine

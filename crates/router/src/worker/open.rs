@@ -167,7 +167,12 @@ impl UserSpacePorts {
 /// An engine that knows no routes yet: all packets are the kernel's.
 fn engine(io: &UserSpaceIo) -> RouteEngine {
     // The kernel's settings of the interfaces are in their policies; IPv6 has none.
-    let config = RouteConfig { seed: io.seed, sends_redirects: true, ..RouteConfig::default() };
+    let config = RouteConfig {
+        seed: io.seed,
+        sends_redirects: true,
+        answers_in_first_vrf: true,
+        ..RouteConfig::default()
+    };
     let tables = ForwardingTables {
         generation: 0,
         ports: [].into(),

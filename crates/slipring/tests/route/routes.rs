@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::host::Mac;
-use crate::icmp::kinds;
+use crate::icmp::{IcmpError, kinds};
 use crate::packet::Packet;
 use crate::rig::{Rig, Setup, families, host_mac, ip, v4, v6};
 
@@ -18,6 +18,20 @@ checks! {
     a_route_through_a_host_route,
     a_rule_by_source_chooses_another_table,
     a_rule_by_interface_chooses_another_table,
+    errors_to_an_interface_with_a_table_of_its_own_take_the_routers_routes,
+    sources_are_looked_up_in_the_tables_of_the_egress_interface,
+    a_rule_by_interface_that_goes_and_comes_back_is_obeyed,
+}
+
+/// Checks of the program only.
+mod program_only {
+    use super::*;
+
+    crate::program_checks! {
+        for crate::rig::Setup:
+        an_interface_with_a_table_of_its_own_takes_the_fast_path,
+        a_rule_that_needs_tables_that_are_not_there_leaves_the_interface_to_the_kernel,
+    }
 }
 
 /// The MAC address of the second neighbour on B's link.
@@ -183,4 +197,89 @@ fn a_rule_by_interface_chooses_another_table(setup: Setup) {
         let seen = rig.observe([0, 1, 0]);
         assert_eq!(seen.b.iter().map(|arrival| arrival.dst).collect::<Vec<_>>(), [SECOND]);
     }
+}
+
+/// Packets that arrive on e2 are looked up in table 100.
+const RULE: &str = "rule add iif e2 table 100";
+
+/// The MAC addresses with which packets from C to B arrive there.
+fn ways_from_c(rig: &Rig) -> Vec<Mac> {
+    for net in families() {
+        rig.c().send(&Packet::udp(net.c, net.b, b"table 100"));
+    }
+    let seen = rig.observe([0, 2, 0]);
+    seen.b.iter().map(|arrival| arrival.dst).collect()
+}
+
+/// Table 100 leads to B; the router's own packets are not looked up there.
+fn errors_to_an_interface_with_a_table_of_its_own_take_the_routers_routes(setup: Setup) {
+    let rig = setup.with_c().ip(TABLE).ip(RULE).ip6(RULE).start();
+    for net in families() {
+        rig.c().send(&Packet::udp(net.c, net.b, b"last hop").hops(1));
+        let seen = rig.observe([0, 0, 1]);
+        assert_eq!((seen.a.len(), seen.b.len(), seen.c.len()), (0, 0, 1));
+        let error = IcmpError::parse(seen.c[0].packet.clone());
+        assert_eq!(error.kind, kinds(net.c).time_exceeded);
+    }
+}
+
+/// As the answers would be: those of what leaves by e1 in table 100.
+fn sources_are_looked_up_in_the_tables_of_the_egress_interface(setup: Setup) {
+    let rig = setup
+        .with_c()
+        .set("ipv4/conf/e0/rp_filter", "1")
+        .ip(TABLE)
+        .ip("route add 10.1.0.0/24 dev e0 table 100
+             route add 10.76.0.0/16 via 10.1.0.2
+             rule add iif e1 table 100")
+        .start();
+    let from = |source, to| Packet::udp(ip(source), to, b"which table");
+    rig.forwards(&[from("10.1.0.9", v4().b)]);
+    rig.ignores(&[from("10.76.0.1", v4().b)]);
+    rig.a.send(&from("10.76.0.1", v4().c));
+    assert_eq!(rig.observe([0, 0, 1]).c.len(), 1);
+}
+
+fn a_rule_by_interface_that_goes_and_comes_back_is_obeyed(setup: Setup) {
+    let rig = setup.with_c().ip(TABLE).ip(RULE).ip6(RULE).start();
+    assert_eq!(ways_from_c(&rig), [SECOND; 2]);
+    rig.ip("rule del iif e2 table 100");
+    rig.router.ip("-6 rule del iif e2 table 100");
+    rig.until(|| (ways_from_c(&rig) == [rig.b.mac; 2]).then_some(()));
+    rig.ip(RULE);
+    rig.router.ip(&format!("-6 {RULE}"));
+    rig.until(|| (ways_from_c(&rig) == [SECOND; 2]).then_some(()));
+}
+
+/// What the program says about e2.
+fn of_e2(rig: &Rig) -> serde_json::Value {
+    rig.ask(&["interface", "e2"])["interfaces"][0].clone()
+}
+
+fn an_interface_with_a_table_of_its_own_takes_the_fast_path(setup: Setup) {
+    let rig = setup.with_c().ip(TABLE).ip(RULE).ip6(RULE).start();
+    let forwarded = || of_e2(&rig)["forwarded"]["packets"].as_u64().unwrap();
+    rig.until(|| {
+        let before = forwarded();
+        assert_eq!(ways_from_c(&rig), [SECOND; 2]);
+        (forwarded() >= before + 2).then_some(())
+    });
+    let verified = rig.ask(&["fib", "verify"]);
+    for wrong in ["missing", "extra", "different"] {
+        assert_eq!(verified[wrong], 0, "{verified}");
+    }
+    let answer = rig.ask(&["route", "get", "10.3.0.2"]);
+    let exception = "packets from e2 are looked up in local, 100, main, default";
+    assert_eq!(answer["exceptions"][0], exception, "{answer}");
+}
+
+/// Tables for such rules are made at the start.
+fn a_rule_that_needs_tables_that_are_not_there_leaves_the_interface_to_the_kernel(setup: Setup) {
+    let rig = setup.with_c().ip(TABLE).start();
+    rig.ip(RULE);
+    rig.router.ip(&format!("-6 {RULE}"));
+    rig.until(|| {
+        let is_by_table = ways_from_c(&rig) == [SECOND; 2];
+        (is_by_table && of_e2(&rig)["state"] == "kernel").then_some(())
+    });
 }
