@@ -129,10 +129,9 @@ impl KernelFeed {
     /// Requests a dump, unless one of this kind is already waiting.
     pub(crate) fn request(&mut self, kind: DumpKind) {
         let socket = match kind {
-            DumpKind::Links
-            | DumpKind::Addresses
-            | DumpKind::Settings
-            | DumpKind::Neighbours => &mut self.links,
+            DumpKind::Links | DumpKind::Addresses | DumpKind::Settings | DumpKind::Neighbours => {
+                &mut self.links
+            }
             DumpKind::Rules | DumpKind::NextHops | DumpKind::Ipv4Routes => &mut self.routes,
             DumpKind::Ipv6Routes => &mut self.ipv6,
         };

@@ -112,7 +112,7 @@ struct AheadThread {
 }
 
 impl AheadThread {
-    /// Reads until the socket is empty, or nobody takes the parts. Returns `None` then.
+    /// Reads until the socket is empty, or no thread takes the parts. Returns `None` then.
     fn run(&self) -> Option<()> {
         loop {
             let mut buffer = self.free.recv().ok()?;

@@ -1,4 +1,4 @@
-//! Who writes the heartbeat of a worker that has no frames: the routing thread, so that an idle
+//! The writer of the heartbeat of a worker that has no frames is the routing thread, so that an idle
 //! worker can sleep.
 //!
 //! Before a worker takes a frame, it takes over all tables that it was given. So a sleeping worker
