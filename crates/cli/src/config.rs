@@ -78,7 +78,7 @@ fn read(path: &Path) -> Result<Table, Diagnostic> {
 }
 
 /// Returns line and column of a byte offset, both counted from 1.
-fn position(text: &str, offset: usize) -> (usize, usize) {
+pub(crate) fn position(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
     let start = before.rfind('\n').map_or(0, |newline| newline + 1);

@@ -63,6 +63,7 @@ mod output_streams;
 mod program;
 pub mod report;
 mod reporter;
+pub mod sections;
 mod sibling_program;
 mod signals;
 pub mod units;

@@ -32,7 +32,11 @@ pub fn flag(command: Command) -> Command {
 /// The flag's name.
 pub(crate) const METRICS_FLAG: &str = "metrics";
 
-fn address(text: &str) -> Result<String, String> {
+/// Checks an address at which metrics can be served: one with a port, or a path.
+///
+/// # Errors
+/// What may be written instead.
+pub fn address(text: &str) -> Result<String, String> {
     let why = |why| format!("{why}: write 127.0.0.1:9100, [::1]:9100, or a path: ./metrics.sock");
     MetricsEndpoint::check(text).map_err(why).map(|()| text.to_owned())
 }

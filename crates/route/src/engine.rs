@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use slipring_fib::{Adjacency, FibPortIndex, ForwardingTables};
-use slipring_neighbour::icmp::{IcmpLimiter, IcmpProblem};
+use slipring_neighbour::icmp::{IcmpLimiter, IcmpLimits, IcmpProblem};
 use slipring_wire::MacAddr;
 
 use crate::answer::{self, AnswerOutcome, AnswerParts};
@@ -64,6 +64,17 @@ impl RouteEngine {
         self.policers = Policers::new(&policies, &self.policers, now_ns);
         self.policies = policies;
         self.set_tables(Arc::clone(&self.view.tables));
+    }
+
+    /// Sets the limits on ICMP errors.
+    pub fn set_icmp_limits(&mut self, limits: IcmpLimits) {
+        self.config.icmp_limits = limits;
+        self.limiter.set_limits(limits);
+    }
+
+    /// Sets whether redirects are sent ([`RouteConfig::sends_redirects`]).
+    pub const fn set_sends_redirects(&mut self, sends: bool) {
+        self.config.sends_redirects = sends;
     }
 
     /// Sets the addresses of the router apart from those of its ports

@@ -21,8 +21,13 @@ pub(crate) enum IoChoice {
 }
 
 impl IoChoice {
-    /// The values of `--io`.
+    /// The values of `--io`, in the order of the choices.
     pub(crate) const NAMES: [&str; 6] = ["auto", "xdp", "xdp-generic", "xsk", "xsk-zc", "packet"];
+
+    /// The name of the choice.
+    pub(crate) const fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
 
     /// The choice of this name.
     pub(crate) fn of(name: &str) -> Self {

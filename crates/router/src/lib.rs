@@ -4,16 +4,19 @@
 
 mod checks;
 mod compat;
+mod config;
 mod ctl;
 mod dump;
 mod feed;
 mod figures;
 mod flags;
 mod io_choice;
+mod live;
 mod lookup_tables;
 mod neighbours;
 mod pace;
 mod pages;
+mod plan;
 mod reasons;
 mod reload;
 mod resident;
@@ -35,7 +38,7 @@ mod worker;
 use clap::ArgMatches;
 use slipring_cli::{ClassicName, Exit, Failure, Job, Verb};
 
-use flags::RoutePlan;
+use plan::RoutePlan;
 
 /// The command.
 pub const VERB: Verb =
@@ -50,5 +53,17 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
         return ctl::plan(asked);
     }
     let plan = RoutePlan::of(matches)?;
-    Ok(Box::new(move |session| plan.run(session)))
+    if matches.get_flag(plan::PRINT_FLAG) {
+        let text = config::print(&plan);
+        return Ok(Box::new(move |session| {
+            session.reporter.raw(text.as_bytes())?;
+            Ok(Exit::Done)
+        }));
+    }
+    // A mistake in the rules counts as one in the command line, also for --check.
+    let rules = plan.initial_rules()?;
+    Ok(Box::new(move |session| {
+        session.metrics.clone_from(&plan.metrics);
+        plan.run(rules, session)
+    }))
 }

@@ -2,51 +2,103 @@
 //!
 //! ```text
 //!   HUP --> main thread ---.
-//!   ctl reload --> service +--> Reload::run --> rules of the file in force, or the error
+//!   ctl reload --> service +--> read --> settings that may change? --> rules --> settings
 //! ```
 //!
 //! # Invariants
 //! 1. All of the files takes effect, or nothing: everything that can fail comes before the first
-//!    change.
+//!    change. The rules are the last that can fail, and they change as one.
+//! 2. After a reload, the router is as if it had been started with the files.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use slipring_cli::codes::SR0014;
+use slipring_cli::codes::{SR0010, SR0014};
 use slipring_cli::{Diagnostic, Failure};
 
+use crate::live::LiveSettings;
+use crate::plan::RoutePlan;
+use crate::routing::{Routing, RoutingHandle};
 use crate::rules::RunningRules;
 
 /// What a run can read again.
-pub(crate) struct Reload {
-    /// The rules in force, and their file.
-    rules: Option<(PathBuf, Arc<RunningRules>)>,
+pub(crate) struct RouterReload {
+    /// The settings in force. The lock is held during a reload.
+    plan: Mutex<RoutePlan>,
+    rules: Option<Arc<RunningRules>>,
+    routing: RoutingHandle,
 }
 
 /// What was read.
-pub(crate) struct Reloaded {
+pub(crate) struct ReloadReport {
     pub(crate) files: Vec<PathBuf>,
     pub(crate) warnings: Vec<String>,
 }
 
-impl Reload {
-    pub(crate) const fn new(rules: Option<(PathBuf, Arc<RunningRules>)>) -> Self {
-        Self { rules }
+impl RouterReload {
+    pub(crate) const fn new(
+        plan: RoutePlan,
+        rules: Option<Arc<RunningRules>>,
+        routing: RoutingHandle,
+    ) -> Self {
+        Self { plan: Mutex::new(plan), rules, routing }
     }
 
     /// Reads the files, and puts in force what they say.
     ///
     /// # Errors
-    /// The mistake, with its line. Everything is as before then.
-    pub(crate) fn run(&self) -> Result<Reloaded, Failure> {
-        let (path, rules) = self.rules.as_ref().ok_or_else(nothing_to_read)?;
-        let warnings = rules.replace(path)?;
-        Ok(Reloaded { files: vec![path.clone()], warnings })
+    /// The mistake, with its line, or the settings that need a restart. Everything is as before then.
+    pub(crate) fn run(&self) -> Result<ReloadReport, Failure> {
+        let mut plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
+        if plan.files().is_empty() {
+            return Err(nothing_to_read().into());
+        }
+        let new = plan.read_again()?;
+        let fixed = plan.fixed_changes(&new);
+        if !fixed.is_empty() {
+            return Err(needs_restart(&new, &fixed).into());
+        }
+        let warnings = match self.rules.as_ref().zip(new.rules.as_deref()) {
+            Some((rules, path)) => rules.replace(path)?,
+            None => Vec::new(),
+        };
+        self.configure(new.live);
+        *plan = new;
+        Ok(ReloadReport { files: plan.files(), warnings })
+    }
+
+    /// Returns when all threads have the settings. Threads that have ended need none.
+    fn configure(&self, settings: LiveSettings) {
+        let configure = move |routing: &mut Routing| {
+            routing.configure(settings);
+            routing.workers.clone()
+        };
+        for worker in self.routing.ask(configure).unwrap_or_default() {
+            let _ = worker.ask(|_| ());
+        }
+    }
+}
+
+impl RoutePlan {
+    /// The files that a reload reads.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        self.config.iter().chain(&self.rules).cloned().collect()
     }
 }
 
 fn nothing_to_read() -> Diagnostic {
     Diagnostic::new(SR0014, "there is no file to read again")
-        .with_cause("the router was started without --rules")
-        .with_help("start it with a file: slipring route eth0 eth1 --rules FILE")
+        .with_cause("the router was started without --config and without --rules")
+        .with_help("start it with a file: slipring route --config FILE")
+}
+
+fn needs_restart(plan: &RoutePlan, settings: &[&str]) -> Diagnostic {
+    let file = plan.config.as_ref().or(plan.rules.as_ref());
+    let file = file.map(|path| path.display().to_string()).unwrap_or_default();
+    let what = format!("{file}: the router must be started again for {}", settings.join(", "));
+    Diagnostic::new(SR0010, what)
+        .with_cause(
+            "a run can change rules, [punt], [icmp] and fib.coalesce_ms; nothing has changed",
+        )
+        .with_help("start the router again, or set them back and reload: slipring route ctl reload")
 }

@@ -13,8 +13,8 @@
 //!
 //! # Invariants
 //! 1. Nothing is forwarded before every table has been dumped once.
-//! 2. A change is visible to the programs at most [`COALESCE_NS`] after it has been read, and the
-//!    time to write it.
+//! 2. A change is visible to the programs at most [`LiveSettings::coalesce_ns`] after it has been
+//!    read, and the time to write it.
 
 mod beat;
 mod reader;
@@ -31,6 +31,7 @@ use slipring_ring::Doorbell;
 use slipring_route_bpf::{EgressProbe, ResidentHeartbeat};
 
 use crate::feed::{FeedProgress, KernelFeed};
+use crate::live::LiveSettings;
 use crate::lookup_tables::LookupTables;
 use crate::neighbours::NeighbourRequests;
 use crate::pace::BeatPace;
@@ -41,8 +42,6 @@ use reader::MirrorReader;
 
 /// A heartbeat is late after this time; the programs' limit is 100 ms.
 const LATE_BEAT_NS: Nanos = 75_000_000;
-/// How long changes are collected before they are written.
-const COALESCE_NS: Nanos = 20_000_000;
 /// Time between two waits for programs that use old indices, each some milliseconds long.
 const SETTLE_PERIOD_NS: Nanos = 1_000_000_000;
 /// Neighbours that are asked for at once.
@@ -95,6 +94,7 @@ pub(crate) struct Routing {
     pub(crate) subinterfaces: Option<SubinterfaceHandle>,
     /// What the user or the system left to the kernel, by port.
     left: Vec<bool>,
+    settings: LiveSettings,
     pub(crate) counters: RoutingCounters,
 }
 
@@ -181,7 +181,17 @@ impl Routing {
             unprobed: Vec::new(),
             subinterfaces,
             left: Vec::new(),
+            settings: LiveSettings::default(),
             counters: RoutingCounters::default(),
+        }
+    }
+
+    /// Takes settings over, also in the threads that forward.
+    pub(crate) fn configure(&mut self, settings: LiveSettings) {
+        self.settings = settings;
+        self.workers.iter().for_each(|worker| worker.tell(move |it| it.configure(&settings)));
+        if let Some(own) = &self.subinterfaces {
+            own.set_icmp_limits(settings.icmp_limits);
         }
     }
 
@@ -266,7 +276,7 @@ impl Routing {
         let progress = self.feed.receive(&mut reader, self.counters.published == 0)?;
         self.is_behind |= reader.has_lost;
         if reader.has_read && self.publish_at.is_none() {
-            self.publish_at = Some(now() + COALESCE_NS);
+            self.publish_at = Some(now() + self.settings.coalesce_ns);
         }
         self.neighbours.send();
         for GatewayRequest { ifindex, address } in self.neighbours.take_failed() {
@@ -301,7 +311,7 @@ impl Routing {
         } else {
             // What the maps do not have yet is left to the kernel.
             self.counters.failed += 1;
-            self.publish_at = Some(time + COALESCE_NS);
+            self.publish_at = Some(time + self.settings.coalesce_ns);
         }
         if self.counters.published == 1 || !self.unprobed.is_empty() {
             self.ready.ring();
@@ -400,7 +410,7 @@ impl Routing {
             });
         }
         if let Some(subinterfaces) = &self.subinterfaces {
-            subinterfaces.set_tables(tables, own);
+            subinterfaces.set_tables(tables, own, self.settings.icmp_limits);
         }
     }
 

@@ -10,7 +10,7 @@ use slipring_cli::{Diagnostic, Exit, Failure, Session, Signals, metrics};
 use slipring_control::metrics::MetricsEndpoint;
 use slipring_control::{ControlError, ControlServer, Reservation};
 use slipring_datapath::confine::Confinement;
-use slipring_datapath::workers::Workers;
+use slipring_datapath::workers::{WorkerTask, Workers};
 use slipring_fib::{FibLimits, Mirror, MirrorConfig, PortConfig, VlanTags, VrfConfig, VrfIndex};
 use slipring_port::iface::{Iface, set_settings_keeper};
 use slipring_privileged::{HelperOperation, HelperPolicy, PrivilegedHelper};
@@ -20,9 +20,9 @@ use crate::checks::{Obstacle, ObstacleKind};
 use crate::compat::{CompatAnswers, CompatServer, CompatSocket, write_pidfile};
 use crate::feed::KernelFeed;
 use crate::figures::RouterFigures;
-use crate::flags::RoutePlan;
 use crate::neighbours::NeighbourRequests;
-use crate::reload::Reload;
+use crate::plan::RoutePlan;
+use crate::reload::RouterReload;
 use crate::resident::{ResidentEngine, UserSpaceIo};
 use crate::routing::{Routing, RoutingHandle};
 use crate::routing_thread::RoutingThread;
@@ -34,17 +34,25 @@ use crate::subinterface::{
 };
 use crate::supervision::Supervision;
 use crate::watch::BypassWatch;
-use crate::worker::UserSpacePorts;
+use crate::worker::{UserSpacePorts, WorkerLink};
 
 /// What commands of netmap-fwd change.
 const CHANGES_BY_COMMAND: [HelperOperation; 3] =
     [HelperOperation::AddRoute, HelperOperation::RemoveRoute, HelperOperation::RemoveNeighbour];
 
 impl RoutePlan {
-    /// Forwards until a signal, `quit`, or the end of `--duration`.
-    pub(crate) fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+    /// Reads and tries the rules, if there are any.
+    pub(crate) fn initial_rules(&self) -> Result<Option<InitialRules>, Failure> {
         let rules = self.rules.as_deref().map(|path| InitialRules::read(path, &self.interfaces));
-        let rules = rules.transpose()?;
+        rules.transpose()
+    }
+
+    /// Forwards until a signal, `quit`, or the end of `--duration`.
+    pub(crate) fn run(
+        self,
+        rules: Option<InitialRules>,
+        session: &mut Session<'_>,
+    ) -> Result<Exit, Failure> {
         let PlannedInterfaces { kernel: ifaces, own } = start::interfaces(&self)?;
         let found = start::check(&self, &ifaces)?;
         let reservation = Reservation::new(&session.run_dir, self.name.as_deref());
@@ -77,26 +85,22 @@ impl RoutePlan {
         }
         let neighbours =
             NeighbourRequests::new(helper, ifaces.iter().map(|it| it.index).collect())?;
-        let (tasks, links) = match user_space {
-            Some((ports, io)) => ports.into_workers(&io, &handle, rules.as_ref())?,
-            None => Default::default(),
-        };
+        let (tasks, links) = self.workers(user_space, &handle, rules.as_ref())?;
         let start = |open| SubinterfaceThread::start(open, changed.clone());
         let subinterface_thread = subinterfaces.map(start).transpose()?;
         let names = ifaces.iter().map(|iface| &iface.name).chain(own.iter().map(|own| &own.name));
         let names: Vec<String> = names.cloned().collect();
         let (ready, own) = (changed.clone(), handle_of_own);
-        let routing = Routing::new(mirror, engine, feed, neighbours, links.clone(), ready, own);
+        let mut routing = Routing::new(mirror, engine, feed, neighbours, links.clone(), ready, own);
+        routing.configure(self.live);
         let thread = RoutingThread::start(routing, handle.clone())?;
         let workers = if tasks.is_empty() { None } else { Some(Workers::start(tasks)?) };
         let rules = rules.map(|rules| rules.load(&links, session)).transpose()?;
         let started = Instant::now();
-        let reload = Arc::new(Reload::new(self.rules.clone().zip(rules.clone())));
+        let reload = Arc::new(RouterReload::new(self.clone(), rules.clone(), handle.clone()));
         let running = (rules.clone(), reload.clone());
         let _control = self.serve(reservation, &handle, &watch, running, started)?;
-        let clients = self.compat.as_ref().map_or(0, |of| of.max_clients);
-        let start = |(socket, answers)| CompatServer::start(socket, answers, clients);
-        let _compat = compat.zip(answers).map(start).transpose()?;
+        let _compat = self.serve_compat(compat.zip(answers))?;
         let _metrics = serve_metrics(session, handle.clone())?;
         let supervision = Supervision {
             plan: &self,
@@ -114,9 +118,7 @@ impl RoutePlan {
         let figures = handle.ask(|routing| RouterFigures::of(routing));
         let ended = thread.finish();
         let workers = workers.map_or(Ok(()), Workers::finish);
-        if let Some(figures) = figures {
-            session.reporter.end(&sample(&figures, started.elapsed()), figures.summary())?;
-        }
+        report_end(session, figures.as_ref(), started.elapsed())?;
         let own_ended = subinterface_thread.map_or(Ok(()), SubinterfaceThread::finish);
         watched?;
         own_ended.map_err(|error| Diagnostic::of(&error))?;
@@ -128,7 +130,10 @@ impl RoutePlan {
     /// What the threads keep. Files that are read again may be other users'.
     fn confinement(&self) -> Confinement {
         let confinement = Confinement::drop_all().updating_maps();
-        if self.rules.is_some() { confinement.opening_files() } else { confinement }
+        match self.files().is_empty() {
+            true => confinement,
+            false => confinement.opening_files(),
+        }
     }
 
     /// Opens the sockets of the engine in user space, if packets are forwarded there.
@@ -146,6 +151,19 @@ impl RoutePlan {
         Ok(Some((ports, io)))
     }
 
+    /// Makes the workers, if packets are forwarded in user space.
+    fn workers(
+        &self,
+        user_space: Option<(UserSpacePorts, UserSpaceIo)>,
+        handle: &RoutingHandle,
+        rules: Option<&InitialRules>,
+    ) -> Result<(Vec<WorkerTask>, Vec<WorkerLink>), Failure> {
+        match user_space {
+            Some((ports, io)) => ports.into_workers(&io, handle, rules, &self.engine),
+            None => Ok(Default::default()),
+        }
+    }
+
     /// Makes the devices of the subinterfaces that the kernel does not have, if there are any.
     fn open_subinterfaces(
         &self,
@@ -155,7 +173,7 @@ impl RoutePlan {
         if own.is_empty() {
             return Ok(None);
         }
-        OpenSubinterfaces::open(own, ifaces, self.priorities).map(Some)
+        OpenSubinterfaces::open(own, ifaces, self.priorities, &self.engine).map(Some)
     }
 
     /// Makes the mirror, with a table for each VRF that the kernel's rules need.
@@ -237,12 +255,22 @@ impl RoutePlan {
         Ok(())
     }
 
+    /// Starts netmap-fwd's command socket, if it is wanted.
+    fn serve_compat(
+        &self,
+        parts: Option<(CompatSocket, CompatAnswers)>,
+    ) -> Result<Option<CompatServer>, Failure> {
+        let clients = self.compat.as_ref().map_or(0, |of| of.max_clients);
+        let start = |(socket, answers)| CompatServer::start(socket, answers, clients);
+        Ok(parts.map(start).transpose()?)
+    }
+
     fn serve(
         &self,
         reservation: Reservation,
         handle: &RoutingHandle,
         watch: &Arc<BypassWatch>,
-        (rules, reload): (Option<Arc<RunningRules>>, Arc<Reload>),
+        (rules, reload): (Option<Arc<RunningRules>>, Arc<RouterReload>),
         started: Instant,
     ) -> Result<ControlServer, Failure> {
         let service = RouterService {
@@ -256,6 +284,16 @@ impl RoutePlan {
         let failed = |error: ControlError| Diagnostic::of(&error).into();
         reservation.serve(Box::new(service)).map_err(failed)
     }
+}
+
+/// Reports what the run has done.
+fn report_end(
+    session: &mut Session<'_>,
+    figures: Option<&RouterFigures>,
+    elapsed: Duration,
+) -> Result<(), Failure> {
+    let Some(figures) = figures else { return Ok(()) };
+    session.reporter.end(&sample(figures, elapsed), figures.summary())
 }
 
 /// Serves the figures as metrics, if that is wanted.

@@ -20,7 +20,7 @@ use slipring_wire::mac::MacAddr;
 
 use crate::figures::RouterFigures;
 use crate::pages::{self, RoutePlace};
-use crate::reload::{Reload, Reloaded};
+use crate::reload::{ReloadReport, RouterReload};
 use crate::route_get;
 use crate::routing::{Routing, RoutingHandle};
 use crate::rules::RunningRules;
@@ -41,7 +41,7 @@ pub(crate) struct RouterService {
     pub(crate) started: Instant,
     pub(crate) watch: Arc<BypassWatch>,
     pub(crate) rules: Option<Arc<RunningRules>>,
-    pub(crate) reload: Arc<Reload>,
+    pub(crate) reload: Arc<RouterReload>,
 }
 
 impl ControlService for RouterService {
@@ -109,7 +109,7 @@ impl RouterService {
     }
 
     fn reload(&self) -> Result<Value, ControlRefusal> {
-        let Reloaded { files, warnings } = self.reload.run().map_err(refusal)?;
+        let ReloadReport { files, warnings } = self.reload.run().map_err(refusal)?;
         Ok(json!({ "v": ANSWER_VERSION, "files": files, "warnings": warnings }))
     }
 

@@ -10,8 +10,8 @@ use slipring_port::OpenError;
 use slipring_port::iface::Iface;
 
 use crate::checks::{self, CheckedInterface, Obstacle, ObstacleKind};
-use crate::flags::RoutePlan;
 use crate::lookup_tables;
+use crate::plan::RoutePlan;
 use crate::resident;
 use crate::subinterface::{OwnSubinterface, SubinterfaceName};
 

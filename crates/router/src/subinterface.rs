@@ -32,6 +32,7 @@ use std::sync::{Arc, PoisonError};
 use slipring_cli::Failure;
 use slipring_datapath::workers::{WorkerTask, Workers};
 use slipring_fib::{FibPortIndex, ForwardingTables, PortConfig, VlanTags, VrfIndex};
+use slipring_neighbour::icmp::IcmpLimits;
 use slipring_port::iface::Iface;
 use slipring_port::{Nanos, RunError, now};
 use slipring_ring::Doorbell;
@@ -107,10 +108,17 @@ impl SubinterfaceHandle {
     }
 
     /// Routes by a snapshot from now on. `own` are the addresses of the machine.
-    pub(crate) fn set_tables(&self, tables: &Arc<ForwardingTables>, own: Vec<IpAddr>) {
+    pub(crate) fn set_tables(
+        &self,
+        tables: &Arc<ForwardingTables>,
+        own: Vec<IpAddr>,
+        limits: IcmpLimits,
+    ) {
         let tables = Arc::clone(tables);
         self.shared.tasks.push(Box::new(move |processor| {
             processor.set_tables(&tables, own, now());
+            // The first snapshot has made the engine.
+            processor.engine.iter_mut().for_each(|engine| engine.set_icmp_limits(limits));
         }));
     }
 
@@ -122,6 +130,13 @@ impl SubinterfaceHandle {
     /// Sets, by port, whose packets are left to the kernel.
     pub(crate) fn set_left(&self, left: Vec<bool>) {
         self.shared.tasks.push(Box::new(move |processor| processor.left = left));
+    }
+
+    /// Sets the limits of ICMP errors.
+    pub(crate) fn set_icmp_limits(&self, limits: IcmpLimits) {
+        self.shared.tasks.push(Box::new(move |processor| {
+            processor.engine.iter_mut().for_each(|engine| engine.set_icmp_limits(limits));
+        }));
     }
 
     /// The counters, by subinterface.

@@ -12,8 +12,8 @@ use slipring_ring::Doorbell;
 use crate::checks::{Obstacle, ObstacleKind};
 use crate::compat;
 use crate::figures::RouterFigures;
-use crate::flags::RoutePlan;
-use crate::reload::Reload;
+use crate::plan::RoutePlan;
+use crate::reload::RouterReload;
 use crate::routing::{Routing, RoutingHandle};
 use crate::routing_thread::RoutingThread;
 use crate::rules::RunningRules;
@@ -35,7 +35,7 @@ pub(crate) struct Supervision<'r> {
     pub(crate) subinterfaces: Option<&'r SubinterfaceThread>,
     pub(crate) watch: &'r BypassWatch,
     pub(crate) rules: Option<&'r RunningRules>,
-    pub(crate) reload: &'r Reload,
+    pub(crate) reload: &'r RouterReload,
     /// Rings when the first tables are in use, and when the watch has found a change.
     pub(crate) changed: &'r Doorbell,
     /// Names of the interfaces, by port.

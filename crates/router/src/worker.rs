@@ -50,6 +50,7 @@ use slipring_rules::RuleStage;
 pub(crate) use link::WorkerLink;
 pub(crate) use open::UserSpacePorts;
 
+use crate::live::LiveSettings;
 use crate::pace::IDLE_AFTER_NS;
 use crate::routing::RoutingHandle;
 use crate::traffic::ForwardedTraffic;
@@ -169,6 +170,13 @@ impl RouteWorker {
         let generation = tables.generation;
         self.engine.set_tables(tables);
         self.shared.set_generation(generation);
+    }
+
+    /// Takes settings over.
+    pub(crate) fn configure(&mut self, settings: &LiveSettings) {
+        self.punts.set_rates(settings.punt_rates, slipring_port::now());
+        self.engine.set_icmp_limits(settings.icmp_limits);
+        self.engine.set_sends_redirects(settings.sends_redirects);
     }
 
     /// Leaves an interface to the kernel, for packets that would leave by it, or takes it back.

@@ -68,7 +68,8 @@ codes! {
     }
     SR0010 Usage "the configuration file has an unknown or unfit key" {
         cause: "A key of the --config file is not the long name of a flag of this command, or its\n\
-                value is of a kind (table, date) that no flag takes.",
+                value is of a kind (table, date) that no flag takes. Files with sections have keys\n\
+                of their own, which the help line names.",
         remedy: "Validate a file without touching anything by --check.",
         example: "slipring gen --config gen.toml --check",
     }

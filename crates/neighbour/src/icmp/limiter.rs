@@ -72,6 +72,15 @@ impl IcmpLimiter {
         Self { limits, key, total: None, destinations: Vec::new(), suppressed: 0 }
     }
 
+    /// Sets the limits. If they differ from the present ones, all buckets are full again.
+    pub fn set_limits(&mut self, limits: IcmpLimits) {
+        if limits != self.limits {
+            self.limits = limits;
+            self.total = None;
+            self.destinations.clear();
+        }
+    }
+
     /// Number of errors that were not sent because of the limits.
     #[must_use]
     pub const fn suppressed(&self) -> u64 {

@@ -16,6 +16,7 @@ use slipring_wire::MacAddr;
 use super::link::{LIMITS, SubinterfaceLink};
 use super::processor::{QueueRole, Subinterface, SubinterfaceProcessor, SubinterfaceShared};
 use super::{OwnSubinterface, SubinterfaceDevice, SubinterfaceHandle, port_of};
+use crate::config::EngineSettings;
 
 /// Slots of each ring.
 const SLOTS: u32 = 512;
@@ -39,6 +40,7 @@ impl OpenSubinterfaces {
         own: &[OwnSubinterface],
         kernel: &[Iface],
         priorities: [u8; 8],
+        settings: &EngineSettings,
     ) -> Result<Self, Failure> {
         let mut ports = Vec::new();
         for iface in interfaces(own, kernel) {
@@ -56,7 +58,7 @@ impl OpenSubinterfaces {
                 port: port_of(kernel.len(), number),
                 parent,
                 tags,
-                link: SubinterfaceLink::new(mac, LIMITS, seed),
+                link: SubinterfaceLink::new(mac, settings.limits(LIMITS), seed),
                 counters: Default::default(),
             });
         }

@@ -32,14 +32,19 @@ const ANSWER_TIMEOUT_NS: Nanos = 5_000_000_000;
 type WaitingFrame = (HeldPacket, Vec<u8>);
 
 /// The waiting frames of a worker, by egress port.
-#[derive(Default)]
 pub(super) struct HeldFrames {
+    /// Limits of each port.
+    limits: NeighbourLimits,
     caches: Vec<NeighbourCache<WaitingFrame>>,
     requests: Vec<(FibPortIndex, IpAddr)>,
     events: VecDeque<HeldEvent>,
 }
 
 impl HeldFrames {
+    pub(super) const fn new(limits: NeighbourLimits) -> Self {
+        Self { limits, caches: Vec::new(), requests: Vec::new(), events: VecDeque::new() }
+    }
+
     /// Stores a frame.
     ///
     /// # Errors
@@ -57,8 +62,7 @@ impl HeldFrames {
                 max_multicast_solicits: 1,
                 ..NeighbourTimers::default()
             };
-            let limits = NeighbourLimits::default();
-            self.caches.push(NeighbourCache::new(timers, limits, 0));
+            self.caches.push(NeighbourCache::new(timers, self.limits, 0));
         }
         let len = frame.len() as u32;
         let stored = self.caches[port].hold(held.next_hop, (held, frame), len, now_ns);

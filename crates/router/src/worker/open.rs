@@ -7,8 +7,9 @@ use slipring_datapath::queues::{WorkerQueue, WorkerQueues};
 use slipring_datapath::worker::Worker;
 use slipring_datapath::workers::WorkerTask;
 use slipring_fib::{FibPortIndex, ForwardingTables};
+use slipring_neighbour::NeighbourLimits;
 use slipring_port::iface::Iface;
-use slipring_port::{OpenError, OpenOptions, Port, RegionNeeds, WaitStrategy, XdpMode};
+use slipring_port::{OpenError, OpenOptions, Port, RegionNeeds, XdpMode};
 use slipring_port::{packet, xdp};
 use slipring_ring::{BUF_SIZE_FOR_DEVICES, Geometry, HugePages, Region};
 use slipring_route::{RouteBatch, RouteConfig, RouteEngine};
@@ -18,6 +19,7 @@ use super::link::{WorkerLink, WorkerShared};
 use super::punt::KernelPunts;
 use super::survivor::SurvivingQueue;
 use super::{RouteWorker, WorkerPorts, WorkerTotals};
+use crate::config::EngineSettings;
 use crate::pace::IDLE_AFTER_NS;
 use crate::resident::{InterfaceSockets, UserSpaceIo};
 use crate::routing::RoutingHandle;
@@ -102,6 +104,7 @@ impl UserSpacePorts {
         io: &UserSpaceIo,
         routing: &RoutingHandle,
         rules: Option<&InitialRules>,
+        settings: &EngineSettings,
     ) -> Result<(Vec<WorkerTask>, Vec<WorkerLink>), Failure> {
         let (count, interfaces) = (self.workers, self.ports.len());
         let mut queues: Vec<Vec<_>> = (0..count).map(|_| Vec::new()).collect();
@@ -142,7 +145,7 @@ impl UserSpacePorts {
                 is_left: vec![false; interfaces],
                 ports,
                 punts: KernelPunts::new(io.injector.clone(), count),
-                held: HeldFrames::default(),
+                held: HeldFrames::new(settings.limits(NeighbourLimits::default())),
                 unsent: None,
                 scratch: Vec::new(),
                 shared,
@@ -158,7 +161,7 @@ impl UserSpacePorts {
                 totals: WorkerTotals::default(),
             };
             let worker = Worker::new(worker, WorkerQueues::new(inputs));
-            tasks.push(worker.into_task("route", WaitStrategy::default()));
+            tasks.push(worker.into_task("route", settings.wait));
         }
         Ok((tasks, links))
     }

@@ -8,12 +8,14 @@ use slipring_port::Nanos;
 use slipring_route::PuntClass;
 use slipring_route_bpf::FrameInjector;
 
-/// Packets per second of each class, in the order of [`PuntClass::ALL`].
-const DEFAULT_RATES: [u64; PuntClass::COUNT] = [2000, 2000, 20_000, 5000, 5000, 1000, 1000];
+use crate::live::LiveSettings;
 
 /// The limits of a worker, and what it has counted.
 pub(super) struct KernelPunts {
     injector: Arc<FrameInjector>,
+    /// Number of workers that share the rates.
+    workers: u64,
+    rates: [u64; PuntClass::COUNT],
     /// A packet costs a byte.
     buckets: [TokenBucket; PuntClass::COUNT],
     figures: PuntFigures,
@@ -31,13 +33,19 @@ pub(crate) struct PuntFigures {
 impl KernelPunts {
     /// Each of `workers` threads may use its share of the rates.
     pub(super) fn new(injector: Arc<FrameInjector>, workers: usize) -> Self {
-        let share = |rate: u64| (rate / workers as u64).max(1);
-        let bucket = |rate| {
-            let rate = share(rate);
-            // A burst of a tenth of a second.
-            TokenBucket::new(8 * rate, (rate / 10).max(16), 0).expect("the burst is not 0")
-        };
-        Self { injector, buckets: DEFAULT_RATES.map(bucket), figures: PuntFigures::default() }
+        let (workers, rates) = (workers as u64, LiveSettings::default().punt_rates);
+        let buckets = rates.map(|rate| bucket(rate / workers, 0));
+        Self { injector, workers, rates, buckets, figures: PuntFigures::default() }
+    }
+
+    /// Sets the rates of all workers together. Classes whose rate is as before keep their tokens.
+    pub(super) fn set_rates(&mut self, rates: [u64; PuntClass::COUNT], now_ns: Nanos) {
+        for (class, rate) in rates.into_iter().enumerate() {
+            if rate != self.rates[class] {
+                self.buckets[class] = bucket(rate / self.workers, now_ns);
+            }
+        }
+        self.rates = rates;
     }
 
     /// Has the kernel receive a frame, unless its class has exceeded its rate.
@@ -60,4 +68,10 @@ impl KernelPunts {
     pub(super) fn figures(&self) -> &PuntFigures {
         &self.figures
     }
+}
+
+/// A full bucket for packets per second, with a burst of a tenth of a second.
+fn bucket(rate: u64, now_ns: Nanos) -> TokenBucket {
+    let rate = rate.max(1);
+    TokenBucket::new(8 * rate, (rate / 10).max(16), now_ns).expect("the burst is not 0")
 }

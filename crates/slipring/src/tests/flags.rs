@@ -43,6 +43,8 @@ const OTHER_MEANINGS: &[(&str, &str, &str)] = &[
     ("replay", "config", "links, ports and settings, not flags"),
     ("replay", "print-config", "prints such a file"),
     ("replay", "rate", "the pace of the capture, as nmreplay's -B"),
+    ("route", "config", "interfaces, rules and limits, not flags"),
+    ("route", "print-config", "prints such a file"),
     ("route", "rules", "what no rule matches is dropped"),
     ("run", "config", "links, ports and settings, not flags"),
     ("run", "print-config", "prints such a file"),

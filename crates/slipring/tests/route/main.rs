@@ -25,6 +25,7 @@
 //! | `host_traffic` | what the kernel must receive on the real interface |
 //! | `rules` | rules for forwarded packets |
 //! | `reload` | files that are read again while the router runs |
+//! | `settings` | the file of `--config` |
 //! | `compat` | the interface of netmap-fwd |
 //! | `control` | what `slipring route ctl` tells |
 //! | `lifecycle` | start, end, death and counters of the program |
@@ -106,6 +107,7 @@ mod reload;
 mod reverse_path;
 mod routes;
 mod rules;
+mod settings;
 mod soak;
 mod topology;
 mod vlan;

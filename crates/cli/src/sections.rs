@@ -1,0 +1,413 @@
+//! Settings in sections, from a TOML file. A mistake is told with its line and column, and with what
+//! is allowed there, or the name that was probably meant.
+//!
+//! ```
+//! use slipring_cli::sections::SettingsFile;
+//!
+//! let read = |text: &str| {
+//!     SettingsFile::new("edge.toml", text).read(|root| {
+//!         let names = root.texts("interfaces")?;
+//!         let arp = root.section("punt", |punt| punt.number("arp", 1..=100_000))?;
+//!         Ok((names, arp))
+//!     })
+//! };
+//! let (names, arp) = read("interfaces = [\"eth0\"]\n[punt]\narp = 2_000\n")?;
+//! assert_eq!((names.unwrap().len(), arp), (1, Some(2000)));
+//! let mistake = read("[punt]\narpp = 1\n").unwrap_err().to_text(false);
+//! assert!(mistake.contains("line 2, column 1") && mistake.contains("did you mean `arp`?"));
+//! # Ok::<(), slipring_cli::Diagnostic>(())
+//! ```
+//!
+//! Not for files whose keys are flags ([`crate::config`]).
+
+use std::borrow::Cow;
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+use toml::Spanned;
+use toml::de::{DeInteger, DeTable, DeValue};
+
+use crate::codes::{SR0009, SR0010};
+use crate::config::{position, read_text};
+use crate::{Diagnostic, usage};
+
+/// A file of settings.
+#[derive(Debug, Clone)]
+pub struct SettingsFile {
+    name: String,
+    text: String,
+}
+
+impl SettingsFile {
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn open(path: &Path) -> Result<Self, Diagnostic> {
+        Ok(Self::new(path.display().to_string(), read_text(path)?))
+    }
+
+    /// Makes a file of this name and text.
+    pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { name: name.into(), text: text.into() }
+    }
+
+    /// Reads the settings by `reader`. Keys that it does not ask for are mistakes.
+    ///
+    /// # Errors
+    /// The first mistake.
+    pub fn read<T>(
+        &self,
+        reader: impl FnOnce(&mut SettingsSection<'_>) -> Result<T, Diagnostic>,
+    ) -> Result<T, Diagnostic> {
+        let table = DeTable::parse(&self.text).map_err(|error| self.not_toml(&error))?;
+        let table = Some(table.get_ref());
+        SettingsSection { file: self, path: String::new(), table, known: Vec::new() }.read(reader)
+    }
+
+    fn not_toml(&self, error: &toml::de::Error) -> Diagnostic {
+        let place = self.place(error.span().map_or(0, |span| span.start));
+        let message = error.message().trim_end_matches('.').replace('\n', ", ");
+        Diagnostic::new(SR0009, format!("{} is not TOML", self.name))
+            .with_cause(format!("{place}: {message}"))
+            .with_help("write one key and its value a line, texts in quotes: io = \"auto\"")
+    }
+
+    fn place(&self, offset: usize) -> String {
+        let (line, column) = position(&self.text, offset);
+        format!("line {line}, column {column}")
+    }
+
+    fn mistake(&self, offset: usize, what: &str, help: String) -> Diagnostic {
+        Diagnostic::new(SR0010, format!("{}: {what}", self.name))
+            .with_cause(self.place(offset))
+            .with_help(help)
+    }
+}
+
+/// A section that is being read. It has the keys that were asked for.
+#[derive(Debug)]
+pub struct SettingsSection<'f> {
+    file: &'f SettingsFile,
+    /// Empty for the keys before all sections.
+    path: String,
+    /// `None` if the file does not have the section.
+    table: Option<&'f DeTable<'f>>,
+    known: Vec<&'static str>,
+}
+
+impl<'f> SettingsSection<'f> {
+    fn read<T>(
+        mut self,
+        reader: impl FnOnce(&mut Self) -> Result<T, Diagnostic>,
+    ) -> Result<T, Diagnostic> {
+        let read = reader(&mut self)?;
+        self.refuse_unknown()?;
+        Ok(read)
+    }
+
+    /// Reads a section by `reader`. If the file does not have it, it has no keys.
+    ///
+    /// # Errors
+    /// The first mistake.
+    pub fn section<T>(
+        &mut self,
+        key: &'static str,
+        reader: impl FnOnce(&mut SettingsSection<'f>) -> Result<T, Diagnostic>,
+    ) -> Result<T, Diagnostic> {
+        let found = self.get(key);
+        let table = found.map(|value| self.table_at(key, value)).transpose()?;
+        self.inner(key, table).read(reader)
+    }
+
+    /// Reads each of the sections `[[key]]` by `reader`.
+    ///
+    /// # Errors
+    /// The first mistake.
+    pub fn sections<T>(
+        &mut self,
+        key: &'static str,
+        mut reader: impl FnMut(&mut SettingsSection<'f>) -> Result<T, Diagnostic>,
+    ) -> Result<Vec<T>, Diagnostic> {
+        let Some(value) = self.get(key) else { return Ok(Vec::new()) };
+        let DeValue::Array(all) = value.get_ref() else {
+            return Err(self.unfit(key, value, &format!("sections: [[{key}]]")));
+        };
+        let tables = all.iter().map(|value| self.table_at(key, value));
+        let tables = tables.collect::<Result<Vec<_>, _>>()?;
+        tables.into_iter().map(|table| self.inner(key, Some(table)).read(&mut reader)).collect()
+    }
+
+    /// Reads a whole number.
+    ///
+    /// # Errors
+    /// If it is another value, or not in the range.
+    pub fn number(
+        &mut self,
+        key: &'static str,
+        range: RangeInclusive<u64>,
+    ) -> Result<Option<u64>, Diagnostic> {
+        self.value(key, &allowed_numbers(&range), |value| number_in(value, &range))
+    }
+
+    /// Reads a list of whole numbers.
+    ///
+    /// # Errors
+    /// If it is another value, or one is not in the range.
+    pub fn numbers(
+        &mut self,
+        key: &'static str,
+        range: RangeInclusive<u64>,
+    ) -> Result<Option<Vec<u64>>, Diagnostic> {
+        let allowed = format!("a list of numbers, each {}", allowed_numbers(&range));
+        self.list(key, &allowed, |value| number_in(value, &range))
+    }
+
+    /// Reads `true` or `false`.
+    ///
+    /// # Errors
+    /// If it is another value.
+    pub fn switch(&mut self, key: &'static str) -> Result<Option<bool>, Diagnostic> {
+        self.value(key, "true or false, without quotes", |value| match value {
+            DeValue::Boolean(on) => Some(*on),
+            _ => None,
+        })
+    }
+
+    /// Reads a text.
+    ///
+    /// # Errors
+    /// If it is another value.
+    pub fn text(&mut self, key: &'static str) -> Result<Option<String>, Diagnostic> {
+        self.value(key, "a text in quotes", text_of)
+    }
+
+    /// Reads a list of texts, each of which may be there once.
+    ///
+    /// # Errors
+    /// If it is another value, or a text is there twice.
+    pub fn texts(&mut self, key: &'static str) -> Result<Option<Vec<String>>, Diagnostic> {
+        let mut seen = Vec::new();
+        self.list(key, "a list of texts in quotes, each once: [\"a\", \"b\"]", |value| {
+            let text = text_of(value).filter(|text| !seen.contains(text))?;
+            seen.push(text.clone());
+            Some(text)
+        })
+    }
+
+    /// Reads one of these words.
+    ///
+    /// # Errors
+    /// If it is another value. If a word is similar, it is suggested.
+    pub fn word(
+        &mut self,
+        key: &'static str,
+        words: &[&'static str],
+    ) -> Result<Option<&'static str>, Diagnostic> {
+        let Some(value) = self.get(key) else { return Ok(None) };
+        let text = text_of(value.get_ref()).unwrap_or_default();
+        let found = words.iter().find(|word| **word == text).copied();
+        found.map(Some).ok_or_else(|| {
+            let allowed = suggestion(&text, words);
+            self.file.mistake(value.span().start, &self.cannot_be(key, value), allowed)
+        })
+    }
+
+    /// Reads a text by a parser, whose error says what is allowed.
+    ///
+    /// # Errors
+    /// If it is another value.
+    pub fn parsed<T>(
+        &mut self,
+        key: &'static str,
+        parser: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Result<Option<T>, Diagnostic> {
+        let Some(value) = self.get(key) else { return Ok(None) };
+        let text = text_of(value.get_ref()).ok_or_else(|| "a text in quotes".to_owned());
+        let parsed = text.and_then(|text| parser(&text));
+        parsed.map(Some).map_err(|allowed| self.unfit(key, value, &allowed))
+    }
+
+    /// Returns the error for a value that does not fit others, or for a key that is missing.
+    #[must_use]
+    pub fn mistake(&self, key: &str, what: &str, help: impl Into<String>) -> Diagnostic {
+        let value = self.table.and_then(|table| table.get(key)).map(|value| value.span().start);
+        let keys = || self.table.into_iter().flat_map(|table| table.keys());
+        let first = || keys().map(|key| key.span().start).min();
+        let what =
+            if self.path.is_empty() { what.to_owned() } else { format!("{}: {what}", self.path) };
+        self.file.mistake(value.or_else(first).unwrap_or_default(), &what, help.into())
+    }
+
+    fn inner(&self, key: &str, table: Option<&'f DeTable<'f>>) -> SettingsSection<'f> {
+        SettingsSection { file: self.file, path: self.path_of(key), table, known: Vec::new() }
+    }
+
+    fn path_of(&self, key: &str) -> String {
+        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+    }
+
+    fn get(&mut self, key: &'static str) -> Option<&'f Spanned<DeValue<'f>>> {
+        self.known.push(key);
+        self.table?.get(key)
+    }
+
+    fn table_at(
+        &self,
+        key: &str,
+        value: &'f Spanned<DeValue<'f>>,
+    ) -> Result<&'f DeTable<'f>, Diagnostic> {
+        match value.get_ref() {
+            DeValue::Table(table) => Ok(table),
+            _ => Err(self.unfit(key, value, &format!("a section: [{}]", self.path_of(key)))),
+        }
+    }
+
+    fn value<T>(
+        &mut self,
+        key: &'static str,
+        allowed: &str,
+        reader: impl FnOnce(&DeValue<'f>) -> Option<T>,
+    ) -> Result<Option<T>, Diagnostic> {
+        let Some(value) = self.get(key) else { return Ok(None) };
+        let read = reader(value.get_ref());
+        read.map(Some).ok_or_else(|| self.unfit(key, value, allowed))
+    }
+
+    fn list<T>(
+        &mut self,
+        key: &'static str,
+        allowed: &str,
+        mut reader: impl FnMut(&DeValue<'f>) -> Option<T>,
+    ) -> Result<Option<Vec<T>>, Diagnostic> {
+        let Some(value) = self.get(key) else { return Ok(None) };
+        let DeValue::Array(all) = value.get_ref() else {
+            return Err(self.unfit(key, value, allowed));
+        };
+        let read = all
+            .iter()
+            .map(|value| reader(value.get_ref()).ok_or_else(|| self.unfit(key, value, allowed)));
+        read.collect::<Result<_, _>>().map(Some)
+    }
+
+    fn cannot_be(&self, key: &str, value: &Spanned<DeValue<'_>>) -> String {
+        let written = self.file.text.get(value.span()).unwrap_or_default();
+        let line = written.lines().next().unwrap_or_default();
+        format!("{} cannot be {line}", self.path_of(key))
+    }
+
+    fn unfit(&self, key: &str, value: &Spanned<DeValue<'_>>, allowed: &str) -> Diagnostic {
+        let help = format!("allowed: {allowed}");
+        self.file.mistake(value.span().start, &self.cannot_be(key, value), help)
+    }
+
+    /// Refuses the first key in the file that was not asked for.
+    fn refuse_unknown(&self) -> Result<(), Diagnostic> {
+        let keys = self.table.into_iter().flat_map(|table| table.keys());
+        let is_unknown = |key: &&Spanned<Cow<'_, str>>| !self.known.contains(&&**key.get_ref());
+        let first = keys.filter(is_unknown).min_by_key(|key| key.span().start);
+        let Some(key) = first else { return Ok(()) };
+        let what = match &*self.path {
+            "" => format!("there is no key `{}`", key.get_ref()),
+            path => format!("{path} has no key `{}`", key.get_ref()),
+        };
+        let help = suggestion(key.get_ref(), &self.known);
+        Err(self.file.mistake(key.span().start, &what, help))
+    }
+}
+
+fn suggestion(word: &str, known: &[&'static str]) -> String {
+    let allowed = format!("allowed: {}", known.join(", "));
+    match usage::nearest(word, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`? {allowed}"),
+        None => allowed,
+    }
+}
+
+fn allowed_numbers(range: &RangeInclusive<u64>) -> String {
+    format!("a number from {} to {}, without quotes", range.start(), range.end())
+}
+
+fn number_in(value: &DeValue<'_>, range: &RangeInclusive<u64>) -> Option<u64> {
+    let DeValue::Integer(number) = value else { return None };
+    whole(number).filter(|number| range.contains(number))
+}
+
+fn whole(number: &DeInteger<'_>) -> Option<u64> {
+    u64::from_str_radix(number.as_str(), number.radix()).ok()
+}
+
+fn text_of(value: &DeValue<'_>) -> Option<String> {
+    match value {
+        DeValue::String(text) => Some(text.to_string()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads a file with all kinds of values.
+    fn error_of(text: &str) -> String {
+        let read = SettingsFile::new("f", text).read(|root| {
+            root.texts("names")?;
+            root.section("part", |part| {
+                part.number("count", 1..=10)?;
+                part.numbers("all", 0..=7)?;
+                part.switch("on")?;
+                part.text("text")?;
+                part.word("how", &["always", "never"])?;
+                part.parsed("even", |text| match text.len() % 2 {
+                    0 => Ok(()),
+                    _ => Err("an even number of letters".to_owned()),
+                })
+            })?;
+            let counts = root.sections("many", |one| {
+                let count = one.number("count", 0..=5)?;
+                count.ok_or_else(|| one.mistake("count", "there is no count", "add one"))
+            })?;
+            assert!(counts.len() < 3);
+            Ok(())
+        });
+        read.err().map(|error| error.to_text(false)).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_file_with_all_kinds_of_values_is_read() {
+        let text = "names = ['a', \"b\"]\n[part]\ncount = 1_0\nall = [0, 0x7]\non = true\n\
+                    text = ''\nhow = 'never'\neven = 'ab'\n[[many]]\ncount = 0\n[[many]]\ncount = 5\n";
+        assert_eq!(error_of(text), "");
+        assert_eq!(error_of(""), "");
+    }
+
+    #[test]
+    fn a_mistake_has_its_place_and_what_is_allowed() {
+        for (text, parts) in [
+            ("names = 'a'", ["names cannot be 'a'", "line 1, column 9", "each once"]),
+            ("names = ['a', 'a']", ["names cannot be 'a'", "line 1, column 15", "each once"]),
+            ("[part]\ncount = 11", ["part.count cannot be 11", "line 2", "from 1 to 10"]),
+            ("[part]\ncount = -1", ["part.count cannot be -1", "line 2", "without quotes"]),
+            ("[part]\ncount = '5'", ["part.count cannot be '5'", "line 2", "without quotes"]),
+            ("[part]\nall = [8]", ["part.all cannot be 8", "column 8", "from 0 to 7"]),
+            ("[part]\non = 'yes'", ["part.on cannot be 'yes'", "line 2", "true or false"]),
+            ("[part]\ntext = 1", ["part.text cannot be 1", "line 2", "a text"]),
+            ("[part]\nhow = 'alway'", ["part.how", "line 2", "did you mean `always`?"]),
+            ("[part]\neven = 'a'", ["part.even", "line 2", "an even number of letters"]),
+            ("[[many]]", ["many: there is no count", "line", "add one"]),
+            ("[many]", ["many cannot be", "line 1", "[[many]]"]),
+            ("part = 1", ["part cannot be 1", "line 1", "a section: [part]"]),
+            ("\nnams = []", ["there is no key `nams`", "line 2", "did you mean `names`?"]),
+            ("[part]\ncuont = 1", ["part has no key `cuont`", "line 2", "did you mean `count`?"]),
+            ("[prt]", ["there is no key `prt`", "line 1", "did you mean `part`?"]),
+            ("[zzz]", ["there is no key `zzz`", "line 1", "allowed: names, part, many"]),
+            ("names = [", ["f is not TOML", "line 1", "texts in quotes"]),
+            ("names = []\nnames = []", ["f is not TOML", "line 2", "duplicate key"]),
+        ] {
+            let error = error_of(text);
+            for part in parts {
+                assert!(error.contains(part), "{text}: no `{part}` in {error}");
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Writes the settings of a plan as a file.
+
+use std::fmt::Display;
+use std::path::absolute;
+
+use slipring_port::WaitStrategy;
+use slipring_route::PuntClass;
+
+use crate::plan::RoutePlan;
+
+/// Returns a file that [`RouterConfig::read`](super::RouterConfig::read) reads as this plan.
+pub(crate) fn print(plan: &RoutePlan) -> String {
+    let (engine, live) = (&plan.engine, &plan.live);
+    let wait = match engine.wait {
+        WaitStrategy::Spin => "always",
+        WaitStrategy::Sleep => "never",
+        WaitStrategy::Adaptive(_) => "adaptive",
+    };
+    let interfaces: Vec<_> = plan.interfaces.iter().map(|name| quoted(name)).collect();
+    let rules = plan.rules.as_ref().map(|path| absolute(path).unwrap_or_else(|_| path.clone()));
+    let rules = rules.map(|path| quoted(&path.display().to_string()));
+    let rates = PuntClass::ALL.iter().zip(live.punt_rates);
+    let sections = [
+        section(
+            "",
+            [
+                key("interfaces", format!("[{}]", interfaces.join(", "))),
+                key("io", quoted(plan.io.name())),
+                key("fallback", !plan.no_fallback),
+                key("bypass_netfilter", plan.bypass),
+                rules.map_or_else(String::new, |path| key("rules", path)),
+            ],
+        ),
+        section("threads", [optional("workers", plan.threads), key("busy_poll", quoted(wait))]),
+        section(
+            "fib",
+            [key("max_routes", plan.max_routes), key("coalesce_ms", live.coalesce_ns / 1_000_000)],
+        ),
+        section(
+            "neigh",
+            [
+                key("hold_packets", engine.hold_packets),
+                key("max_entries", engine.max_entries),
+                key("max_incomplete", engine.max_incomplete),
+            ],
+        ),
+        section(
+            "icmp",
+            [
+                key("errors_per_s", live.icmp_limits.per_second),
+                key("per_source_per_s", live.icmp_limits.destination_per_second),
+                key("redirects", live.sends_redirects),
+            ],
+        ),
+        section("punt", rates.map(|(class, rate)| key(class.name(), rate))),
+        section("vlan", [key("priorities", format!("{:?}", plan.priorities))]),
+        section("control", [optional("name", plan.name.as_deref().map(quoted))]),
+        section("metrics", [optional("listen", plan.metrics.as_deref().map(quoted))]),
+    ];
+    sections.concat()
+}
+
+/// A section, unless it has no keys.
+fn section(name: &str, keys: impl IntoIterator<Item = String>) -> String {
+    let keys: String = keys.into_iter().collect();
+    match (name, &*keys) {
+        (_, "") => keys,
+        ("", _) => keys,
+        _ => format!("\n[{name}]\n{keys}"),
+    }
+}
+
+fn key(name: &str, value: impl Display) -> String {
+    format!("{name} = {value}\n")
+}
+
+fn optional(name: &str, value: Option<impl Display>) -> String {
+    value.map_or_else(String::new, |value| key(name, value))
+}
+
+/// Quotes a TOML basic string: JSON's escapes are a subset of TOML's.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}

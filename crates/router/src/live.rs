@@ -1,0 +1,30 @@
+//! Settings that a running router takes over, each of them at once.
+
+use slipring_neighbour::icmp::IcmpLimits;
+use slipring_port::Nanos;
+use slipring_route::PuntClass;
+
+/// The settings. All threads get them as one task, between two bursts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LiveSettings {
+    /// Packets per second that the kernel gets from all workers together, by class, in the order of
+    /// [`PuntClass::ALL`].
+    pub(crate) punt_rates: [u64; PuntClass::COUNT],
+    /// Limits on the ICMP errors of each thread.
+    pub(crate) icmp_limits: IcmpLimits,
+    /// Whether workers send redirects, where the kernel's settings of the interface allow it.
+    pub(crate) sends_redirects: bool,
+    /// How long changes of routes are collected before they are written.
+    pub(crate) coalesce_ns: Nanos,
+}
+
+impl Default for LiveSettings {
+    fn default() -> Self {
+        Self {
+            punt_rates: [2000, 2000, 20_000, 5000, 5000, 1000, 1000],
+            icmp_limits: IcmpLimits::default(),
+            sends_redirects: true,
+            coalesce_ns: 20_000_000,
+        }
+    }
+}

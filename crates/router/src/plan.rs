@@ -1,0 +1,174 @@
+//! The plan of a run: what the command line says, and the file of `--config` for the rest.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ArgMatches;
+use clap::parser::ValueSource;
+use slipring_cli::codes::{SR0003, SR0006};
+use slipring_cli::units::TimeSpan;
+use slipring_cli::{Diagnostic, Failure, flags};
+
+use crate::compat::CompatSettings;
+use crate::config::{EngineSettings, RouterConfig};
+use crate::io_choice::IoChoice;
+use crate::live::LiveSettings;
+
+/// The file with sections. The id is not `config`, because other commands read their flags from the
+/// file of that flag.
+pub(crate) const CONFIG_FLAG: &str = "config-file";
+/// Prints such a file.
+pub(crate) const PRINT_FLAG: &str = "print-settings";
+
+/// The settings of a run: those of the command line, and of the file for what was not typed.
+#[derive(Clone, Debug)]
+pub(crate) struct RoutePlan {
+    /// The command line, to read the file again.
+    matches: ArgMatches,
+    /// The file of settings.
+    pub(crate) config: Option<PathBuf>,
+    pub(crate) interfaces: Vec<String>,
+    pub(crate) io: IoChoice,
+    /// Maximum number of workers of the engine in user space.
+    pub(crate) threads: Option<usize>,
+    /// Whether the kernel need not be able to forward.
+    pub(crate) no_fallback: bool,
+    /// Whether stages of the kernel may be bypassed.
+    pub(crate) bypass: bool,
+    pub(crate) max_routes: u32,
+    /// The file of the rules that forwarded packets meet.
+    pub(crate) rules: Option<PathBuf>,
+    /// Priorities of tagged frames, by the class selector of the DSCP.
+    pub(crate) priorities: [u8; 8],
+    pub(crate) name: Option<String>,
+    pub(crate) period: Option<Duration>,
+    pub(crate) duration: Option<Duration>,
+    /// Where metrics are served.
+    pub(crate) metrics: Option<String>,
+    /// netmap-fwd's interface, if it is wanted.
+    pub(crate) compat: Option<CompatSettings>,
+    /// Settings of the threads.
+    pub(crate) engine: EngineSettings,
+    /// Settings that may change during the run.
+    pub(crate) live: LiveSettings,
+}
+
+impl RoutePlan {
+    pub(crate) fn of(matches: &ArgMatches) -> Result<Self, Failure> {
+        let config: Option<PathBuf> = matches.get_one(CONFIG_FLAG).cloned();
+        let file = config.as_deref().map(RouterConfig::read).transpose()?.unwrap_or_default();
+        let interfaces: Vec<String> =
+            matches.get_many("interface").into_iter().flatten().cloned().collect();
+        let interfaces = match (interfaces.is_empty(), file.interfaces) {
+            (true, Some(named)) => named,
+            _ => interfaces,
+        };
+        check_names(&interfaces)?;
+        let compat = CompatSettings::of(matches)?;
+        // netmap-fwd reports nothing while it runs.
+        let reports = compat.is_none() || is_typed(matches, "period");
+        let io = typed::<String>(matches, "io").map(|name| IoChoice::of(&name)).or(file.io);
+        let io = io.unwrap_or(IoChoice::Auto);
+        let threads = typed::<u16>(matches, "threads").map(usize::from).or(file.workers);
+        let rules: Option<PathBuf> = typed(matches, "rules").or(file.rules);
+        let (io, threads) = if rules.is_some() { for_rules(io, threads)? } else { (io, threads) };
+        let max_routes = typed(matches, "max-routes").or(file.max_routes);
+        Ok(Self {
+            interfaces,
+            io,
+            threads,
+            rules,
+            no_fallback: matches.get_flag("no-fallback") || file.fallback == Some(false),
+            bypass: matches.get_flag("bypass-netfilter") || file.bypass == Some(true),
+            max_routes: max_routes.unwrap_or(4_000_000),
+            priorities: typed(matches, "vlan-priorities").or(file.priorities).unwrap_or_default(),
+            name: typed(matches, "name").or(file.name),
+            period: flags::period_of(matches).filter(|_| reports),
+            duration: matches.get_one::<TimeSpan>("duration").map(|span| span.duration()),
+            metrics: typed(matches, "metrics").or(file.metrics),
+            compat,
+            engine: file.engine,
+            live: file.live,
+            config,
+            matches: matches.clone(),
+        })
+    }
+
+    /// Reads the files again that the command line names.
+    ///
+    /// # Errors
+    /// The mistake in a file.
+    pub(crate) fn read_again(&self) -> Result<Self, Failure> {
+        Self::of(&self.matches)
+    }
+
+    /// The settings that differ in `new`, and that a run cannot change.
+    pub(crate) fn fixed_changes(&self, new: &Self) -> Vec<&'static str> {
+        let had_rules = self.rules.is_some() == new.rules.is_some();
+        // Without these, the choice of the engine is another one.
+        let engines = [("io", self.io != new.io), ("threads.workers", self.threads != new.threads)];
+        let engines = engines.into_iter().filter(|_| had_rules);
+        let others = [
+            ("interfaces", self.interfaces != new.interfaces),
+            ("rules", !had_rules),
+            ("fallback", self.no_fallback != new.no_fallback),
+            ("bypass_netfilter", self.bypass != new.bypass),
+            ("threads.busy_poll", self.engine.wait != new.engine.wait),
+            ("fib.max_routes", self.max_routes != new.max_routes),
+            ("neigh.hold_packets", self.engine.hold_packets != new.engine.hold_packets),
+            ("neigh.max_entries", self.engine.max_entries != new.engine.max_entries),
+            ("neigh.max_incomplete", self.engine.max_incomplete != new.engine.max_incomplete),
+            ("vlan.priorities", self.priorities != new.priorities),
+            ("control.name", self.name != new.name),
+            ("metrics.listen", self.metrics != new.metrics),
+            ("the settings of netmap-fwd", self.compat != new.compat),
+        ];
+        let changed = engines.chain(others).filter(|(_, is_changed)| *is_changed);
+        changed.map(|(name, _)| name).collect()
+    }
+}
+
+fn is_typed(matches: &ArgMatches, id: &str) -> bool {
+    matches.value_source(id) == Some(ValueSource::CommandLine)
+}
+
+/// The value of a flag, if it was typed.
+fn typed<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, id: &str) -> Option<T> {
+    matches.get_one(id).filter(|_| is_typed(matches, id)).cloned()
+}
+
+/// The engine and the number of threads that a router with rules has: states and limits of rules
+/// must see all packets of a flow.
+fn for_rules(io: IoChoice, threads: Option<usize>) -> Result<(IoChoice, Option<usize>), Failure> {
+    let (flag, cause, help) = match (io.for_rules(), threads) {
+        (Some(io), None | Some(1)) => return Ok((io, Some(1))),
+        (None, _) => (
+            "--io",
+            "rules are executed by a thread, and this engine forwards in XDP",
+            "leave out --io, or choose threads: --io xsk",
+        ),
+        (Some(_), _) => (
+            "--threads",
+            "one thread executes rules, so that it sees all packets of a flow",
+            "leave out --threads",
+        ),
+    };
+    let what = format!("--rules does not go together with this value of {flag}");
+    Err(Diagnostic::new(SR0003, what).with_cause(cause).with_help(help).into())
+}
+
+fn check_names(interfaces: &[String]) -> Result<(), Failure> {
+    if interfaces.len() < 2 {
+        return Err(Diagnostic::new(SR0006, "a router needs two interfaces")
+            .with_cause(format!("{} given", interfaces.len()))
+            .with_help("name the interfaces to forward between: slipring route eth0 eth1")
+            .with_note("a file can name them, too: interfaces = [\"eth0\", \"eth1\"]")
+            .into());
+    }
+    let twice = interfaces.iter().enumerate().find(|(at, name)| interfaces[..*at].contains(name));
+    twice.map_or(Ok(()), |(_, name)| {
+        Err(Diagnostic::new(SR0003, format!("{name} is given twice"))
+            .with_help("name each interface once: slipring route eth0 eth1")
+            .into())
+    })
+}
