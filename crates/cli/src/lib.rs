@@ -58,6 +58,7 @@ mod diagnostic;
 mod exit;
 pub mod flags;
 mod generate;
+pub mod manager;
 pub mod metrics;
 mod output_streams;
 mod program;

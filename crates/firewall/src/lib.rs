@@ -20,7 +20,7 @@
 //! | packet threads | `worker`: the loop between rings and dataplane; `distributor`: with several packet threads, the thread that owns the ports; `bench` |
 //! | running them | `captures`, `flags`, `threads` |
 //! | answers | `figures`, `metrics`, `explain`, `service` |
-//! | programs | `manager`, `run`: the firewall; `ipfw`: the command line of ipfw and dnctl |
+//! | programs | `run`: the firewall; `ipfw`: the command line of ipfw and dnctl |
 //!
 //! Commands and their execution are in `slipring-rules`, which the router has in common.
 //!
@@ -38,7 +38,6 @@ mod explain;
 mod figures;
 mod flags;
 mod ipfw;
-mod manager;
 mod metrics;
 mod run;
 mod service;

@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use slipring_abi::name::PortName;
 use slipring_cli::codes::{SR0018, SR0201};
-use slipring_cli::{Diagnostic, Exit, Failure, Session, Signals};
+use slipring_cli::{Diagnostic, Exit, Failure, Session, Signals, manager};
 use slipring_control::{ControlError, ControlServer, Reservation};
 use slipring_datapath::confine::Confinement;
 use slipring_datapath::meter::PortMeter;
@@ -23,7 +23,6 @@ use crate::bench::RuleBench;
 use crate::dataplane::Dataplane;
 use crate::figures::FirewallFigures;
 use crate::flags::FirewallPlan;
-use crate::manager;
 use crate::metrics;
 use crate::service::FirewallService;
 use crate::shared_stats::SharedDataplaneStats;
@@ -237,10 +236,7 @@ impl FirewallPlan {
             metrics::text(&asked, &counted).map_err(|fault| fault.message)
         })?;
         session.reporter.say("Ready to go")?;
-        if let Err(error) = manager::ready() {
-            let problem = "the service manager cannot be told that it is ready: see NOTIFY_SOCKET";
-            session.reporter.warn(format_args!("{problem}: {error}"))?;
-        }
+        manager::ready(session)?;
         let deadline = self.duration.map(|duration| now() + duration.as_nanos() as u64);
         let ended = workers.watch_with_reload(signals, self.period, deadline, |due| match due {
             WorkersEvent::Interval => session.reporter.interval(&figures.sample(), figures.line()),

@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use slipring_cli::{Failure, ReportFormat, Session, Signals};
+use slipring_cli::{Failure, ReportFormat, Session, Signals, manager};
 use slipring_datapath::workers::Workers;
 use slipring_fib::FibPortIndex;
 use slipring_ring::Doorbell;
@@ -219,6 +219,7 @@ impl Supervision<'_> {
                 session.reporter.raw(listing.as_bytes())?;
             }
             session.reporter.say("forwarding")?;
+            manager::ready(session)?;
         }
         Ok(())
     }

@@ -2,8 +2,10 @@
 //! work with the remaining privileges.
 
 use std::fs;
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use rustix::process::Signal;
 use slipring_test_support::{Lab, LabPort, Program, installed, skip};
@@ -14,6 +16,9 @@ use crate::support::SLIPRING;
 const MOST: &str = "--threshold=40";
 /// The limit for the daemon, which mounts file systems: 5.5.
 const MOST_OF_DAEMON: &str = "--threshold=55";
+
+/// The limit for what a service does next.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Returns the services by their file names.
 fn services() -> Vec<PathBuf> {
@@ -94,10 +99,21 @@ fn every_template_is_tried_again_for_ever_but_for_mistakes() {
     }
 }
 
+/// Returns a command with the capabilities of a unit.
+fn with_capabilities_of(unit: &str, words: &str) -> Command {
+    let capabilities = setting(unit, "CapabilityBoundingSet").to_lowercase();
+    let names = capabilities.split(' ').map(|name| name.replace("cap_", ",+"));
+    let bounds = format!("-all{}", names.collect::<String>());
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set", &bounds, "--inh-caps=-all", "--no-new-privs"]);
+    command.args(words.split_ascii_whitespace());
+    command
+}
+
 /// Returns the command line of a unit, with the directories of a test.
-fn line(unit: &str, dir: &Path, ports: &str) -> String {
+fn line(unit: &str, key: &str, dir: &Path, ports: &str) -> String {
     let dir = dir.to_str().unwrap();
-    let line = setting(unit, "ExecStart").replace("@BIN@/slipring", SLIPRING);
+    let line = setting(unit, key).replace("@BIN@/slipring", SLIPRING);
     let line = line.replace("/etc/slipring", dir).replace("/run/slipring", &format!("{dir}/run"));
     let line = line.replace("/var/lib/slipring-firewall", dir);
     line.replace("%i", "edge").replace("$PORTS", ports).replace("$ARGS", "")
@@ -109,9 +125,10 @@ fn services_start_with_the_capabilities_of_their_units() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    for sub in ["firewall", "emulate"] {
+    for sub in ["firewall", "emulate", "route"] {
         fs::create_dir(dir.path().join(sub)).unwrap();
     }
+    fs::write(dir.path().join("route/edge.toml"), ROUTER).unwrap();
     fs::write(dir.path().join("firewall/edge.rules"), "add allow ip from any to any\n").unwrap();
     let ports = "[ports.left]\ndev = \"netmap:la\"\n[ports.right]\ndev = \"netmap:ra\"\n";
     let links = format!("{ports}[link.up]\nfrom = \"left\"\nto = \"right\"\n");
@@ -124,19 +141,54 @@ fn services_start_with_the_capabilities_of_their_units() {
         }
         let Some(lab) = Lab::quiet(LabPort::Best) else { return };
         let text = fs::read_to_string(&unit).unwrap();
-        let words = line(&text, dir.path(), "netmap:la netmap:ra");
-        let capabilities = setting(&text, "CapabilityBoundingSet").to_lowercase();
-        let names = capabilities.split(' ').map(|name| name.replace("cap_", ",+"));
-        let bounds = format!("-all{}", names.collect::<String>());
-        let mut command = Command::new("setpriv");
-        command.args(["--bounding-set", &bounds, "--inh-caps=-all", "--no-new-privs"]);
-        command.args(words.split_ascii_whitespace()).env("SLIPRING_RUN", dir.path().join("run"));
+        let words = line(&text, "ExecStart", dir.path(), "netmap:la netmap:ra");
+        let mut command = with_capabilities_of(&text, &words);
+        command.env("SLIPRING_RUN", dir.path().join("run"));
         let program = Program::launch(&lab.mid, command);
         program.wait_for("start", |output| {
             let text = format!("{}{}", output.stdout, output.stderr);
-            let message = ["kind=", "Ready to go", "slipring serves"];
+            let message = ["kind=", "Ready to go", "slipring serves", "forwarding"];
             message.iter().any(|start| text.contains(start)).then_some(())
         });
         program.stop(Signal::INT).well();
     }
+}
+
+/// The settings of the router's service: nothing in the test's network is set to forward.
+const ROUTER: &str = "interfaces = [\"la\", \"ra\"]\nfallback = false\nbypass_netfilter = true\n";
+
+/// systemd gives the command for a reload the privileges of the service.
+#[test]
+fn the_routers_service_is_ready_once_it_forwards_and_a_reload_fails_for_a_mistake() {
+    if !installed("setpriv") {
+        return;
+    }
+    let Some(lab) = Lab::quiet(LabPort::Best) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let settings = dir.path().join("route/edge.toml");
+    fs::create_dir(dir.path().join("route")).unwrap();
+    fs::write(&settings, ROUTER).unwrap();
+    let unit = services().into_iter().find(|unit| unit.ends_with("slipring-route@.service"));
+    let unit = fs::read_to_string(unit.unwrap()).unwrap();
+    let notify = dir.path().join("notify");
+    let manager = UnixDatagram::bind(&notify).unwrap();
+    let start = line(&unit, "ExecStart", dir.path(), "");
+    let mut command = with_capabilities_of(&unit, &start);
+    command.env("NOTIFY_SOCKET", &notify);
+    let router = Program::launch(&lab.mid, command);
+    router.wait_for_text("forwarding");
+    manager.set_read_timeout(Some(LIMIT)).unwrap();
+    let mut message = [0; 16];
+    let len = manager.recv(&mut message).unwrap();
+    assert_eq!(&message[..len], b"READY=1");
+    let reload = || {
+        let words = line(&unit, "ExecReload", dir.path(), "");
+        Program::launch(&lab.mid, with_capabilities_of(&unit, &words)).finish()
+    };
+    reload().well();
+    fs::write(&settings, format!("{ROUTER}[punt]\narpp = 5\n")).unwrap();
+    let failed = reload();
+    assert_eq!(failed.code(), 2, "{failed:?}");
+    assert!(failed.stderr.contains("line 5") && failed.stderr.contains("`arp`?"), "{failed:?}");
+    router.stop(Signal::INT).well();
 }

@@ -1,5 +1,5 @@
-//! Notifies the service manager as sd_notify(3) does: with one datagram, if there is a service
-//! manager.
+//! Tells the service manager that a program is ready, as sd_notify(3) does: with one datagram, if
+//! there is a service manager.
 
 use std::env;
 use std::ffi::OsStr;
@@ -8,14 +8,20 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Tells the service manager that the initial rules are in force and that commands are answered.
+use crate::{Failure, Session};
+
+/// Tells the service manager that the program does its work, and answers commands. If it cannot be
+/// told, there is a warning.
 ///
 /// # Errors
-/// The system's error if the socket of the service manager cannot be used.
-pub(crate) fn ready() -> io::Result<()> {
-    match env::var_os("NOTIFY_SOCKET") {
-        Some(name) => notify_manager(&name, b"READY=1"),
-        None => Ok(()),
+/// If the warning cannot be written.
+pub fn ready(session: &mut Session<'_>) -> Result<(), Failure> {
+    let Some(name) = env::var_os("NOTIFY_SOCKET") else { return Ok(()) };
+    match notify_manager(&name, b"READY=1") {
+        Ok(()) => Ok(()),
+        Err(error) => session.reporter.warn(format_args!(
+            "the service manager cannot be told that it is ready: see NOTIFY_SOCKET: {error}"
+        )),
     }
 }
 
@@ -36,7 +42,7 @@ mod tests {
     fn a_manager_is_told_at_a_path_and_at_a_name_without_a_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("notify");
-        let name = format!("slipring-firewall-test-{}", std::process::id());
+        let name = format!("slipring-manager-test-{}", std::process::id());
         let at_path = UnixDatagram::bind(&path).unwrap();
         let unnamed = SocketAddr::from_abstract_name(&name).unwrap();
         let at_name = UnixDatagram::bind_addr(&unnamed).unwrap();
