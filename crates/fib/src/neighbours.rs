@@ -52,6 +52,11 @@ impl NeighbourTable {
         self.entries.remove((address, ifindex)).is_some_and(|entry| entry.usable().is_some())
     }
 
+    /// What the kernel knows about a neighbour.
+    pub(crate) fn get(&self, ifindex: u32, address: IpAddr) -> Option<KernelNeighbour> {
+        self.entries.get((address, ifindex)).copied()
+    }
+
     /// The MAC address of a neighbour, if frames may be sent to it.
     pub(crate) fn mac(&self, ifindex: u32, address: IpAddr) -> Option<MacAddr> {
         self.entries.get((address, ifindex))?.usable()

@@ -39,7 +39,7 @@ mod output;
 mod shaping;
 mod sharing;
 
-pub(crate) use bypass::{BypassVerdict, bypass};
+pub(crate) use bypass::{bypass, bypassed};
 pub use counters::{BypassCounters, DataplaneCounters, DataplaneLoss};
 pub use handoff::{DataplaneId, Handoff};
 pub use map::{PortMap, PortMapError};

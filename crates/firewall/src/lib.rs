@@ -19,7 +19,7 @@
 //! | between threads | `deferred_output`, `shared_stats`, `task_queue`, `cross_thread` |
 //! | packet threads | `worker`: the loop between rings and dataplane; `distributor`: with several packet threads, the thread that owns the ports; `bench` |
 //! | running them | `captures`, `flags`, `threads` |
-//! | answers | `figures`, `metrics`, `explain`, `service` |
+//! | answers | `figures`, `metrics`, `service` |
 //! | programs | `run`: the firewall; `ipfw`: the command line of ipfw and dnctl |
 //!
 //! Commands and their execution are in `slipring-rules`, which the router has in common.
@@ -34,7 +34,6 @@ mod cross_thread;
 pub mod dataplane;
 mod deferred_output;
 mod distributor;
-mod explain;
 mod figures;
 mod flags;
 mod ipfw;

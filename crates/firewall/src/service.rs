@@ -8,7 +8,7 @@ use slipring_cli::SCHEMA_VERSION;
 use slipring_control::{ControlRefusal, ControlReply, ControlRequest, ControlService};
 use slipring_port::now;
 
-use crate::explain;
+use crate::dataplane::bypassed;
 use crate::figures::FirewallFigures;
 use crate::metrics;
 use slipring_rules::LogEvents;
@@ -43,16 +43,16 @@ impl FirewallService {
 
 impl ControlService for FirewallService {
     fn answer(&self, request: &ControlRequest) -> Result<ControlReply, ControlRefusal> {
-        let rules = RuleService { control_plane: &self.control_plane, events: &self.events };
+        let rules = RuleService {
+            control_plane: &self.control_plane,
+            events: &self.events,
+            bypass: bypassed,
+        };
         if let Some(answer) = rules.answer(request, now()) {
             return answer.map(ControlReply::Once);
         }
         Ok(ControlReply::Once(match request.what.as_str() {
             "hello" => self.hello(),
-            "explain" => {
-                let answer = explain::answer(&self.control_plane, &request.args, now());
-                answer.unwrap_or_else(|fault| json!({ "fault": fault }))
-            }
             "metrics" => {
                 let text = metrics::text(&self.control_plane, &self.figures);
                 json!(text.map_err(|fault| ControlRefusal::malformed(fault.message))?)

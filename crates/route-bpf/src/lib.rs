@@ -31,6 +31,7 @@ mod probe;
 mod program;
 mod router;
 mod sources;
+mod special;
 #[cfg(test)]
 mod testing;
 mod tree;
@@ -47,4 +48,5 @@ pub use probe::EgressProbe;
 pub use router::{
     AttachOptions, BpfRouter, ResidentAttachment, ResidentError, ResidentHeartbeat, ResidentMode,
 };
+pub use special::{has_address_for_kernel, is_kept_from_sockets};
 pub use writer::ResidentOptions;

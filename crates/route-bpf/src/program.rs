@@ -46,7 +46,7 @@ mod hand_over;
 mod ipv4;
 mod ipv6;
 #[cfg(test)]
-mod kernel_tests;
+pub(crate) mod kernel_tests;
 pub(crate) mod packet_filter;
 mod partial;
 mod reverse_path;

@@ -39,6 +39,8 @@ pub enum RouteStep {
     },
     /// The third stage found a route.
     Matched {
+        /// The address that was looked up: the destination, unless a rule forwards elsewhere.
+        address: IpAddr,
         /// Index of the target.
         index: TargetIndex,
         /// The target.
@@ -59,11 +61,63 @@ pub enum RouteStep {
     Made(RouteOutput),
 }
 
+/// What others decide between the engine's stages about a packet that is explained.
+pub trait ExplainedStages {
+    /// After the first stage.
+    fn after_parse(
+        &mut self,
+        engine: &mut RouteEngine,
+        batch: &mut RouteBatch,
+        frames: &mut [RouteFrame<'_>],
+        now_ns: u64,
+    );
+
+    /// After the third stage.
+    fn after_look_up(
+        &mut self,
+        engine: &mut RouteEngine,
+        batch: &mut RouteBatch,
+        frames: &mut [RouteFrame<'_>],
+        now_ns: u64,
+    );
+}
+
+/// No stages.
+impl ExplainedStages for () {
+    fn after_parse(
+        &mut self,
+        _: &mut RouteEngine,
+        _: &mut RouteBatch,
+        _: &mut [RouteFrame<'_>],
+        _: u64,
+    ) {
+    }
+
+    fn after_look_up(
+        &mut self,
+        _: &mut RouteEngine,
+        _: &mut RouteBatch,
+        _: &mut [RouteFrame<'_>],
+        _: u64,
+    ) {
+    }
+}
+
 impl RouteEngine {
     /// What each stage would say about a frame. Neither the frame nor the engine changes: no
     /// counter, no policer, no limit of ICMP errors, no output.
     #[must_use]
     pub fn explain(&self, frame: &RouteFrame<'_>, now_ns: u64) -> Vec<RouteStep> {
+        self.explain_with(&mut (), frame, now_ns)
+    }
+
+    /// As [`Self::explain`], with the stages of others between those of the engine.
+    pub fn explain_with(
+        &self,
+        others: &mut impl ExplainedStages,
+        frame: &RouteFrame<'_>,
+        now_ns: u64,
+    ) -> Vec<RouteStep> {
         let mut engine = self.clone();
         while engine.pop().is_some() {}
         let mut bytes = frame.bytes.to_vec();
@@ -72,6 +126,7 @@ impl RouteEngine {
         let mut steps = Vec::new();
         engine.parse(&mut batch, &frames);
         note(&batch, &mut steps, |batch| parsed(batch, &frames[0]));
+        others.after_parse(&mut engine, &mut batch, &mut frames, now_ns);
         engine.police(&mut batch, &frames, now_ns);
         note(&batch, &mut steps, policed);
         let was_live = batch.live() != 0;
@@ -80,6 +135,11 @@ impl RouteEngine {
             steps.push(matched(&engine, &batch));
         }
         engine.check_sources(&mut batch, &frames);
+        others.after_look_up(&mut engine, &mut batch, &mut frames, now_ns);
+        // A rule may have sent the packet elsewhere.
+        if batch.live() != 0 && steps.last() != Some(&matched(&engine, &batch)) {
+            steps.push(matched(&engine, &batch));
+        }
         engine.rewrite(&mut batch, &mut frames, now_ns);
         if batch.rejected != 0 {
             let rejection = batch.rejections[0];
@@ -123,12 +183,16 @@ fn policed(batch: &RouteBatch) -> RouteStep {
 fn matched(engine: &RouteEngine, batch: &RouteBatch) -> RouteStep {
     let packet = &batch.packets[0];
     let index = TargetIndex(packet.target);
+    let address = match packet.is_v6() {
+        true => IpAddr::V6(Ipv6Addr::from_bits(batch.keys[0])),
+        false => IpAddr::V4(Ipv4Addr::from_bits(batch.keys[0] as u32)),
+    };
     let tables = engine.tables();
     let target = tables.targets.get(usize::from(index.0)).copied();
     let target = target.unwrap_or(Target { action: TargetAction::Kernel, mtu: 0 });
     let adjacency = tables.adjacencies.get(usize::from(packet.adjacency));
     let adjacency = adjacency.filter(|_| batch.live() != 0).copied();
-    RouteStep::Matched { index, target, adjacency }
+    RouteStep::Matched { address, index, target, adjacency }
 }
 
 impl fmt::Display for RouteStep {
@@ -143,8 +207,9 @@ impl fmt::Display for RouteStep {
             Self::Policed { dscp: Some(dscp) } => {
                 write!(f, "police: accepted with new DSCP {dscp}")
             }
-            Self::Matched { index, target, adjacency } => {
-                write!(f, "look up: target {}, {}", index.0, action_name(target.action))?;
+            Self::Matched { address, index, target, adjacency } => {
+                let action = action_name(target.action);
+                write!(f, "look up {address}: target {}, {action}", index.0)?;
                 if target.mtu != 0 {
                     write!(f, ", route MTU {}", target.mtu)?;
                 }

@@ -37,7 +37,7 @@ pub use cause::RouteDropCause;
 pub use config::{ExceedAction, PolicerSpec, PortPolicy, RouteConfig};
 pub use counters::{RouteCounters, RoutePortCounters};
 pub use engine::RouteEngine;
-pub use explain::RouteStep;
+pub use explain::{ExplainedStages, RouteStep};
 pub use output::RouteOutput;
 pub use punt::{PuntClass, PuntReason};
 pub use verdict::{ForwardedFrame, HeldPacket, RouteVerdict};

@@ -17,7 +17,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use slipring_cli::{Failure, Session};
 use slipring_dummynet::Dummynet;
 use slipring_fib::ForwardingTables;
-use slipring_ipfw::run::Firewall;
+use slipring_ipfw::packet::{IpFamily, PacketHeaders};
+use slipring_ipfw::run::{Firewall, IpfwSettings};
 use slipring_port::now;
 use slipring_rules::command_batch::{CommandBatch, CommandOutcome};
 use slipring_rules::control_plane::ControlPlane;
@@ -103,7 +104,8 @@ pub(crate) struct RunningRules {
 impl RunningRules {
     /// The answers to requests about rules.
     pub(crate) fn service(&self) -> RuleService<'_> {
-        RuleService { control_plane: &self.control_plane, events: &self.events }
+        let (control_plane, events) = (&self.control_plane, &*self.events);
+        RuleService { control_plane, events, bypass: not_routed }
     }
 
     /// Replaces all rules by those of a file. Returns warnings about them.
@@ -124,6 +126,12 @@ impl RunningRules {
         let (_, addresses) = router_ports(tables);
         self.control_plane.set_me(addresses).map_err(|fault| fault.message)
     }
+}
+
+/// Says what becomes of a frame that meets no rules.
+fn not_routed(_: &IpfwSettings, frame: &[u8]) -> Option<&'static str> {
+    let packet = PacketHeaders::parse(frame).ok()?;
+    (packet.version == IpFamily::None).then_some("to the kernel: no IP packet, it meets no rules")
 }
 
 impl RuleThread for WorkerLink {

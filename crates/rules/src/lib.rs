@@ -13,7 +13,7 @@
 //! | packet threads | [`RuleStage`]; [`dataplane`]: what the control plane does with them; [`distribution`] of flows among them |
 //! | commands | [`command_batch`], [`rules_file`], [`shaper_commands`], `lint`, `values`, [`save`]: parse the text of commands, and print configurations and results |
 //! | running them | [`control_plane`]: tries and compiles commands outside the packet threads, and passes them to these threads as one change; [`dry_run`], [`state_file`], [`randomness`] |
-//! | answers | [`service`] |
+//! | answers | [`service`]; [`explain`]: what the rules do to a packet, which [`packet_words`] describe |
 //!
 //! Not for: the meaning of rules and pipes (`slipring-ipfw`, `slipring-dummynet`), ports, clocks.
 #![forbid(unsafe_code)]
@@ -25,7 +25,9 @@ pub mod dataplane;
 pub mod distribution;
 pub mod dry_run;
 mod events;
+pub mod explain;
 mod lint;
+pub mod packet_words;
 pub mod randomness;
 pub mod rules_file;
 pub mod save;
@@ -39,5 +41,6 @@ mod values;
 pub use events::{LogEvents, LogFileWriter, NumberedEvent};
 pub use shaped::flow_of;
 pub use stage::{
-    PuntedFrame, RuleStage, RuleStageCounters, asks_directions, router_obstacle, router_ports,
+    ExplainedCheck, PuntedFrame, RuleStage, RuleStageCounters, asks_directions, router_obstacle,
+    router_ports,
 };

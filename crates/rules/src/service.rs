@@ -8,6 +8,7 @@ use slipring_control::{ControlRefusal, ControlRequest};
 use crate::command_batch::CommandBatch;
 use crate::control_plane::ControlPlane;
 use crate::events::{LogEvents, NumberedEvent};
+use crate::explain::{self, BypassedFrame};
 
 /// How long the answer to a monitor waits for new lines.
 const MAX_MONITOR_WAIT: Duration = Duration::from_secs(1);
@@ -18,6 +19,8 @@ pub struct RuleService<'s> {
     pub control_plane: &'s ControlPlane,
     /// The lines of rules with `log`.
     pub events: &'s LogEvents,
+    /// Which frames meet no rules.
+    pub bypass: BypassedFrame,
 }
 
 impl RuleService<'_> {
@@ -35,6 +38,7 @@ impl RuleService<'_> {
             "ipfw" => self.execute(request, now_ns),
             "events" => Ok(self.events(request)),
             "save" => self.save(request, now_ns),
+            "explain" => Ok(self.explain(request, now_ns)),
             _ => return None,
         })
     }
@@ -58,6 +62,11 @@ impl RuleService<'_> {
             |NumberedEvent { seq, event }| json!({ "seq": seq, "rule": event.number, "line": event.line }),
         );
         json!({ "last": last, "lines": lines.collect::<Vec<_>>() })
+    }
+
+    fn explain(&self, request: &ControlRequest, now_ns: u64) -> Value {
+        let answer = explain::answer(self.control_plane, &request.args, self.bypass, now_ns);
+        answer.unwrap_or_else(|fault| json!({ "fault": fault }))
     }
 
     fn save(&self, request: &ControlRequest, now_ns: u64) -> Result<Value, ControlRefusal> {

@@ -26,6 +26,8 @@
 mod checks;
 mod delayed;
 mod directions;
+mod explained;
+mod explained_check;
 #[cfg(test)]
 mod tests;
 
@@ -45,6 +47,7 @@ use crate::dataplane::RuleDataplane;
 use crate::events::LogEvents;
 use delayed::{DelayedFrames, ResumedFrame};
 pub use directions::asks_directions;
+pub use explained_check::ExplainedCheck;
 
 /// A frame for the kernel that is not in the memory of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,6 +107,8 @@ pub struct RuleStage {
     events: Vec<ShaperEvent<u32>>,
     log: Arc<LogEvents>,
     counters: RuleStageCounters,
+    /// The checks of the packet that is explained; `None` in a stage that does not explain.
+    explained: Option<Vec<ExplainedCheck>>,
 }
 
 impl RuleStage {
@@ -125,6 +130,7 @@ impl RuleStage {
             events: Vec::new(),
             log,
             counters: RuleStageCounters::default(),
+            explained: None,
         };
         stage.inspect();
         stage
@@ -158,7 +164,9 @@ impl RuleStage {
         self.needs = RuleNeeds {
             checks_out,
             // `reass` releases earlier fragments, which must leave before the next frame.
-            checks_together: !checks_out && !any(|action| matches!(action, Reass)),
+            checks_together: !checks_out
+                && self.explained.is_none()
+                && !any(|action| matches!(action, Reass)),
             rewrites: any(|action| matches!(action, Nat(_) | Nptv6(_) | SetDscp(_) | TcpSetMss(_))),
             translates: any(|action| matches!(action, Nat(_) | Nptv6(_))),
         };

@@ -213,6 +213,13 @@ impl Mirror {
         self.links.links.get(ifindex).map(|link| link.name.as_str())
     }
 
+    /// What the kernel knows about a neighbour.
+    #[must_use]
+    pub fn neighbour(&self, ifindex: u32, address: IpAddr) -> Option<NeighbourInfo> {
+        let entry = self.neighbours.get(ifindex, address)?;
+        Some(NeighbourInfo { ifindex, address, mac: entry.mac, state: entry.state })
+    }
+
     /// The MAC address of a neighbour, if it is known and usable.
     #[must_use]
     pub fn neighbour_mac(&self, ifindex: u32, address: IpAddr) -> Option<MacAddr> {

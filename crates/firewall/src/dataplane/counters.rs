@@ -204,3 +204,24 @@ impl From<DenyReason> for DataplaneLoss {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn explanations_name_causes_as_counters_do() {
+        for why in [
+            DenyReason::Rule,
+            DenyReason::StatesFull,
+            DenyReason::StateLimit,
+            DenyReason::CallDepth,
+            DenyReason::CallLoop,
+            DenyReason::NoNumber,
+            DenyReason::Translation,
+        ] {
+            let name = slipring_rules::explain::deny_name(why);
+            assert_eq!(name, DataplaneLoss::from(why).name());
+        }
+    }
+}

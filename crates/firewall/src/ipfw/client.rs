@@ -156,7 +156,8 @@ fn find(input: &IpfwInput, session: &mut Session<'_>) -> Result<ControlClient, I
         }
         _ => {
             let names: Vec<_> = firewalls.iter().map(|(_, run)| run.to_string()).collect();
-            let message = format!("several firewalls run: {}", names.join(", "));
+            let message =
+                format!("several firewalls or routers with rules run: {}", names.join(", "));
             let help = Some("say which: --name NAME, or --name PID".to_owned());
             Err(CommandFault { help, ..CommandFault::new(message, sysexits::UNAVAILABLE) }.into())
         }
@@ -181,8 +182,9 @@ fn untrusted(error: &ControlError, session: &mut Session<'_>) -> IpfwCommandErro
 }
 
 fn nothing(dir: &Path) -> CommandFault {
-    let message = format!("no firewall runs in {}", dir.display());
-    let help = "start one: slipring firewall PORT PORT, or say --run-dir DIR; -n needs none";
+    let message = format!("no firewall, and no router with rules, runs in {}", dir.display());
+    let help = "start one: slipring firewall PORT PORT, or slipring route IF IF --rules FILE; or say \
+                --run-dir DIR; -n needs none";
     CommandFault {
         help: Some(help.to_owned()),
         ..CommandFault::new(message, sysexits::UNAVAILABLE)

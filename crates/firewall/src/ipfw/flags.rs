@@ -12,7 +12,8 @@ Commands:
   pipe|queue|sched N config ...|show|delete|flush
   nat N config ...|show [config|log|stats]|delete   nptv6 NAME create ...|destroy|list|stats
   enable|disable firewall|one_pass|verbose|dyn_keepalive   sysctl -a|NAME[=VALUE]
-  explain PROTO SOURCE[:PORT] DESTINATION[:PORT]|FILE   monitor   metrics   save [--states]
+  explain PROTO SOURCE[:PORT] DESTINATION[:PORT] [recv PORT] [ttl N] [tos N] [len N]|FILE
+  monitor   metrics   save [--states]
 
   ACTION   allow deny count skipto N call N return check-state pipe N queue N reject unreach CODE
            unreach6 CODE reset reset6 abort abort6 fwd ADDRESS|port:NAME setdscp D setmark N
@@ -66,13 +67,17 @@ pub(super) fn letters() -> impl Iterator<Item = (char, &'static str)> {
 }
 
 pub(super) fn ipfw() -> Command {
-    table("ipfw", "Ask and change the rules of a running firewall, as ipfw(8) does", IPFW_EXAMPLES)
+    table(
+        "ipfw",
+        "Ask and change the rules of a running firewall or router, as ipfw(8) does",
+        IPFW_EXAMPLES,
+    )
 }
 
 pub(super) fn dnctl() -> Command {
     table(
         "dnctl",
-        "Ask and change the pipes of a running firewall, as dnctl(8) does",
+        "Ask and change the pipes of a running firewall or router, as dnctl(8) does",
         DNCTL_EXAMPLES,
     )
 }
@@ -97,7 +102,7 @@ fn table(name: &'static str, about: &'static str, examples: &'static str) -> Com
         Arg::new("name")
             .long("name")
             .value_name("NAME")
-            .help("The firewall, by name or process number [default: the only one]"),
+            .help("The firewall or router, by name or process number [default: the only one]"),
         Arg::new("words")
             .value_name("COMMAND")
             .num_args(0..)

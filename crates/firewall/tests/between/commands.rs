@@ -14,7 +14,7 @@ fn mistakes_are_told_with_column_and_exit_code_and_need_no_firewall() {
         ("-n frobnicate", 64, "frobnicate"),
         ("-n pipe 1 config bw fast", 65, "column 18: `fast`"),
         ("", 64, "there is no command"),
-        ("show", 69, "no firewall runs"),
+        ("show", 69, "no firewall, and no router with rules, runs"),
         ("-n sysctl net.inet.ip.fw.nosuch=1", 69, "net.inet.ip.fw.nosuch"),
         ("-n sysctl net.inet.ip.fw.autoinc_step=0", 65, "autoinc_step"),
         ("-n /nowhere/rules", 66, "/nowhere/rules"),

@@ -44,7 +44,7 @@ impl InKernel {
 
 /// A frame near the rules: a valid one of any target, with some bytes changed, cut or lengthened,
 /// and in most cases a right checksum.
-pub(super) fn frames() -> impl Strategy<Value = Vec<u8>> {
+pub(crate) fn frames() -> impl Strategy<Value = Vec<u8>> {
     let address = (0..4_u8, 0..target::COUNT + 2, any::<u8>());
     let changes = prop::collection::vec(
         (0..60_usize, prop_oneof![Just(0), Just(1), Just(6), Just(0xff), any::<u8>()]),

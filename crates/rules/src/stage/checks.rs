@@ -9,7 +9,7 @@ use slipring_neighbour::icmp::{IcmpMessage, IcmpProblem};
 use slipring_route::{RouteBatch, RouteDropCause, RouteEngine, RouteFrame, RouteVerdict};
 use slipring_wire::offload::complete_partial;
 
-use super::RuleStage;
+use super::{RuleStage, explained_check};
 
 /// Frames of a batch, by their indices, for the firewall.
 struct ListedFrames<'l, 'f> {
@@ -126,7 +126,13 @@ impl RuleStage {
         let bytes = &mut *frames[at].bytes;
         // On a bridge, a translator also changes the destination MAC address. A router replaces it.
         let mac = bytes.first_chunk::<6>().copied();
-        let verdict = self.firewall.check(bytes, &mut crossing, now_ns, &mut self.outputs);
+        let verdict = match &mut self.explained {
+            None => self.firewall.check(bytes, &mut crossing, now_ns, &mut self.outputs),
+            Some(checks) => {
+                let (firewall, outputs) = (&mut self.firewall, &mut self.outputs);
+                explained_check::check(firewall, checks, bytes, &mut crossing, now_ns, outputs)
+            }
+        };
         if let (Some(mac), Some(to)) = (mac, bytes.first_chunk_mut()) {
             *to = mac;
         }
@@ -148,6 +154,9 @@ impl RuleStage {
             RuleVerdict::Accept => self.accepted(engine, batch, frames, at, crossing),
             RuleVerdict::Reject(message) => self.reject(engine, batch, at, message),
             RuleVerdict::Forward(hop) => self.forward(engine, batch, frames, at, &hop, crossing),
+            RuleVerdict::Pipe(_) | RuleVerdict::Queue(_) if self.explained.is_some() => {
+                self.leave_pipe_at_once(engine, batch, frames, at, crossing, now_ns);
+            }
             RuleVerdict::Pipe(number) => {
                 let target = (ShaperTarget::Pipe as fn(u16) -> ShaperTarget, number);
                 self.shape(engine, batch, (&frames[at], at), target, crossing, now_ns);
@@ -182,7 +191,7 @@ impl RuleStage {
     }
 
     /// Keeps the metadata of a frame for the check on output.
-    fn keep(&mut self, at: usize, crossing: PacketMetadata) {
+    pub(super) fn keep(&mut self, at: usize, crossing: PacketMetadata) {
         if self.needs.checks_out {
             self.crossings[at] = Some(crossing);
         }

@@ -15,7 +15,7 @@ use slipring_wire::frame::{
 };
 use slipring_wire::{FrameSpec, MacAddr, checksum};
 
-use crate::ipfw::explain::end;
+use slipring_rules::packet_words::endpoint;
 
 const TCP_FLAGS: [(char, u8); 6] = [('F', 1), ('S', 2), ('R', 4), ('P', 8), ('A', 16), ('U', 32)];
 
@@ -35,7 +35,7 @@ fn ip(kind: &str, detail: &str, (src, dst): (&str, &str), more: &[&str]) -> Vec<
     let value =
         |name: &str| more.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
     let of = |name: &str| value(name).map(number);
-    let ((src, src_port), (dst, dst_port)) = (end(src).unwrap(), end(dst).unwrap());
+    let ((src, src_port), (dst, dst_port)) = (endpoint(src).unwrap(), endpoint(dst).unwrap());
     let ports = PortPair { src: src_port, dst: dst_port };
     let l4 = match kind {
         "tcp" => L4Spec::Tcp(TcpSpec {

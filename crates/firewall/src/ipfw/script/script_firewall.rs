@@ -11,6 +11,7 @@ use slipring_dummynet::Dummynet;
 use slipring_ipfw::run::Firewall;
 
 use super::frames::{self, described};
+use crate::dataplane::bypassed;
 use crate::dataplane::{Dataplane, DataplaneCounters, DataplaneNanos};
 use crate::deferred_output::DeferredOutput;
 use crate::flags::{self, FirewallPlan};
@@ -128,7 +129,8 @@ impl ScriptFirewall {
         if input.action == IpfwAction::Explain {
             let (args, many) = explain::question(&input.words[1..])?;
             let args = args.as_object().unwrap();
-            let answer = crate::explain::answer(&self.control_plane, args, self.now())?;
+            let answer =
+                slipring_rules::explain::answer(&self.control_plane, args, bypassed, self.now())?;
             let text = explain::text_of(&answer, many);
             return Ok(CommandOutcome { text, ..CommandOutcome::default() });
         }

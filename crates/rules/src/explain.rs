@@ -1,37 +1,54 @@
-//! Explains what the rules do to a packet. Uses a copy of the rules and states, so that the
-//! firewall does not count the packet.
+//! Explains what the rules do to a packet. Uses a copy of the rules and states, so that the packet is
+//! not counted.
+
+use std::fmt::Write;
 
 use serde_json::{Map, Value, json};
 use slipring_ipfw::packet::MalformedReason;
 use slipring_ipfw::rule::NextHop;
 use slipring_ipfw::run::{
-    CheckOutputs, DenyReason, Firewall, PacketMetadata, PortIndex, RuleOutcome, RuleTrace,
-    RuleVerdict,
+    CheckOutputs, DenyReason, Firewall, IpfwSettings, PacketMetadata, PortIndex, RuleOutcome,
+    RuleTrace, RuleVerdict,
 };
 
-use crate::dataplane::{BypassVerdict, DataplaneNanos, bypass};
-use slipring_rules::command_batch::{CommandFault, sysexits};
-use slipring_rules::control_plane::ControlPlane;
-use slipring_rules::dataplane::RuleDataplane;
+use crate::command_batch::{CommandFault, sysexits};
+use crate::control_plane::ControlPlane;
+use crate::dataplane::RuleDataplane;
 
-/// Answers the request `explain`. `frames` are in hexadecimal; each is treated as if `port` had
-/// received it.
-pub(crate) fn answer(
-    control_plane: &ControlPlane,
-    args: &Map<String, Value>,
-    now: DataplaneNanos,
-) -> Result<Value, CommandFault> {
-    let wrong = |what: &str| CommandFault::new(format!("explain: {what}"), sysexits::USAGE);
-    let frames = args.get("frames").and_then(Value::as_array);
-    let frames = frames.ok_or_else(|| wrong("`frames` is no list"))?;
-    let frames: Option<Vec<_>> = frames.iter().map(|frame| bytes(frame.as_str()?)).collect();
-    let frames = frames.ok_or_else(|| wrong("a frame is no even number of hexadecimal digits"))?;
+/// Says what becomes of a frame that meets no rules; `None` if it meets them.
+pub type BypassedFrame = fn(&IpfwSettings, &[u8]) -> Option<&'static str>;
+
+/// Copies the rules and the states of all engines.
+///
+/// # Errors
+/// [`CommandFault`] if an engine does not answer.
+pub fn copy_of_rules(control_plane: &ControlPlane) -> Result<Firewall, CommandFault> {
     let mut firewall = control_plane.with_master(Firewall::before)?.into_firewall();
     // Each engine knows only the states of its own flows. So the states of all engines are copied.
     let known = control_plane.run_on_engines(|| {
         |dataplane: &mut dyn RuleDataplane, _| dataplane.firewall().flow_snapshot()
     })?;
     known.into_iter().for_each(|known| firewall.take_flows(known));
+    Ok(firewall)
+}
+
+/// Answers the request `explain`. `frames` are in hexadecimal; each is treated as if `port` had
+/// received it.
+///
+/// # Errors
+/// [`CommandFault`] if the request has a mistake, or an engine does not answer.
+pub fn answer(
+    control_plane: &ControlPlane,
+    args: &Map<String, Value>,
+    bypass: BypassedFrame,
+    now_ns: u64,
+) -> Result<Value, CommandFault> {
+    let wrong = |what: &str| CommandFault::new(format!("explain: {what}"), sysexits::USAGE);
+    let frames = args.get("frames").and_then(Value::as_array);
+    let frames = frames.ok_or_else(|| wrong("`frames` is no list"))?;
+    let frames: Option<Vec<_>> = frames.iter().map(|frame| bytes(frame.as_str()?)).collect();
+    let frames = frames.ok_or_else(|| wrong("a frame is no even number of hexadecimal digits"))?;
+    let mut firewall = copy_of_rules(control_plane)?;
     let port = match args.get("port").and_then(Value::as_str) {
         None => 0,
         Some(name) => {
@@ -48,7 +65,7 @@ pub(crate) fn answer(
     })?;
     let targets = targets.into_iter().next().unwrap_or_default();
     let is_out = args.get("out") == Some(&Value::Bool(true));
-    let mut walk = PacketWalk { firewall: &mut firewall, port, targets, now };
+    let mut walk = PacketWalk { firewall: &mut firewall, port, targets, bypass, now_ns };
     Ok(frames.into_iter().map(|frame| walk.explained(frame, is_out)).collect())
 }
 
@@ -58,7 +75,8 @@ struct PacketWalk<'f> {
     port: PortIndex,
     /// The default output ports; `None` if frames are checked only on input.
     targets: Option<Vec<PortIndex>>,
-    now: DataplaneNanos,
+    bypass: BypassedFrame,
+    now_ns: u64,
 }
 
 impl PacketWalk<'_> {
@@ -68,8 +86,8 @@ impl PacketWalk<'_> {
             crossing = crossing.outgoing(PortIndex::from(self.port == 0));
         }
         let settings = &self.firewall.config().settings;
-        if let Some(what) = bypass(settings, &frame) {
-            return json!({ "rules": [], "verdict": bypass_text(what) });
+        if let Some(what) = (self.bypass)(settings, &frame) {
+            return json!({ "rules": [], "verdict": what });
         }
         let (verdict, mut explanation) = self.pass(&mut frame, &mut crossing);
         if !is_out && let Some(targets) = &self.targets {
@@ -110,21 +128,27 @@ impl PacketWalk<'_> {
 
     fn pass(&mut self, frame: &mut [u8], crossing: &mut PacketMetadata) -> (RuleVerdict, Value) {
         let mut outputs = CheckOutputs::default();
-        let (crossed, verdict) = self.firewall.explain(frame, crossing, self.now, &mut outputs);
-        let rules: Vec<_> = crossed.iter().map(row).collect();
-        let explanation = json!({ "rules": rules, "verdict": verdict_text(&verdict) });
+        let (crossed, verdict) = self.firewall.explain(frame, crossing, self.now_ns, &mut outputs);
+        let explanation = check_value(&crossed, &verdict);
         (verdict, explanation)
     }
 }
 
-const fn bypass_text(what: BypassVerdict) -> &'static str {
-    match what {
-        BypassVerdict::Arp => "accepted: ARP meets no rules (net.link.bridge.ipfw_arp is 0)",
-        BypassVerdict::NonIp => {
-            "accepted: neither IP nor ARP, it meets no rules (net.link.bridge.pfil_onlyip is 0)"
-        }
-        BypassVerdict::Dropped => "dropped: non_ip (net.link.bridge.pfil_onlyip is 1)",
+/// The rules that a packet has met in one check, and the verdict.
+pub fn check_value(crossed: &[RuleTrace], verdict: &RuleVerdict) -> Value {
+    let rules: Vec<_> = crossed.iter().map(row).collect();
+    json!({ "rules": rules, "verdict": verdict_text(verdict) })
+}
+
+/// The rules of [`check_value`] as text, one a line, each after `indent`.
+pub fn rules_text(check: &Value, indent: &str) -> String {
+    let mut text = String::new();
+    for row in check["rules"].as_array().into_iter().flatten() {
+        let number = row["number"].as_u64().unwrap_or(0);
+        let word = |key: &str| row[key].as_str().unwrap_or_default();
+        let _ = writeln!(text, "{indent}{number:05} {}   <- {}", word("rule"), word("why"));
     }
+    text
 }
 
 fn row(crossed: &RuleTrace) -> Value {
@@ -151,7 +175,7 @@ fn verdict_text(verdict: &RuleVerdict) -> String {
             format!("dropped: {}", malformed_name(*kind))
         }
         RuleVerdict::Deny(why) => {
-            format!("dropped: {}", crate::dataplane::DataplaneLoss::from(*why).name())
+            format!("dropped: {}", deny_name(*why))
         }
         RuleVerdict::Reject(_) => "dropped: denied".to_owned(),
         RuleVerdict::Forward(hop) => format!("forwarded to {hop}"),
@@ -162,12 +186,26 @@ fn verdict_text(verdict: &RuleVerdict) -> String {
     }
 }
 
+/// The name of a reason in outputs.
+pub const fn deny_name(why: DenyReason) -> &'static str {
+    match why {
+        DenyReason::Rule => "denied",
+        DenyReason::Malformed(_) => "malformed",
+        DenyReason::StatesFull => "states_full",
+        DenyReason::StateLimit => "state_limit",
+        DenyReason::CallDepth | DenyReason::CallLoop => "calls",
+        DenyReason::NoNumber => "no_number",
+        DenyReason::Translation => "translation",
+    }
+}
+
 fn malformed_name(kind: MalformedReason) -> String {
     let name = MalformedReason::ALL.into_iter().find(|(one, _)| *one == kind);
     format!("malformed_{}", name.map_or("", |(_, name)| name))
 }
 
-fn bytes(hex: &str) -> Option<Vec<u8>> {
+/// Reads an even number of hexadecimal digits.
+pub fn bytes(hex: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u8>> =
         hex.chars().map(|c| c.to_digit(16).map(|digit| digit as u8)).collect();
     let digits = digits.filter(|digits| digits.len() % 2 == 0)?;
