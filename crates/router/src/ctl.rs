@@ -7,9 +7,11 @@ use serde_json::{Value, json};
 use slipring_cli::codes::SR0002;
 use slipring_cli::{Diagnostic, Exit, Failure, Job, ReportFormat, Session, flags};
 use slipring_control::{ControlClient, ControlError};
+use slipring_rules::command_batch::CommandFault;
+use slipring_rules::packet_words::{self, ETHERNET_LEN, PacketOptions};
 
 use crate::service::{PROGRAM_NAME, masked};
-use crate::show;
+use crate::{show, trace};
 
 /// The command's name after `slipring route`.
 pub(crate) const COMMAND_NAME: &str = "ctl";
@@ -19,6 +21,7 @@ Examples:
   slipring route ctl status
   slipring route ctl route show 10.0.0.0/8
   slipring route ctl route get 192.0.2.1 --json
+  slipring route ctl why udp 10.1.0.2:4000 10.3.0.2:53 recv eth0
   slipring route ctl fib verify";
 
 /// The flag table of `ctl`.
@@ -46,6 +49,8 @@ pub(crate) fn command() -> Command {
         )
         .arg(Arg::new("interface").value_name("INTERFACE").help("Show only this interface")),
         route_command(),
+        why_command(),
+        trace_command(),
         plain("arp", "Show IPv4 neighbours", "Examples:\n  slipring route ctl arp"),
         plain("nd", "Show IPv6 neighbours", "Examples:\n  slipring route ctl nd"),
         fib_command(),
@@ -85,6 +90,41 @@ fn route_command() -> Command {
         .after_help("Examples:\n  slipring route ctl route get 2001:db8::1")
 }
 
+fn why_command() -> Command {
+    let words = Arg::new("words")
+        .value_name("WORD")
+        .required(true)
+        .num_args(1..)
+        .help(format!("The packet: {}", packet_words::PACKET_SYNTAX));
+    Command::new("why")
+        .about("Show what each stage decides about a packet; nothing is sent or counted")
+        .arg(words)
+        .after_help(
+            "Examples:
+  slipring route ctl why udp 10.1.0.2:4000 10.3.0.2:53 recv eth0
+  slipring route ctl why tcp [fd01::2]:4000 [fd03::2]:80 recv eth0 ttl 1 --json",
+        )
+}
+
+fn trace_command() -> Command {
+    let filter = Arg::new("filter")
+        .value_name("FILTER")
+        .num_args(0..)
+        .help("Only packets that match this filter, as of pcap-filter(7) [default: all]");
+    let count = Arg::new("count")
+        .short('c')
+        .long("count")
+        .value_name("N")
+        .value_parser(clap::value_parser!(u32).range(1..=i64::from(trace::MAX_COUNT)))
+        .help(format!("End after this number of packets [default: {}]", trace::DEFAULT_COUNT));
+    Command::new("trace")
+        .about("Show packets as they come, each with what becomes of it; not with --io xdp")
+        .args([filter, count])
+        .after_help(
+            "Examples:\n  slipring route ctl trace\n  slipring route ctl trace -c 3 udp port 53",
+        )
+}
+
 fn fib_command() -> Command {
     let verify = Command::new("verify")
         .about("Compare the tables with the kernel's routes")
@@ -103,7 +143,10 @@ pub(crate) fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     Ok(Box::new(move |session| {
         let client = ControlClient::find_program(&session.run_dir, name.as_deref(), PROGRAM_NAME);
         let mut client = client.map_err(failure)?;
-        ask(&mut client, what, args, session)
+        match what {
+            "trace" => follow_trace(&mut client, args, session),
+            _ => ask(&mut client, what, args, session),
+        }
     }))
 }
 
@@ -120,6 +163,14 @@ fn request(matches: &ArgMatches) -> Result<(&'static str, Value, &ArgMatches), F
         ("route", Some((_, inner))) => {
             let prefix = text(inner, "prefix").map(|text| read_prefix(&text)).transpose()?;
             ("route.show", json!({ "prefix": prefix }), inner)
+        }
+        ("why", _) => ("why", described_packet(args)?, args),
+        ("trace", _) => {
+            let filter: Vec<_> =
+                args.get_many::<String>("filter").into_iter().flatten().cloned().collect();
+            let filter = (!filter.is_empty()).then(|| filter.join(" "));
+            let count = args.get_one::<u32>("count").copied().unwrap_or(trace::DEFAULT_COUNT);
+            ("trace", json!({ "filter": filter, "count": count }), args)
         }
         ("fib", Some((_, inner))) => ("fib.verify", json!({}), inner),
         ("arp", _) => ("neighbour", json!({ "family": 4 }), args),
@@ -149,6 +200,32 @@ pub(crate) fn read_prefix(text: &str) -> Result<String, Failure> {
     Ok(format!("{}/{len}", masked(address, len)))
 }
 
+/// Converts the words of a packet to the arguments of `why`.
+fn described_packet(args: &ArgMatches) -> Result<Value, Failure> {
+    let words: Vec<_> =
+        args.get_many::<String>("words").into_iter().flatten().map(String::as_str).collect();
+    let packet = packet_request(&words);
+    packet.map_err(|fault| {
+        let mistake = Diagnostic::new(SR0002, "the packet is not understood");
+        let expected = fault.expected.unwrap_or_default();
+        mistake.with_cause(fault.message).with_help(format!("write {expected}")).into()
+    })
+}
+
+fn packet_request(words: &[&str]) -> Result<Value, CommandFault> {
+    let [proto, src, dst, more @ ..] = words else {
+        return Err(packet_words::usage_fault("a protocol and two addresses are needed"));
+    };
+    let options = PacketOptions::parse(more)?;
+    let Some(port) = options.port.as_ref().filter(|_| !options.is_out) else {
+        return Err(packet_words::usage_fault(
+            "`recv` must name the interface on which it arrives",
+        ));
+    };
+    let frame = options.frame(proto, src, dst)?;
+    Ok(json!({ "in": port, "packet": packet_words::hex(&frame[ETHERNET_LEN..]) }))
+}
+
 /// Sends a request, and more for the following pages of a list, and prints the answers.
 fn ask(
     client: &mut ControlClient,
@@ -163,6 +240,28 @@ fn ask(
         match next {
             Some(next) if !next.is_null() => args["after"] = next,
             _ => break,
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// Prints the packets of a trace as they come, until the last one, or the end of the router.
+fn follow_trace(
+    client: &mut ControlClient,
+    args: Value,
+    session: &mut Session<'_>,
+) -> Result<Exit, Failure> {
+    let mut answer = client.request("trace", args).map_err(failure)?;
+    session.reporter.say("tracing")?;
+    while answer["left"] != 0 {
+        let next = json!({ "trace": answer["trace"] });
+        answer = match client.request("trace", next) {
+            Ok(answer) => answer,
+            Err(ControlError::NoAnswer(_) | ControlError::TimedOut { .. }) => break,
+            Err(error) => return Err(failure(error)),
+        };
+        for packet in answer["packets"].as_array().into_iter().flatten() {
+            print("trace", packet, session)?;
         }
     }
     Ok(Exit::Done)

@@ -52,6 +52,25 @@ pub(crate) struct WorkerSummary {
     pub(crate) limited: BTreeMap<&'static str, u64>,
     /// Packets that the kernel did not take.
     pub(crate) failed: u64,
+    /// What its rules have done; only with `--rules`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) rules: Option<RuleFigures>,
+}
+
+/// What the rules of a thread have done besides deciding: what each rule has counted is in
+/// `slipring ipfw -a list`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct RuleFigures {
+    /// Packets that rules and pipes have dropped.
+    pub(crate) dropped: u64,
+    /// Packets that were put into pipes, or have waited for other fragments.
+    pub(crate) delayed: u64,
+    /// Those that wait now.
+    pub(crate) waiting: u64,
+    /// Packets that the rules have made: resets and keepalives.
+    pub(crate) made: u64,
+    /// Those of them for which there was no way.
+    pub(crate) unsent: u64,
 }
 
 /// The sizes and events of the tables.
@@ -160,7 +179,47 @@ impl RouterFigures {
                 let _ = writeln!(text, "{name}: dropped {count} {cause}");
             }
         }
+        for RuleFigures { dropped, delayed, waiting, made, unsent } in self.rules() {
+            let _ = writeln!(
+                text,
+                "rules: {dropped} dropped, {delayed} delayed ({waiting} wait), {made} made ({unsent} not sent)"
+            );
+        }
         text.trim_end().to_owned()
+    }
+
+    /// What the rules of each thread have done.
+    fn rules(&self) -> impl Iterator<Item = RuleFigures> + '_ {
+        self.workers.iter().filter_map(|worker| worker.rules)
+    }
+
+    fn rule_metrics(&self, text: &mut MetricsText) {
+        let sum = |value: fn(RuleFigures) -> u64| self.rules().map(value).sum::<u64>();
+        if self.rules().next().is_none() {
+            return;
+        }
+        for (name, help, value) in [
+            (
+                "slipring_route_rule_dropped",
+                "Packets dropped by rules or pipes",
+                sum(|of| of.dropped),
+            ),
+            (
+                "slipring_route_rule_delayed",
+                "Packets put into pipes, or kept for reass",
+                sum(|of| of.delayed),
+            ),
+            ("slipring_route_rule_made", "Packets that the rules have made", sum(|of| of.made)),
+            (
+                "slipring_route_rule_unsent",
+                "Packets of the rules without a route",
+                sum(|of| of.unsent),
+            ),
+        ] {
+            text.counter(name, help, [(NO_LABELS, value)]);
+        }
+        let waiting = sum(|of| of.waiting);
+        text.gauge("slipring_route_rule_waiting", "Packets in pipes", [(NO_LABELS, waiting)]);
     }
 
     /// All counters as OpenMetrics.
@@ -215,6 +274,7 @@ impl RouterFigures {
         ] {
             text.counter(name, help, [(NO_LABELS, value)]);
         }
+        self.rule_metrics(&mut text);
         text.finish()
     }
 }
@@ -303,6 +363,13 @@ impl WorkerSummary {
             generated: worker.route.generated,
             limited,
             failed: worker.punts.failed,
+            rules: worker.rules.map(|rules| RuleFigures {
+                dropped: rules.dropped,
+                delayed: rules.delayed,
+                waiting: worker.route.delayed,
+                made: rules.made,
+                unsent: rules.unsent,
+            }),
         }
     }
 }
@@ -346,5 +413,48 @@ fn state(routing: &Routing) -> &'static str {
         "kernel"
     } else {
         "forwarding"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures(rules: Option<RuleFigures>) -> RouterFigures {
+        let worker = WorkerSummary {
+            id: 0,
+            queues: vec![0],
+            frames: 9,
+            busy_ns: 1,
+            held: 0,
+            generated: 0,
+            limited: BTreeMap::new(),
+            failed: 0,
+            rules,
+        };
+        let fib = FibFigures::default();
+        RouterFigures { state: "forwarding", fib, interfaces: Vec::new(), workers: vec![worker] }
+    }
+
+    #[test]
+    fn what_rules_have_done_is_in_reports_and_metrics_of_a_router_with_rules() {
+        let rules = RuleFigures { dropped: 5, delayed: 4, waiting: 3, made: 2, unsent: 1 };
+        let (with, without) = (figures(Some(rules)), figures(None));
+        assert_eq!(with.summary(), "rules: 5 dropped, 4 delayed (3 wait), 2 made (1 not sent)");
+        let metrics = with.metrics();
+        for (name, value) in [
+            ("dropped_total", 5),
+            ("delayed_total", 4),
+            ("waiting", 3),
+            ("made_total", 2),
+            ("unsent_total", 1),
+        ] {
+            let line = format!("slipring_route_rule_{name} {value}\n");
+            assert!(metrics.contains(&line), "{line}{metrics}");
+        }
+        assert_eq!(serde_json::to_value(&with).unwrap()["workers"][0]["rules"]["waiting"], 3);
+        assert_eq!(without.summary(), "");
+        assert!(!without.metrics().contains("_rule_"));
+        assert!(serde_json::to_value(&without).unwrap()["workers"][0].get("rules").is_none());
     }
 }

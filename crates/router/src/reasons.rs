@@ -3,8 +3,8 @@
 use slipring_fib::{FibPortIndex, RouteEntry};
 use slipring_rtnetlink::RouteKind;
 
+use crate::names::InterfaceNames;
 use crate::routing::Routing;
-use crate::service::InterfaceNames;
 
 /// Why the router forwards nothing at present.
 pub(crate) fn of_router(routing: &Routing) -> Option<String> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use slipring_cli::Failure;
 use slipring_fib::{FibPortIndex, ForwardingTables, Ipv4Table, VrfIndex};
 use slipring_port::iface::Iface;
-use slipring_route::PortPolicy;
+use slipring_route::{PortPolicy, RouteConfig, RouteEngine};
 use slipring_route_bpf::{
     BpfLimits, BpfRouter, DriverDrops, FrameInjector, ResidentCounters, ResidentHash,
     ResidentHeartbeat, ResidentOptions,
@@ -38,7 +38,7 @@ pub(crate) struct UserSpaceIo {
 pub(crate) struct ResidentEngine {
     router: BpfRouter,
     /// Decides which flow takes which of several next hops.
-    seed: u64,
+    hash: ResidentHash,
     attachments: Vec<AttachedInterface>,
     /// Why packet sockets are used although XDP was preferred, in words.
     fallback: Option<String>,
@@ -71,7 +71,7 @@ impl ResidentEngine {
             attach::attach_all(&router, ifaces, (choice, has_rules))?;
         let (drops, uncounted) = driver_drops(&router, &attachments);
         let mut engine =
-            Self { router, seed, attachments, fallback, drops, uncounted, unsettled: None };
+            Self { router, hash, attachments, fallback, drops, uncounted, unsettled: None };
         // Until it is known whether an interface sends redirected frames, it gets none.
         (0..ifaces.len()).for_each(|at| engine.leave(FibPortIndex(at as u16), false));
         Ok(engine)
@@ -139,7 +139,7 @@ impl ResidentEngine {
         Ok(UserSpaceIo {
             injector: Arc::new(injector),
             heartbeat: self.router.heartbeat(),
-            seed: self.seed,
+            seed: self.hash.seed,
             policies: self.attachments.iter().map(|of| policy(&of.iface.name)).collect(),
         })
     }
@@ -213,6 +213,14 @@ impl ResidentEngine {
         let ingress = !of.is_left && !of.is_ruled;
         let options = ResidentOptions { ingress, egress: !of.is_left && of.sends };
         self.router.set_options(port, options);
+    }
+
+    /// An engine in user space that decides as the programs do, to explain their decisions.
+    pub(crate) fn model(&self, tables: Arc<ForwardingTables>, own: Vec<IpAddr>) -> RouteEngine {
+        let ResidentHash { seed, uses_flow_label } = self.hash;
+        let config =
+            RouteConfig { seed, uses_flow_label, own_addresses: own, ..RouteConfig::default() };
+        RouteEngine::new(config, tables)
     }
 
     /// What the programs have counted, by port.

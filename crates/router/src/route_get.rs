@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use slipring_fib::{Adjacency, AdjacencyIndex, FibPortIndex, RouteAnswer, TargetAction, VrfIndex};
 use slipring_rtnetlink::{TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN};
 
+use crate::names::{ANSWER_VERSION, InterfaceNames};
 use crate::reasons;
 use crate::resident::AttachedInterface;
 use crate::routing::Routing;
-use crate::service::{ANSWER_VERSION, InterfaceNames};
 
 /// Packets of which some go elsewhere.
 struct Outcome {

@@ -397,11 +397,14 @@ impl Routing {
         }
     }
 
+    /// Addresses of this machine: packets from them are not forwarded.
+    pub(crate) fn own_addresses(&self) -> Vec<IpAddr> {
+        host_addresses(&self.mirror.local_addresses())
+    }
+
     /// Gives the threads that forward in user space a snapshot, with the addresses of this machine.
     fn distribute(&self, tables: &Arc<ForwardingTables>, local: &[(IpAddr, u8)]) {
-        let is_host =
-            |(address, len): &&(IpAddr, u8)| *len == if address.is_ipv4() { 32 } else { 128 };
-        let own: Vec<_> = local.iter().filter(is_host).map(|(address, _)| *address).collect();
+        let own = host_addresses(local);
         for worker in &self.workers {
             let (tables, own) = (Arc::clone(tables), own.clone());
             worker.tell(move |worker| {
@@ -488,4 +491,10 @@ impl Routing {
     pub(crate) fn is_left(&self, at: usize) -> bool {
         self.left.get(at) == Some(&true) || self.ruled[at]
     }
+}
+
+/// The addresses among prefixes.
+fn host_addresses(prefixes: &[(IpAddr, u8)]) -> Vec<IpAddr> {
+    let is_host = |(address, len): &&(IpAddr, u8)| *len == if address.is_ipv4() { 32 } else { 128 };
+    prefixes.iter().filter(is_host).map(|(address, _)| *address).collect()
 }

@@ -24,6 +24,7 @@ use slipring_rules::command_batch::{CommandBatch, CommandOutcome};
 use slipring_rules::control_plane::ControlPlane;
 use slipring_rules::dataplane::{RuleTask, RuleThread};
 use slipring_rules::dry_run::{DryRunPorts, dry_run_file};
+use slipring_rules::explain;
 use slipring_rules::randomness::Randomness;
 use slipring_rules::rules_file::{check_accepted, read_rules};
 use slipring_rules::service::RuleService;
@@ -116,6 +117,15 @@ impl RunningRules {
         let outcome = self.control_plane.replace(&read_rules(path)?, now());
         check_accepted(&outcome, Some(path))?;
         Ok(outcome.warnings)
+    }
+
+    /// A stage with a copy of the rules and states, which explains one packet.
+    ///
+    /// # Errors
+    /// Why that is not possible, in words.
+    pub(crate) fn explaining_stage(&self) -> Result<RuleStage, String> {
+        let copied = explain::copy_of_rules(&self.control_plane);
+        copied.map(RuleStage::explaining).map_err(|fault| fault.message)
     }
 
     /// Makes `me` mean the addresses of these tables.

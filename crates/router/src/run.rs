@@ -33,6 +33,7 @@ use crate::subinterface::{
     OpenSubinterfaces, OwnSubinterface, SubinterfaceHandle, SubinterfaceThread,
 };
 use crate::supervision::Supervision;
+use crate::trace::PacketTraces;
 use crate::watch::BypassWatch;
 use crate::worker::{UserSpacePorts, WorkerLink};
 
@@ -280,6 +281,7 @@ impl RoutePlan {
             watch: watch.clone(),
             rules,
             reload,
+            traces: PacketTraces::default(),
         };
         let failed = |error: ControlError| Diagnostic::of(&error).into();
         reservation.serve(Box::new(service)).map_err(failed)

@@ -10,27 +10,26 @@ use std::time::Instant;
 
 use rustix::process::{Signal, getpid, kill_process};
 use serde_json::{Value, json};
-use slipring_cli::codes::SR0102;
 use slipring_cli::{Diagnose, Failure};
 use slipring_control::{ControlRefusal, ControlReply, ControlRequest, ControlService};
-use slipring_fib::{InterfaceEntry, NeighbourInfo, RouteEntry, RouteLead};
+use slipring_fib::{InterfaceEntry, NeighbourInfo, RouteEntry};
 use slipring_port::now;
-use slipring_rtnetlink::{NudState, RouteFamily, RouteKind, TABLE_LOCAL, TABLE_MAIN};
-use slipring_wire::mac::MacAddr;
+use slipring_rtnetlink::{RouteFamily, TABLE_LOCAL};
 
 use crate::figures::RouterFigures;
+use crate::names::{ANSWER_VERSION, InterfaceNames, ask, port_of, state_name};
 use crate::pages::{self, RoutePlace};
 use crate::reload::{ReloadReport, RouterReload};
 use crate::route_get;
 use crate::routing::{Routing, RoutingHandle};
 use crate::rules::RunningRules;
+use crate::trace::{self, PacketTraces};
 use crate::verification;
 use crate::watch::BypassWatch;
+use crate::why;
 
 /// Value of `program` in the answer to `hello`, by which clients recognise a router.
 pub(crate) const PROGRAM_NAME: &str = "route";
-/// Version of the answers.
-pub(crate) const ANSWER_VERSION: u32 = 1;
 /// Maximum length of a request in bytes, since it may contain a whole file of rules.
 const MAX_REQUEST_BYTES: usize = 1 << 28;
 
@@ -42,6 +41,7 @@ pub(crate) struct RouterService {
     pub(crate) watch: Arc<BypassWatch>,
     pub(crate) rules: Option<Arc<RunningRules>>,
     pub(crate) reload: Arc<RouterReload>,
+    pub(crate) traces: PacketTraces,
 }
 
 impl ControlService for RouterService {
@@ -66,6 +66,8 @@ impl ControlService for RouterService {
                 let destination = address_of(args)?;
                 self.ask(move |routing| route_get::answer(routing, destination))?
             }
+            "why" => why::answer(&self.routing, self.rules.as_deref(), args)?,
+            "trace" => trace::answer(&self.routing, &self.traces, args)?,
             "neighbour" => {
                 let is_v6 = args.get("family").and_then(Value::as_u64) == Some(6);
                 self.ask(move |routing| neighbours(routing, is_v6))?
@@ -77,7 +79,8 @@ impl ControlService for RouterService {
             other => {
                 return Err(ControlRefusal::malformed(format!(
                     "unknown request `{other}`: there are hello, status, interface, route.show, \
-                     route.get, neighbour, fib.verify, reload, quit"
+                     route.get, why, trace, neighbour, fib.verify, reload, quit; with --rules: ipfw, \
+                      explain, events, save"
                 )));
             }
         }))
@@ -104,8 +107,7 @@ impl RouterService {
         &self,
         question: impl FnOnce(&mut Routing) -> T + Send + 'static,
     ) -> Result<T, ControlRefusal> {
-        let ended = || ControlRefusal::malformed("the router is about to end".to_owned());
-        self.routing.ask(question).ok_or_else(ended)
+        ask(&self.routing, question)
     }
 
     fn reload(&self) -> Result<Value, ControlRefusal> {
@@ -194,19 +196,6 @@ fn interfaces(routing: &Routing, only: Option<&str>) -> Result<Value, ControlRef
         })
     });
     Ok(json!({ "v": ANSWER_VERSION, "interfaces": rows.collect::<Vec<_>>() }))
-}
-
-/// The port of an interface, by the name with which the router was started.
-pub(crate) fn port_of(routing: &Routing, name: &str) -> Result<usize, ControlRefusal> {
-    let own = || routing.subinterfaces.iter().flat_map(|own| &own.devices);
-    let kernel = || routing.engine.interfaces().iter().map(|of| &*of.iface.name);
-    let names = || kernel().chain(own().map(|device| &*device.name));
-    names().position(|known| known == name).ok_or_else(|| ControlRefusal {
-        code: SR0102.to_string(),
-        summary: format!("{name} is not an interface of this router"),
-        cause: Some(format!("it forwards between {}", names().collect::<Vec<_>>().join(", "))),
-        help: Some("show all of them: slipring route ctl interface".to_owned()),
-    })
 }
 
 fn addresses(addresses: &[(IpAddr, u8)]) -> Vec<String> {
@@ -304,61 +293,6 @@ pub(crate) fn masked(address: IpAddr, len: u8) -> IpAddr {
     }
 }
 
-/// Names of interfaces by index.
-pub(crate) struct InterfaceNames(Vec<(u32, String)>);
-
-impl InterfaceNames {
-    pub(crate) fn of(routing: &Routing) -> Self {
-        Self(routing.mirror.interfaces().map(|entry| (entry.ifindex, entry.name)).collect())
-    }
-
-    pub(crate) fn get(&self, ifindex: u32) -> String {
-        let found = self.0.iter().find(|(index, _)| *index == ifindex);
-        found.map_or_else(|| format!("if{ifindex}"), |(_, name)| name.clone())
-    }
-
-    pub(crate) fn route(&self, routing: &Routing, entry: &RouteEntry) -> Value {
-        let several = entry.leads.len() > 1;
-        // A blackhole leads nowhere.
-        let leads = entry.leads.iter().filter(|lead| lead.ifindex != 0);
-        let hops = leads.map(|lead| self.hop(routing, lead, several));
-        json!({
-            "prefix": format!("{}/{}", entry.prefix.0, entry.prefix.1),
-            "table": (entry.table != TABLE_MAIN).then_some(entry.table),
-            "kind": kind_name(entry.kind),
-            "metric": (entry.metric != 0).then_some(entry.metric),
-            "protocol": entry.protocol,
-            "mtu": (entry.mtu != 0).then_some(entry.mtu),
-            "left_to_kernel": entry.has_unknown,
-            "nexthops": hops.collect::<Vec<_>>(),
-        })
-    }
-
-    fn hop(&self, routing: &Routing, lead: &RouteLead, several: bool) -> Value {
-        let known = |gateway| routing.mirror.neighbour_mac(lead.ifindex, gateway);
-        let mac = lead.gateway.and_then(known);
-        json!({
-            "via": lead.gateway,
-            "dev": self.get(lead.ifindex),
-            "mac": mac.map(|mac: MacAddr| mac.to_string()),
-            "weight": several.then_some(lead.weight),
-        })
-    }
-}
-
-fn kind_name(kind: RouteKind) -> &'static str {
-    match kind {
-        RouteKind::Unicast => "unicast",
-        RouteKind::Local => "local",
-        RouteKind::Broadcast => "broadcast",
-        RouteKind::Multicast => "multicast",
-        RouteKind::Blackhole => "blackhole",
-        RouteKind::Unreachable => "unreachable",
-        RouteKind::Prohibit => "prohibit",
-        _ => "other",
-    }
-}
-
 fn neighbours(routing: &Routing, is_v6: bool) -> Value {
     let names = InterfaceNames::of(routing);
     let ours: Vec<_> = routing.ifindexes().collect();
@@ -375,19 +309,4 @@ fn neighbours(routing: &Routing, is_v6: bool) -> Value {
         })
     };
     json!({ "v": ANSWER_VERSION, "neighbours": shown.map(row).collect::<Vec<_>>() })
-}
-
-/// The name of a state, as ip(8) writes it.
-fn state_name(state: NudState) -> &'static str {
-    match state.0 {
-        NudState::INCOMPLETE => "INCOMPLETE",
-        NudState::REACHABLE => "REACHABLE",
-        NudState::STALE => "STALE",
-        NudState::DELAY => "DELAY",
-        NudState::PROBE => "PROBE",
-        NudState::FAILED => "FAILED",
-        NudState::NO_ARP => "NOARP",
-        NudState::PERMANENT => "PERMANENT",
-        _ => "NONE",
-    }
 }

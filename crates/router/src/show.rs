@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
+use crate::why;
+
 /// The text of the answer to a request.
 pub(crate) fn text(what: &str, answer: &Value) -> String {
     match what {
@@ -11,6 +13,8 @@ pub(crate) fn text(what: &str, answer: &Value) -> String {
         "interface" => list(answer, "interfaces", interface),
         "route.show" => list(answer, "routes", route),
         "route.get" => lookup(answer),
+        "why" => why::text(answer),
+        "trace" => why::traced(answer),
         "neighbour" => list(answer, "neighbours", neighbour),
         "fib.verify" => verified(answer),
         "reload" => reloaded(answer),
@@ -24,7 +28,7 @@ fn list(answer: &Value, key: &str, line: fn(&Value) -> String) -> String {
 }
 
 /// A field as it is shown: text without quotes, nothing for `null`.
-fn field(of: &Value, key: &str) -> String {
+pub(crate) fn field(of: &Value, key: &str) -> String {
     match &of[key] {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
@@ -32,10 +36,11 @@ fn field(of: &Value, key: &str) -> String {
     }
 }
 
-/// A word and a field, or nothing if the answer does not have it.
-fn word(of: &Value, key: &str, word: &str) -> String {
+/// A word, which may be empty, and a field, or nothing if the answer does not have it.
+pub(crate) fn word(of: &Value, key: &str, word: &str) -> String {
     let value = field(of, key);
-    if value.is_empty() { value } else { format!(" {word} {value}") }
+    let separator = if word.is_empty() { "" } else { " " };
+    if value.is_empty() { value } else { format!(" {word}{separator}{value}") }
 }
 
 fn reloaded(answer: &Value) -> String {
@@ -77,6 +82,17 @@ fn status(answer: &Value) -> String {
             "worker {id}: queues {queues}, {frames} frames, busy for {busy} ms, {held} held"
         );
     }
+    for rules in answer["workers"].as_array().into_iter().flatten().map(|worker| &worker["rules"]) {
+        if rules.is_null() {
+            continue;
+        }
+        let [dropped, delayed, waiting, made, unsent] =
+            ["dropped", "delayed", "waiting", "made", "unsent"].map(|key| field(rules, key));
+        let _ = writeln!(
+            text,
+            "rules: {dropped} dropped, {delayed} delayed ({waiting} wait), {made} made ({unsent} not sent)"
+        );
+    }
     for left in answer["left_to_kernel"].as_array().into_iter().flatten() {
         let _ = writeln!(text, "left to the kernel: {}", left.as_str().unwrap_or_default());
     }
@@ -110,7 +126,7 @@ fn interface(of: &Value) -> String {
     text
 }
 
-fn route(of: &Value) -> String {
+pub(crate) fn route(of: &Value) -> String {
     let kind = field(of, "kind");
     let mut text = if kind == "unicast" { String::new() } else { format!("{kind} ") };
     text += &field(of, "prefix");

@@ -31,6 +31,7 @@ mod parking;
 mod punt;
 mod rule_turn;
 mod survivor;
+mod trace;
 mod turn;
 
 use std::net::IpAddr;
@@ -45,13 +46,14 @@ use slipring_fib::{FibPortIndex, ForwardingTables};
 use slipring_port::{DropCause, Nanos, QueueCounters};
 use slipring_route::{RouteBatch, RouteCounters, RouteEngine, RouteOutput};
 use slipring_route_bpf::ResidentHeartbeat;
-use slipring_rules::RuleStage;
+use slipring_rules::{RuleStage, RuleStageCounters};
 
 pub(crate) use link::WorkerLink;
 pub(crate) use open::UserSpacePorts;
 
 use crate::live::LiveSettings;
 use crate::pace::IDLE_AFTER_NS;
+use crate::packet_trace::PacketTrace;
 use crate::routing::RoutingHandle;
 use crate::traffic::ForwardedTraffic;
 use held::HeldFrames;
@@ -98,6 +100,8 @@ pub(crate) struct RouteWorker {
     batch: Box<RouteBatch>,
     /// The rules that packets meet between the engine's stages, if there are any.
     pub(crate) rules: Option<RuleStage>,
+    /// What clients want to see of its packets; none, as a rule.
+    pub(crate) traces: Vec<Arc<PacketTrace>>,
     ports: WorkerPorts,
     /// The interface of each port of the tables, as an index into [`WorkerPorts::ifindexes`].
     interface_of: Vec<Option<usize>>,
@@ -144,6 +148,8 @@ pub(crate) struct WorkerFigures {
     pub(crate) totals: WorkerTotals,
     pub(crate) route: RouteCounters,
     pub(crate) punts: PuntFigures,
+    /// What the rules have done, if there are any.
+    pub(crate) rules: Option<RuleStageCounters>,
     /// Frames that the queues have lost, with the port on which they arrived.
     pub(crate) lost: Vec<(FibPortIndex, DropCause, u64)>,
 }
@@ -157,6 +163,7 @@ impl RouteWorker {
             totals: self.totals.clone(),
             route: self.engine.counters().clone(),
             punts: self.punts.figures().clone(),
+            rules: self.rules.as_ref().map(|rules| *rules.counters()),
             lost: self.ports.lost(),
         }
     }

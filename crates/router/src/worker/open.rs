@@ -141,6 +141,7 @@ impl UserSpacePorts {
                 engine: engine(io),
                 batch: Box::new(RouteBatch::new()),
                 rules: rules.map(InitialRules::stage),
+                traces: Vec::new(),
                 interface_of: Vec::new(),
                 is_left: vec![false; interfaces],
                 ports,

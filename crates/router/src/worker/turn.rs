@@ -50,6 +50,10 @@ impl RouteWorker {
     /// The stages, in their order. Returns the frames that the kernel gets whatever their number is,
     /// since it forwards on an interface: bit `i` is frame `i`.
     fn decide(&mut self, frames: &mut [RouteFrame<'_>], now_ns: Nanos) -> u64 {
+        let noted = match self.traces.is_empty() {
+            true => Vec::new(),
+            false => self.note_for_traces(frames, now_ns),
+        };
         let Self { engine, batch, rules, .. } = self;
         engine.parse(batch, frames);
         if let Some(rules) = rules {
@@ -66,6 +70,9 @@ impl RouteWorker {
         engine.rewrite(batch, frames, now_ns);
         engine.answer(batch, frames, now_ns);
         self.finish_rules(now_ns);
+        if !noted.is_empty() {
+            self.tell_traces(noted);
+        }
         left
     }
 

@@ -27,6 +27,8 @@
 //! | `reload` | files that are read again while the router runs |
 //! | `settings` | the file of `--config` |
 //! | `compat` | the interface of netmap-fwd |
+//! | `trace` | what `slipring route ctl trace` shows |
+//! | `why` | what `slipring route ctl why` says about a described packet |
 //! | `control` | what `slipring route ctl` tells |
 //! | `lifecycle` | start, end, death and counters of the program |
 //! | `daemons` | BGP, OSPF and BFD by FRR and BIRD |
@@ -110,4 +112,6 @@ mod rules;
 mod settings;
 mod soak;
 mod topology;
+mod trace;
 mod vlan;
+mod why;

@@ -22,7 +22,11 @@ crate::instances! {
     a_state_admits_answers_and_nothing_else,
     a_table_is_looked_up_and_can_be_changed,
     packets_leave_a_pipe_after_its_delay,
-    packets_with_options_meet_rules_too
+    packets_with_options_meet_rules_too,
+    an_explained_packet_meets_copies_of_the_rules,
+    a_packet_is_explained_beyond_its_pipe,
+    rules_are_explained_next_to_a_router,
+    what_rules_and_pipes_have_done_is_in_the_status
 }
 
 crate::instances! {
@@ -185,6 +189,100 @@ fn packets_with_options_meet_rules_too(setup: Setup) {
     let optional = |port| to_port(net, port).with(|packet| packet.options = vec![1; 4]);
     rig.ignores(&[optional(5000)]);
     rig.forwards(&[optional(5001)]);
+}
+
+fn an_explained_packet_meets_copies_of_the_rules(setup: Setup) {
+    let rules = "add 100 check-state
+add 200 deny udp from any to any 53
+add 300 allow udp from any to any 7000 recv e0 keep-state";
+    let rig = with_rules(setup, rules);
+    for net in families() {
+        let why =
+            |src: &str, dst: &str, port: &str| rig.why(&format!("udp {src} {dst} recv {port}"));
+        let end = |address, port| std::net::SocketAddr::new(address, port).to_string();
+        let to = |port| why(&end(net.a, 4000), &end(net.b, port), "e0");
+        let answer = || why(&end(net.b, 7000), &end(net.a, 4000), "e1");
+        let decisive = |answer: &serde_json::Value| {
+            let check = &answer["stages"][1];
+            assert_eq!(check["stage"], "rules in", "{answer}");
+            let rule = check["rules"].as_array().unwrap().last().unwrap().clone();
+            (rule["number"].as_u64().unwrap(), rule["why"].as_str().unwrap().to_owned())
+        };
+        let denied = to(53);
+        assert_eq!((&denied["action"], &denied["reason"]), (&"dropped".into(), &"rules".into()));
+        assert_eq!(decisive(&denied), (200, "matches, and ends the search".to_owned()));
+        let allowed = to(7000);
+        assert_eq!((&allowed["action"], &allowed["dev"]), (&"forwarded".into(), &"e1".into()));
+        assert_eq!(decisive(&allowed).0, 300);
+        // It has made no state.
+        assert_eq!(answer()["action"], "dropped");
+        // A state ends after some seconds without packets.
+        let known = rig.until(|| {
+            rig.forwards(&[to_port(net, 7000)]);
+            Some(answer()).filter(|answer| answer["action"] == "forwarded")
+        });
+        assert_eq!(decisive(&known), (100, "a state of rule 300: its action is run".to_owned()));
+        // Packets for this machine meet no rules.
+        let own = why(&end(net.a, 4000), &end(net.router_b, 53), "e0");
+        assert_eq!((&own["action"], &own["stages"][0]), (&"to the kernel".into(), &().into()));
+    }
+    assert_eq!(counted(&rig, "00200"), [0, 0], "nothing is counted");
+}
+
+fn a_packet_is_explained_beyond_its_pipe(setup: Setup) {
+    let rules = "pipe 1 config bw 1bit/s
+add 100 pipe 1 udp from any to any 5000 out xmit e1
+add 200 allow ip from any to any";
+    let rig = with_rules(setup, rules);
+    let answer = rig.why("udp 10.1.0.2 10.3.0.2:5000 recv e0");
+    let stages: Vec<_> = answer["stages"].as_array().unwrap().iter().collect();
+    let verdicts: Vec<_> = stages
+        .iter()
+        .map(|stage| (stage["stage"].as_str().unwrap(), stage["verdict"].as_str().unwrap()))
+        .collect();
+    let expected = [
+        ("parse", "accepted"),
+        ("rules in", "accepted"),
+        ("police", "accepted"),
+        ("route", "10.3.0.0/24"),
+        ("next hop", "10.3.0.2"),
+        ("rules out", "into pipe 1"),
+    ];
+    assert_eq!(verdicts, expected);
+    assert_eq!((&answer["action"], &answer["dev"]), (&"forwarded".into(), &"e1".into()));
+}
+
+fn rules_are_explained_next_to_a_router(setup: Setup) {
+    let rules = "add 200 deny udp from any to any 53
+add 300 allow udp from any to any out ttl 3
+add 400 allow ip from any to any in";
+    let rig = with_rules(setup, &rules.replace("ttl 3", "ipttl 3"));
+    let denied = rig.ipfw("explain udp 10.1.0.2:4000 10.3.0.2:53 recv e0");
+    assert!(denied.contains("00200 deny udp from any to any dst-port 53   <- matches"), "{denied}");
+    assert!(denied.ends_with("dropped: denied\n"), "{denied}");
+    let passed = rig.ipfw("explain udp 10.1.0.2:4000 10.3.0.2:54 recv e0 ttl 3");
+    assert!(passed.contains("and out by e1\n") && passed.ends_with("accepted\n"), "{passed}");
+    assert!(!passed.contains("and out by e0"), "{passed}");
+    assert_eq!(counted(&rig, "00200"), [0, 0]);
+}
+
+fn what_rules_and_pipes_have_done_is_in_the_status(setup: Setup) {
+    let rules = "pipe 1 config delay 1ms
+add 100 deny udp from any to any 53
+add 200 pipe 1 udp from any to any 5000";
+    let (rig, net) = (with_rules(setup, rules), v4());
+    rig.ignores(&[to_port(net, 53), to_port(net, 53), to_port(net, 5001)]);
+    rig.forwards(&[to_port(net, 5000)]);
+    let status = rig.ask(&["status"]);
+    let expected = serde_json::json!({
+        "dropped": 3, "delayed": 1, "waiting": 0, "made": 0, "unsent": 0,
+    });
+    assert_eq!(status["workers"][0]["rules"], expected, "{status}");
+    let text = rig.tell(&["status"]).well().stdout;
+    let line = "rules: 3 dropped, 1 delayed (0 wait), 0 made (0 not sent)\n";
+    assert!(text.contains(line), "{text}");
+    let interfaces = rig.ask(&["interface", "e0"]);
+    assert_eq!(interfaces["interfaces"][0]["dropped"]["rules"], 3, "{interfaces}");
 }
 
 /// The arguments and the words that the refusal must contain.

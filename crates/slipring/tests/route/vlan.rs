@@ -40,7 +40,8 @@ crate::instances! {
     multicast_of_the_vlan_reaches_the_device,
     the_device_ends_with_a_killed_program,
     a_device_of_the_kernel_with_such_a_name_is_used,
-    the_vlan_is_listed_with_its_counters
+    the_vlan_is_listed_with_its_counters,
+    packets_from_and_to_the_vlan_are_explained
 }
 
 /// A VLAN of B's link, with a host in it.
@@ -560,4 +561,17 @@ fn vlans_are_refused_for_threads_that_forward() {
     command.args(["route", "e1.100", "e0", "--io", "packet"]);
     let ended = Program::launch(&rig.router, command).finish();
     assert!(ended.stderr.contains("e1.100 cannot be forwarded by threads"), "{ended:?}");
+}
+
+fn packets_from_and_to_the_vlan_are_explained(setup: Setup) {
+    let rig = start(setup, "");
+    rig.until(|| {
+        rig.all_arrive_at_b(&[Packet::udp(v4().a, v4().b, b"time passes")]);
+        let answer = rig.why("udp 10.100.0.9 10.1.0.2 recv e1.100");
+        (answer["action"] == "forwarded" && answer["dev"] == "e0").then_some(())
+    });
+    let answer = rig.why("udp 10.1.0.2 10.100.0.9 recv e0");
+    assert_eq!(answer["action"], "to the kernel", "{answer}");
+    let between = rig.why("udp 10.100.0.9 10.200.0.9 recv e1.100");
+    assert_eq!(between["action"], "held, to resolve", "{between}");
 }

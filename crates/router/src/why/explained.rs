@@ -1,0 +1,16 @@
+//! The decisions about a packet.
+
+use slipring_fib::FibPortIndex;
+use slipring_route::RouteStep;
+use slipring_rules::ExplainedCheck;
+
+use super::path::PacketPath;
+
+/// A packet with what the stages have decided about it.
+pub(super) struct ExplainedPacket {
+    pub(super) path: PacketPath,
+    pub(super) steps: Vec<RouteStep>,
+    pub(super) checks: Vec<ExplainedCheck>,
+    /// The egress port, if the kernel gets the packet because this port is left to it.
+    pub(super) left_to: Option<FibPortIndex>,
+}

@@ -1,0 +1,179 @@
+//! What the decision of the engine means where packets of an interface are forwarded.
+
+use slipring_fib::{Adjacency, FibPortIndex, Target, VrfIndex};
+use slipring_route::{PuntReason, RouteStep, RouteVerdict};
+use slipring_route_bpf::has_address_for_kernel;
+
+use super::explained::ExplainedPacket;
+use super::path::DecidingEngine;
+use crate::names::port_name;
+use crate::reasons;
+use crate::routing::Routing;
+
+/// What becomes of a packet in the end.
+pub(super) struct PacketOutcome {
+    pub(super) action: &'static str,
+    pub(super) reason: Option<String>,
+    /// The port by which it leaves.
+    pub(super) egress: Option<FibPortIndex>,
+}
+
+impl PacketOutcome {
+    fn new(action: &'static str, reason: Option<&str>) -> Self {
+        Self { action, reason: reason.map(str::to_owned), egress: None }
+    }
+
+    fn kernel(reason: String) -> Self {
+        Self { action: "to the kernel", reason: Some(reason), egress: None }
+    }
+}
+
+impl ExplainedPacket {
+    pub(super) fn outcome(&self, routing: &Routing) -> PacketOutcome {
+        if let Some(reason) = &self.path.passed {
+            return PacketOutcome::kernel(reason.clone());
+        }
+        if let Some(port) = self.left_to {
+            return PacketOutcome::kernel(self.egress_reason(routing, port).unwrap_or_default());
+        }
+        let decided = self.steps.iter().find_map(|step| match step {
+            RouteStep::Decided(verdict, reason) => Some((verdict, *reason)),
+            _ => None,
+        });
+        let Some((verdict, punt)) = decided else {
+            return PacketOutcome::kernel("a thread of the router has ended".to_owned());
+        };
+        match self.path.kind {
+            DecidingEngine::Program => self.of_program(routing, verdict, punt),
+            DecidingEngine::Workers | DecidingEngine::Subinterface => {
+                self.of_engine(routing, verdict, punt)
+            }
+        }
+    }
+
+    /// The engine itself forwards.
+    fn of_engine(
+        &self,
+        routing: &Routing,
+        verdict: &RouteVerdict,
+        punt: Option<PuntReason>,
+    ) -> PacketOutcome {
+        if let RouteVerdict::Kernel(_) = verdict {
+            return self.punted(routing, punt);
+        }
+        let (action, reason, egress) = decided(verdict, punt);
+        PacketOutcome { egress, ..PacketOutcome::new(action, reason) }
+    }
+
+    /// The program forwards what the engine would forward alike, with exceptions; the kernel gets the
+    /// rest.
+    fn of_program(
+        &self,
+        routing: &Routing,
+        verdict: &RouteVerdict,
+        punt: Option<PuntReason>,
+    ) -> PacketOutcome {
+        match verdict {
+            RouteVerdict::Forward(frame) => match self.exception(routing, frame.port) {
+                Some(reason) => PacketOutcome::kernel(reason),
+                None => self.of_engine(routing, verdict, punt),
+            },
+            RouteVerdict::Hold(held) => match made_by_router(routing, held.port) {
+                Some(reason) => PacketOutcome::kernel(reason),
+                None => PacketOutcome::new("to the kernel, to resolve", None),
+            },
+            RouteVerdict::Fragmented => PacketOutcome::kernel("too-big".to_owned()),
+            RouteVerdict::Drop(cause) | RouteVerdict::Answered(cause) => {
+                PacketOutcome::kernel(cause.name().to_owned())
+            }
+            RouteVerdict::Kernel(_) | RouteVerdict::Delayed => self.punted(routing, punt),
+        }
+    }
+
+    /// Why the program leaves a packet to the kernel that the engine would forward.
+    fn exception(&self, routing: &Routing, egress: FibPortIndex) -> Option<String> {
+        let mtu = self.target().map_or(0, |target| target.mtu) as usize;
+        let len = self.path.packet().len();
+        if egress == self.path.ingress {
+            Some("the next hop is on the interface on which it arrives".to_owned())
+        } else if has_address_for_kernel(self.path.packet(), &routing.mirror.local_addresses()) {
+            Some("such addresses are left to the kernel".to_owned())
+        } else if mtu != 0 && len > mtu {
+            Some("too-big".to_owned())
+        } else {
+            self.egress_reason(routing, egress)
+        }
+    }
+
+    /// Why the kernel gets packets that would leave by a port.
+    fn egress_reason(&self, routing: &Routing, port: FibPortIndex) -> Option<String> {
+        let name = port_name(routing, port).unwrap_or_default();
+        match self.path.kind {
+            DecidingEngine::Subinterface => {
+                Some(format!("packets for {name} are left to the kernel"))
+            }
+            _ => made_by_router(routing, port).or_else(|| reasons::of_egress(routing, port)),
+        }
+    }
+
+    /// Why the engine leaves the packet to the kernel.
+    fn punted(&self, routing: &Routing, punt: Option<PuntReason>) -> PacketOutcome {
+        PacketOutcome::kernel(match (punt, self.address()) {
+            (Some(PuntReason::Route), Some(address)) => {
+                let found = routing.mirror.route_get(VrfIndex(0), address);
+                reasons::of_route(routing, found.and_then(|found| found.route).as_ref())
+            }
+            (Some(reason), _) => reason.name().to_owned(),
+            (None, _) => "the engine leaves it".to_owned(),
+        })
+    }
+
+    fn matched(&self) -> Option<&RouteStep> {
+        self.steps.iter().rfind(|step| matches!(step, RouteStep::Matched { .. }))
+    }
+
+    fn target(&self) -> Option<Target> {
+        match self.matched()? {
+            RouteStep::Matched { target, .. } => Some(*target),
+            _ => None,
+        }
+    }
+
+    fn address(&self) -> Option<std::net::IpAddr> {
+        match self.matched()? {
+            RouteStep::Matched { address, .. } => Some(*address),
+            _ => None,
+        }
+    }
+
+    /// The next hop that was chosen.
+    pub(super) fn next_hop(&self) -> Option<Adjacency> {
+        match self.matched()? {
+            RouteStep::Matched { adjacency, .. } => *adjacency,
+            _ => None,
+        }
+    }
+}
+
+/// What a verdict of the engine means: the action, its reason, and the port by which the packet leaves.
+pub(crate) fn decided(
+    verdict: &RouteVerdict,
+    punt: Option<PuntReason>,
+) -> (&'static str, Option<&'static str>, Option<FibPortIndex>) {
+    match verdict {
+        RouteVerdict::Forward(frame) => ("forwarded", None, Some(frame.port)),
+        RouteVerdict::Fragmented => ("forwarded in fragments", None, None),
+        RouteVerdict::Hold(held) => ("held, to resolve", None, Some(held.port)),
+        RouteVerdict::Delayed => ("delayed", Some("in a pipe, or for other fragments"), None),
+        RouteVerdict::Kernel(_) => ("to the kernel", punt.map(PuntReason::name), None),
+        RouteVerdict::Drop(cause) => ("dropped", Some(cause.name()), None),
+        RouteVerdict::Answered(cause) => ("dropped and answered", Some(cause.name()), None),
+    }
+}
+
+/// Why the kernel gets packets for a subinterface that it does not have.
+fn made_by_router(routing: &Routing, port: FibPortIndex) -> Option<String> {
+    let is_own = usize::from(port.0) >= routing.engine.interfaces().len();
+    let name = port_name(routing, port).filter(|_| is_own)?;
+    Some(format!("the router makes {name}, and the kernel routes to its device"))
+}

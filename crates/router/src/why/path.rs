@@ -1,0 +1,159 @@
+//! Which engine gets a packet, and what it must know: read from the routing thread.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use slipring_control::ControlRefusal;
+use slipring_fib::{FibPort, FibPortIndex, ForwardingTables, TargetAction, TargetIndex, VrfIndex};
+use slipring_route::RouteEngine;
+use slipring_route_bpf::is_kept_from_sockets;
+
+use crate::names::{port_name, port_of};
+use crate::reasons;
+use crate::routing::Routing;
+
+/// Source MAC address of the frames: of no host, since no stage looks at it.
+const SENDER: [u8; 6] = [2, 0, 0, 0, 0, 1];
+
+/// What decides about packets that arrive on an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DecidingEngine {
+    /// The program in the kernel.
+    Program,
+    /// A thread behind sockets.
+    Workers,
+    /// The thread of subinterfaces that the kernel does not have.
+    Subinterface,
+}
+
+/// A packet and the engine that gets it.
+pub(super) struct PacketPath {
+    pub(super) kind: DecidingEngine,
+    /// The interface on which the packet arrives.
+    pub(super) name: String,
+    pub(super) ingress: FibPortIndex,
+    /// The packet with the link header of this interface.
+    pub(super) frame: Vec<u8>,
+    l3: usize,
+    /// Why the kernel gets the packet before any stage.
+    pub(super) passed: Option<String>,
+    /// A copy of the engine; `None` if the kernel gets the packet before.
+    pub(super) engine: Option<RouteEngine>,
+    /// Whether packets that would leave by a port are the kernel's, whatever the engine decides.
+    pub(super) left: Vec<bool>,
+}
+
+impl PacketPath {
+    /// # Errors
+    /// If the router has no such interface.
+    pub(super) fn of(
+        routing: &mut Routing,
+        name: &str,
+        packet: Vec<u8>,
+        has_rules: bool,
+    ) -> Result<Self, ControlRefusal> {
+        let at = port_of(routing, name)?;
+        let ingress = FibPortIndex(at as u16);
+        let kind = match () {
+            () if at >= routing.engine.interfaces().len() => DecidingEngine::Subinterface,
+            () if routing.workers.is_empty() => DecidingEngine::Program,
+            () => DecidingEngine::Workers,
+        };
+        let tables = routing.tables().cloned();
+        let port = tables.as_ref().and_then(|tables| tables.ports.get(at));
+        let mut frame = port.map_or_else(Vec::new, |port| link_header(port, &packet));
+        let l3 = frame.len();
+        frame.extend_from_slice(&packet);
+        let passed = passed(routing, (kind, has_rules), ingress, &packet);
+        let engine = tables.filter(|_| passed.is_none());
+        let engine = engine.and_then(|tables| engine_of(routing, kind, tables));
+        let left = (0..routing.ruled.len()).map(|at| is_left(routing, kind, at)).collect();
+        Ok(Self { kind, name: name.to_owned(), ingress, frame, l3, passed, engine, left })
+    }
+
+    /// The IP packet.
+    pub(super) fn packet(&self) -> &[u8] {
+        &self.frame[self.l3..]
+    }
+}
+
+/// The Ethernet header of a packet for a port, with the port's tags.
+fn link_header(port: &FibPort, packet: &[u8]) -> Vec<u8> {
+    let mut header = [port.mac.0, SENDER].concat();
+    for (tpid, vlan) in [port.tags.outer, port.tags.inner].into_iter().flatten() {
+        header.extend(tpid.to_be_bytes());
+        header.extend(vlan.to_be_bytes());
+    }
+    header.extend(if packet[0] >> 4 == 6 { [0x86, 0xdd] } else { [0x08, 0x00] });
+    header
+}
+
+/// A copy of the engine that gets the packets, or one that decides alike.
+fn engine_of(
+    routing: &Routing,
+    kind: DecidingEngine,
+    tables: Arc<ForwardingTables>,
+) -> Option<RouteEngine> {
+    match kind {
+        DecidingEngine::Workers => routing.workers.first()?.ask(|worker| worker.engine.clone()),
+        DecidingEngine::Program => Some(routing.engine.model(tables, routing.own_addresses())),
+        DecidingEngine::Subinterface => {
+            let mut engine = RouteEngine::new(Default::default(), Arc::clone(&tables));
+            engine.set_own_addresses(routing.own_addresses());
+            engine.set_tables(tables);
+            Some(engine)
+        }
+    }
+}
+
+/// Why the kernel gets a packet before any stage of the engine.
+fn passed(
+    routing: &Routing,
+    (kind, has_rules): (DecidingEngine, bool),
+    ingress: FibPortIndex,
+    packet: &[u8],
+) -> Option<String> {
+    if let Some(reason) = reasons::of_router(routing) {
+        return Some(reason);
+    }
+    if kind == DecidingEngine::Subinterface {
+        let name = port_name(routing, ingress).unwrap_or_default();
+        let is_left = routing.is_left(usize::from(ingress.0));
+        return is_left.then(|| format!("packets from {name} are left to the kernel"));
+    }
+    let reason = reasons::of_ingress(routing, ingress);
+    reason.or_else(|| kept(routing, packet, has_rules).filter(|_| kind == DecidingEngine::Workers))
+}
+
+/// Why the program that hands packets over to workers keeps one for the kernel.
+fn kept(routing: &Routing, packet: &[u8], has_rules: bool) -> Option<String> {
+    if is_kept_from_sockets(packet, has_rules) {
+        return Some("such packets are not handed over to the router's threads".to_owned());
+    }
+    let found = routing.mirror.route_get(VrfIndex(0), destination(packet)?)?;
+    let is_kernels =
+        found.index == TargetIndex::KERNEL || found.target.action == TargetAction::Kernel;
+    is_kernels.then(|| reasons::of_route(routing, found.route.as_ref()))
+}
+
+pub(super) fn destination(packet: &[u8]) -> Option<IpAddr> {
+    match packet[0] >> 4 {
+        6 => Some(address_of(u128::from_be_bytes(*packet.get(24..)?.first_chunk()?), true)),
+        _ => Some(address_of(u32::from_be_bytes(*packet.get(16..)?.first_chunk()?).into(), false)),
+    }
+}
+
+/// Whether threads leave packets for a port to the kernel.
+fn is_left(routing: &Routing, kind: DecidingEngine, at: usize) -> bool {
+    match kind {
+        // What becomes of these depends on the program's own settings.
+        DecidingEngine::Program => false,
+        // A device without queues of the workers is the kernel's.
+        DecidingEngine::Workers => routing.engine.interfaces().get(at).is_none_or(|of| of.is_left),
+        DecidingEngine::Subinterface => routing.is_left(at),
+    }
+}
+
+pub(super) fn address_of(bits: u128, is_v6: bool) -> IpAddr {
+    if is_v6 { Ipv6Addr::from_bits(bits).into() } else { Ipv4Addr::from_bits(bits as u32).into() }
+}
