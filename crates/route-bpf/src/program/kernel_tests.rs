@@ -10,9 +10,7 @@ use super::tests::{from_source, seal, v4, v6};
 use crate::ResidentCounters;
 use crate::layout::PassReason;
 use crate::maps::KernelMaps;
-use crate::testing::{
-    LIMITS, Simulation, beat_ahead, constants, in_kernel, snapshot_checking, target,
-};
+use crate::testing::{Simulation, beat_ahead, constants, in_kernel, snapshot_checking, target};
 use crate::writer::TableWriter;
 
 /// A router in the kernel with the tables of the test snapshot, and the program of its port 0.
