@@ -85,7 +85,7 @@ impl BpfProgram {
         insns: &[BpfInsn],
         flags: BpfProgramFlags,
     ) -> Result<Self, BpfError> {
-        let loaded = sys::program_load(kind, name, insns, flags, &mut []);
+        let loaded = load_despite_signals(kind, name, insns, flags, &mut []);
         loaded.map(|fd| Self { fd }).map_err(|source| {
             let (what, log) = ("load a BPF program", verifier_log(kind, insns, flags));
             match log.is_empty() {
@@ -162,11 +162,33 @@ impl From<OwnedFd> for BpfProgram {
     }
 }
 
+/// Loads a program. The verifier gives up with EAGAIN as soon as the thread has to handle a signal; after
+/// that, it can start again.
+fn load_despite_signals(
+    kind: BpfProgramKind,
+    name: &str,
+    insns: &[BpfInsn],
+    flags: BpfProgramFlags,
+    log: &mut [u8],
+) -> io::Result<OwnedFd> {
+    const ATTEMPTS: u32 = 16;
+    let mut loaded = sys::program_load(kind, name, insns, flags, log);
+    for _ in 1..ATTEMPTS {
+        match &loaded {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                loaded = sys::program_load(kind, name, insns, flags, log);
+            }
+            _ => break,
+        }
+    }
+    loaded
+}
+
 /// Loads the program again, only to get the verifier's log.
 fn verifier_log(kind: BpfProgramKind, insns: &[BpfInsn], flags: BpfProgramFlags) -> String {
     let mut log = vec![0; 1 << 20];
     // The name is for people who list programs; this program is removed again at once.
-    let _ = sys::program_load(kind, "slipring_log", insns, flags, &mut log);
+    let _ = load_despite_signals(kind, "slipring_log", insns, flags, &mut log);
     let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
     String::from_utf8_lossy(&log[..end]).into_owned()
 }

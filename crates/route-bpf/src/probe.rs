@@ -66,10 +66,20 @@ impl EgressProbe {
         Ok(true)
     }
 
+    /// Sends at least `frames` frames: a signal ends a run early, and another one follows.
+    fn send(&self, frames: u32) -> io::Result<()> {
+        loop {
+            match self.program.run_live(&probe_frame(self.mac), frames, MIN_FRAMES) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                sent => return sent,
+            }
+        }
+    }
+
     /// Sends frames, and then waits for as long as that took.
     fn round(&self, ifname: &str, frames: u32) -> io::Result<ProbeRound> {
         let (start, before) = (Instant::now(), sent_packets(ifname)?);
-        self.program.run_live(&probe_frame(self.mac), frames, MIN_FRAMES)?;
+        self.send(frames)?;
         std::thread::sleep(SETTLING_TIME);
         let (time, between) = (start.elapsed(), sent_packets(ifname)?);
         std::thread::sleep(time);
