@@ -450,7 +450,9 @@ fn a_scan_costs_other_flows_nothing(setup: Setup) {
 
 /// A defect of netmap-fwd: it crashed at the start.
 fn a_vlan_whose_parent_has_no_address_routes(setup: Setup) {
+    setup.wait_until_settled();
     let Setup { subject, router, a, b, .. } = setup;
+    b.namespace.wait_for_carrier("e0");
     router.ip_batch("addr flush dev e1");
     let run_dir = tempfile::tempdir().unwrap();
     // The parent is not named either.
