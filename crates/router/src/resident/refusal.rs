@@ -20,7 +20,7 @@ pub(super) fn refused(error: &ResidentError, interface: Option<&str>) -> Diagnos
         (Some(Errno::BUSY | Errno::EXIST), _) => Diagnostic::new(SR0107, summary)
             .with_cause("another XDP program is attached")
             .with_help(format!("see which one: ip -details link show dev {name}"))
-            .with_note("slipring ports shows the interfaces that slipring's own programs hold"),
+            .with_note("whether it is another program of slipring: slipring ports"),
         (Some(Errno::OPNOTSUPP), _) => Diagnostic::new(SR0108, summary)
             .with_cause("the driver has no XDP")
             .with_help("let the stack run the program: --io xdp-generic"),
