@@ -28,7 +28,9 @@ fn loader() {
     println!("loading");
     let (kind, flags) = (BpfProgramKind::SocketFilter, BpfProgramFlags::default());
     match BpfProgram::load(kind, "slip_test", &insns, flags) {
-        Err(BpfError::System { source, .. }) if matches!(source.raw_os_error(), Some(1 | 38)) => {
+        Err(BpfError::System { source, .. })
+            if matches!(source.raw_os_error(), Some(1 | 7 | 38)) =>
+        {
             skip!("{source}");
         }
         loaded => drop(loaded.unwrap()),

@@ -3,7 +3,7 @@
 use slipring_port::Nanos;
 
 /// Time between two heartbeats while packets come; three may be late before the kernel takes over.
-const BUSY_PERIOD_NS: Nanos = 25_000_000;
+pub(crate) const BUSY_PERIOD_NS: Nanos = 25_000_000;
 /// Time between two heartbeats while none come. Together with a tick of the clock of heartbeats, at
 /// most 10 ms, it leaves 20 ms of the programs' limit for a late beat, after which the kernel would
 /// forward the first packets.

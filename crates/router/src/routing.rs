@@ -17,6 +17,7 @@
 //!    read, and the time to write it.
 
 mod beat;
+mod by_rules;
 mod reader;
 
 use std::io;
@@ -32,7 +33,6 @@ use slipring_route_bpf::{EgressProbe, ResidentHeartbeat};
 
 use crate::feed::{FeedProgress, KernelFeed};
 use crate::live::LiveSettings;
-use crate::lookup_tables::LookupTables;
 use crate::neighbours::NeighbourRequests;
 use crate::pace::BeatPace;
 use crate::resident::ResidentEngine;
@@ -66,6 +66,9 @@ pub(crate) struct Routing {
     seen_at: Nanos,
     /// Notifications were lost, or a table is new, so the mirror is not complete until dumps are.
     is_behind: bool,
+    /// Ports whose VRF is a new one, or has new tables, which are not in use yet: their packets are the
+    /// kernel's until then.
+    waits: Vec<bool>,
     /// The VRF of each port; `None` for those whose packets the kernel's routing rules look up
     /// elsewhere.
     pub(crate) vrf_of: Vec<Option<VrfIndex>>,
@@ -90,6 +93,8 @@ pub(crate) struct Routing {
     up: Vec<bool>,
     /// Interfaces that have come up, and have not been probed since.
     unprobed: Vec<FibPortIndex>,
+    /// Interfaces whose drivers have refused frames, and cannot be probed; the user is not told yet.
+    pub(crate) refused: Vec<FibPortIndex>,
     /// Subinterfaces that the kernel does not have; their ports come after all others.
     pub(crate) subinterfaces: Option<SubinterfaceHandle>,
     /// What the user or the system left to the kernel, by port.
@@ -173,12 +178,14 @@ impl Routing {
             ruled: none.clone(),
             deleted: none.clone(),
             addresses: Vec::new(),
-            up: none,
+            up: none.clone(),
             seen: 0,
             seen_at: 0,
             is_behind: false,
+            waits: none,
             vrf_of: vec![Some(VrfIndex(0)); ports],
             unprobed: Vec::new(),
+            refused: Vec::new(),
             subinterfaces,
             left: Vec::new(),
             settings: LiveSettings::default(),
@@ -253,9 +260,14 @@ impl Routing {
     /// Leaves packets for interfaces to the kernel whose drivers have begun to refuse redirected frames,
     /// until a probe shows that they leave.
     fn stop_refused(&mut self) {
-        let stopped = self.engine.stop_refused();
-        if !stopped.is_empty() {
-            self.unprobed.extend(stopped);
+        let (probed, others): (Vec<_>, Vec<_>) = self
+            .engine
+            .stop_refused()
+            .into_iter()
+            .partition(|port| self.engine.interfaces()[usize::from(port.0)].probe.is_some());
+        if !probed.is_empty() || !others.is_empty() {
+            self.unprobed.extend(probed);
+            self.refused.extend(others);
             self.ready.ring();
         }
     }
@@ -299,6 +311,10 @@ impl Routing {
             self.is_behind = false;
             self.ready.ring();
         }
+        if self.is_applied && !self.is_behind && self.waits.contains(&true) {
+            self.waits.fill(false);
+            self.leave_ruled();
+        }
     }
 
     /// Gives the programs the newest snapshot.
@@ -321,34 +337,6 @@ impl Routing {
         self.distribute(tables, &local);
         for request in self.mirror.solicit(MAX_SOLICITS) {
             self.neighbours.want(request);
-        }
-    }
-
-    /// Looks packets up in the tables that the kernel's routing rules choose; leaves those of
-    /// interfaces with other rules to the kernel.
-    fn follow_rules(&mut self) {
-        if !self.mirror.knows_rules() {
-            return;
-        }
-        let ifindexes: Vec<u32> = self.ifindexes().collect();
-        let LookupTables { vrfs, of_ports } = LookupTables::of(&self.mirror, &ifindexes);
-        // Tables that were not looked at before are dumped first.
-        self.is_behind |= vrfs != self.mirror.vrf_configs();
-        for (at, config) in vrfs.iter().enumerate() {
-            self.mirror.set_vrf(VrfIndex(at as u16), config.clone());
-        }
-        for (at, vrf) in of_ports.iter().enumerate() {
-            self.mirror.set_port_vrf(FibPortIndex(at as u16), vrf.unwrap_or_default());
-        }
-        let ruled: Vec<bool> = of_ports.iter().map(Option::is_none).collect();
-        self.vrf_of = of_ports;
-        if ruled != self.ruled {
-            for (at, &is_ruled) in ruled.iter().enumerate() {
-                self.engine.set_ruled(FibPortIndex(at as u16), is_ruled);
-            }
-            self.ruled = ruled;
-            self.tell_what_is_left();
-            self.ready.ring();
         }
     }
 
@@ -489,7 +477,7 @@ impl Routing {
 
     /// Whether packets that arrive on a port are left to the kernel, or to its routing rules.
     pub(crate) fn is_left(&self, at: usize) -> bool {
-        self.left.get(at) == Some(&true) || self.ruled[at]
+        self.left.get(at) == Some(&true) || self.ruled[at] || self.waits[at]
     }
 }
 

@@ -77,6 +77,7 @@ impl Supervision<'_> {
                 self.follow_kernel(session, &mut state)?;
                 self.follow_addresses(session)?;
                 self.probe(session, &mut state)?;
+                self.tell_of_refused(session)?;
                 self.tell_of_rules(session, &mut state)?;
                 self.tell_of_deleted(session, &mut state)?;
                 self.tell_of_readiness(session, &mut state)?;
@@ -202,6 +203,19 @@ impl Supervision<'_> {
         }
         if state.silent.is_empty() {
             state.next_probe = None;
+        }
+        Ok(())
+    }
+
+    /// Tells of interfaces in the stack that take no frames from a driver's program.
+    fn tell_of_refused(&self, session: &mut Session<'_>) -> Result<(), Failure> {
+        let refused = self.handle.ask(|routing| std::mem::take(&mut routing.refused));
+        for port in refused.unwrap_or_default() {
+            session.reporter.warn(format_args!(
+                "{} takes no packets from XDP in a driver, so packets for it are left to the kernel; \
+                 start with --io xdp-generic to forward all in the stack",
+                self.interfaces[usize::from(port.0)]
+            ))?;
         }
         Ok(())
     }

@@ -52,7 +52,7 @@ pub(crate) use link::WorkerLink;
 pub(crate) use open::UserSpacePorts;
 
 use crate::live::LiveSettings;
-use crate::pace::IDLE_AFTER_NS;
+use crate::pace::{BUSY_PERIOD_NS, IDLE_AFTER_NS};
 use crate::packet_trace::PacketTrace;
 use crate::routing::RoutingHandle;
 use crate::traffic::ForwardedTraffic;
@@ -60,8 +60,6 @@ use held::HeldFrames;
 use link::WorkerShared;
 use punt::{KernelPunts, PuntFigures};
 
-/// Time between two heartbeats; three may be late before the kernel takes over.
-const BEAT_PERIOD_NS: Nanos = 25_000_000;
 /// How old the tables may be by which frames are forwarded, as for the programs.
 const MAX_TABLES_AGE_NS: u64 = 100_000_000;
 /// By how much the loop ends a sleep before the next event. The heartbeat need not be so exact that
@@ -241,7 +239,7 @@ impl RouteWorker {
         if now < self.next_beat {
             return;
         }
-        self.next_beat = now + BEAT_PERIOD_NS;
+        self.next_beat = now + BUSY_PERIOD_NS;
         let beat = self.seen.min(ResidentHeartbeat::now());
         self.ports.numbers.iter().for_each(|number| self.heartbeat.beat(*number, beat));
     }

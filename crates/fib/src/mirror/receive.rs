@@ -2,8 +2,8 @@
 
 use slipring_rtnetlink::{
     AddressMessage, Change, HeaderFlags, LinkMessage, MessageBody, NeighbourMessage,
-    NetconfMessage, NetlinkHeader, NetlinkMessage, NextHopMessage, RouteFamily, RouteMessage,
-    RuleMessage,
+    NetconfMessage, NetconfScope, NetlinkHeader, NetlinkMessage, NextHopMessage, RouteFamily,
+    RouteMessage, RuleMessage,
 };
 
 use super::Mirror;
@@ -315,6 +315,10 @@ impl Mirror {
         if origin == Origin::Notification && self.resync.is_running(DumpKind::Settings) {
             // It tells only some settings, and what the dump tells of the others is not taken over.
             self.resync.interrupt(Some(DumpKind::Settings));
+        }
+        if origin == Origin::Notification && message.scope == NetconfScope::Default {
+            // The kernel has changed interfaces that have never had an address, without telling which.
+            self.resync.want_one(DumpKind::Settings);
         }
         let has_changed = match change {
             Change::New => self.links.settings.set(message, origin),

@@ -198,6 +198,8 @@ pub(crate) fn rule(priority: u32, table: u32, input: Option<&str>) -> KernelMess
 
 /// In place of an interface: the settings of all.
 pub(crate) const ALL: u32 = u32::MAX;
+/// In place of an interface: the settings of new ones.
+pub(crate) const DEFAULT: u32 = u32::MAX - 1;
 
 /// `RTM_NEWNETCONF` of IPv4, for an interface.
 pub(crate) fn settings(ifindex: u32) -> KernelMessage {

@@ -2,7 +2,7 @@
 
 use slipring_fib::*;
 
-use crate::kernel::{ALL, DOWN, NO_CARRIER, address, dump, dumped, link, settings, tell};
+use crate::kernel::{ALL, DEFAULT, DOWN, NO_CARRIER, address, dump, dumped, link, settings, tell};
 use crate::{action, mirror, publish};
 
 fn modes(tables: &ForwardingTables) -> Vec<ReversePathMode> {
@@ -92,4 +92,20 @@ fn settings_of_ipv6_are_not_those_of_ipv4() {
     tell(&mut mirror, &[of_v6, link(3, DOWN)]);
     let tables = mirror.publish();
     assert!(tables.is_none_or(|tables| modes(&tables)[0] == ReversePathMode::Off));
+}
+
+/// The kernel also gives them to interfaces that have never had an address, without telling which.
+#[test]
+fn after_a_change_of_the_default_settings_are_listed_again() {
+    let mut mirror = numbered();
+    dump(&mut mirror, DumpKind::Settings, &[]);
+    assert!(!mirror.needs_resync().contains(DumpKind::Settings));
+    tell(&mut mirror, &[settings(DEFAULT).rp_filter(1)]);
+    assert!(mirror.needs_resync().contains(DumpKind::Settings));
+    dump(
+        &mut mirror,
+        DumpKind::Settings,
+        &[settings(DEFAULT).rp_filter(1), settings(1).rp_filter(1)],
+    );
+    assert!(!mirror.needs_resync().contains(DumpKind::Settings));
 }

@@ -41,7 +41,8 @@ pub(crate) struct AttachedInterface {
     pub(crate) iface: Iface,
     /// How packets that arrive on it are forwarded, in outputs.
     pub(crate) mode: &'static str,
-    /// Finds out whether redirected frames leave by it; `None` in the stack, where they always do.
+    /// Finds out whether redirected frames leave by it; `None` in the stack, where those of other programs in
+    /// the stack always do.
     pub(crate) probe: Option<Arc<EgressProbe>>,
     /// Whether they do. False until it is known.
     pub(crate) sends: bool,

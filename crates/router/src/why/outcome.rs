@@ -1,7 +1,7 @@
 //! What the decision of the engine means where packets of an interface are forwarded.
 
-use slipring_fib::{Adjacency, FibPortIndex, Target, VrfIndex};
-use slipring_route::{PuntReason, RouteStep, RouteVerdict};
+use slipring_fib::{Adjacency, FibPortIndex, Target};
+use slipring_route::{PuntReason, RouteDropCause, RouteStep, RouteVerdict};
 use slipring_route_bpf::has_address_for_kernel;
 
 use super::explained::ExplainedPacket;
@@ -83,6 +83,9 @@ impl ExplainedPacket {
                 None => PacketOutcome::new("to the kernel, to resolve", None),
             },
             RouteVerdict::Fragmented => PacketOutcome::kernel("too-big".to_owned()),
+            RouteVerdict::Drop(
+                RouteDropCause::ReversePathStrict | RouteDropCause::ReversePathLoose,
+            ) => self.of_engine(routing, verdict, punt),
             RouteVerdict::Drop(cause) | RouteVerdict::Answered(cause) => {
                 PacketOutcome::kernel(cause.name().to_owned())
             }
@@ -120,7 +123,8 @@ impl ExplainedPacket {
     fn punted(&self, routing: &Routing, punt: Option<PuntReason>) -> PacketOutcome {
         PacketOutcome::kernel(match (punt, self.address()) {
             (Some(PuntReason::Route), Some(address)) => {
-                let found = routing.mirror.route_get(VrfIndex(0), address);
+                let found =
+                    routing.mirror.route_get(routing.vrf_of_port(self.path.ingress), address);
                 reasons::of_route(routing, found.and_then(|found| found.route).as_ref())
             }
             (Some(reason), _) => reason.name().to_owned(),

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use slipring_control::ControlRefusal;
-use slipring_fib::{FibPort, FibPortIndex, ForwardingTables, TargetAction, TargetIndex, VrfIndex};
+use slipring_fib::{FibPort, FibPortIndex, ForwardingTables, TargetAction, TargetIndex};
 use slipring_route::RouteEngine;
 use slipring_route_bpf::is_kept_from_sockets;
 
@@ -122,15 +122,22 @@ fn passed(
         return is_left.then(|| format!("packets from {name} are left to the kernel"));
     }
     let reason = reasons::of_ingress(routing, ingress);
-    reason.or_else(|| kept(routing, packet, has_rules).filter(|_| kind == DecidingEngine::Workers))
+    reason.or_else(|| {
+        kept(routing, ingress, packet, has_rules).filter(|_| kind == DecidingEngine::Workers)
+    })
 }
 
 /// Why the program that hands packets over to workers keeps one for the kernel.
-fn kept(routing: &Routing, packet: &[u8], has_rules: bool) -> Option<String> {
+fn kept(
+    routing: &Routing,
+    ingress: FibPortIndex,
+    packet: &[u8],
+    has_rules: bool,
+) -> Option<String> {
     if is_kept_from_sockets(packet, has_rules) {
         return Some("such packets are not handed over to the router's threads".to_owned());
     }
-    let found = routing.mirror.route_get(VrfIndex(0), destination(packet)?)?;
+    let found = routing.mirror.route_get(routing.vrf_of_port(ingress), destination(packet)?)?;
     let is_kernels =
         found.index == TargetIndex::KERNEL || found.target.action == TargetAction::Kernel;
     is_kernels.then(|| reasons::of_route(routing, found.route.as_ref()))

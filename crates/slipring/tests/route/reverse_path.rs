@@ -14,6 +14,7 @@ checks! {
     ipv6_sources_are_not_checked,
     a_check_that_is_switched_on_and_off_later_is_obeyed,
     a_route_to_the_source_that_changes_is_obeyed,
+    sources_are_looked_up_by_rules_for_the_egress_interface_that_come_later,
 }
 
 /// Checks of the program only.
@@ -113,6 +114,20 @@ fn ipv6_sources_are_not_checked(setup: Setup) {
     let rig = strict(setup).start();
     let sources = ["fd03::9", "fd66::1"].map(ip);
     rig.forwards(&sources.map(|source| Packet::udp(source, v6().b, b"any link")));
+}
+
+/// The tables of such rules are not the router's, so the kernel decides.
+fn sources_are_looked_up_by_rules_for_the_egress_interface_that_come_later(setup: Setup) {
+    let rig = strict(setup)
+        .ip("route add 10.76.0.0/16 via 10.1.0.2
+             route add 10.76.0.0/16 via 10.3.0.3 table 100
+             route add 10.1.0.0/24 dev e0 table 100")
+        .start();
+    rig.forwards(&[from("10.76.0.1")]);
+    rig.ip("rule add iif e1 table 100");
+    rig.until(|| is_refused(&rig, "10.76.0.1"));
+    rig.ignores(&[from("10.76.0.1")]);
+    rig.forwards(&[from("10.1.0.2")]);
 }
 
 fn is_refused(rig: &Rig, source: &str) -> Option<()> {

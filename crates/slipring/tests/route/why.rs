@@ -14,6 +14,7 @@ crate::program_checks! {
     a_packet_that_is_not_forwarded_is_explained_with_the_cause,
     the_explained_next_hop_is_the_one_that_the_flow_takes,
     an_interface_that_is_left_to_the_kernel_explains_its_packets,
+    a_source_that_the_reverse_path_filter_refuses_is_explained_as_dropped,
     a_mistake_in_a_described_packet_is_told,
 }
 
@@ -169,4 +170,14 @@ fn a_mistake_in_a_described_packet_is_told(setup: Setup) {
             assert!(refused.stderr.contains(part), "{packet}: {part}: {}", refused.stderr);
         }
     }
+}
+
+fn a_source_that_the_reverse_path_filter_refuses_is_explained_as_dropped(setup: Setup) {
+    let rig = setup.set("ipv4/conf/e0/rp_filter", "1").start();
+    let answer = why(&rig, &udp(ip("10.3.0.9"), v4().b, [4000, 53]));
+    assert_eq!(
+        (&answer["action"], &answer["reason"]),
+        (&"dropped".into(), &"reverse-path-strict".into()),
+        "{answer}"
+    );
 }

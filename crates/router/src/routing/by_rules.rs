@@ -1,0 +1,59 @@
+//! Which tables decide about the packets of an interface, by the kernel's routing rules.
+//!
+//! From a change of the rules until the new tables are in use, packets of the interfaces concerned are
+//! the kernel's, which has changed at once.
+
+use slipring_fib::{FibPortIndex, VrfIndex};
+
+use super::Routing;
+use crate::lookup_tables::LookupTables;
+
+/// The VRF of interfaces whose packets the kernel looks up: there are no such tables.
+const NO_TABLES: VrfIndex = VrfIndex(u16::MAX);
+
+impl Routing {
+    /// Looks packets up in the tables that the kernel's routing rules choose; leaves those of
+    /// interfaces with other rules to the kernel.
+    pub(super) fn follow_rules(&mut self) {
+        if !self.mirror.knows_rules() {
+            return;
+        }
+        let ifindexes: Vec<u32> = self.ifindexes().collect();
+        let LookupTables { vrfs, of_ports } = LookupTables::of(&self.mirror, &ifindexes);
+        // Tables that were not looked at before are dumped first.
+        let before = self.mirror.vrf_configs();
+        self.is_behind |= vrfs != before;
+        let is_new = |vrf: VrfIndex| before[usize::from(vrf.0)] != vrfs[usize::from(vrf.0)];
+        for (at, vrf) in of_ports.iter().enumerate() {
+            self.waits[at] |= *vrf != self.vrf_of[at] || vrf.is_some_and(is_new);
+            // By rules that the router does not follow, sources are looked up by the kernel, too.
+            self.mirror.set_port_vrf(FibPortIndex(at as u16), vrf.unwrap_or(NO_TABLES));
+        }
+        for (at, config) in vrfs.iter().enumerate() {
+            self.mirror.set_vrf(VrfIndex(at as u16), config.clone());
+        }
+        let ruled: Vec<bool> = of_ports.iter().map(Option::is_none).collect();
+        self.vrf_of = of_ports;
+        let has_changed = ruled != self.ruled;
+        self.ruled = ruled;
+        self.leave_ruled();
+        if has_changed {
+            self.ready.ring();
+        }
+    }
+
+    /// Leaves the packets of interfaces to the kernel whose tables are not in use, or only the kernel's.
+    pub(super) fn leave_ruled(&mut self) {
+        for at in 0..self.ruled.len() {
+            let is_left = self.ruled[at] || self.waits[at];
+            self.engine.set_ruled(FibPortIndex(at as u16), is_left);
+        }
+        self.tell_what_is_left();
+    }
+
+    /// The tables in which packets of a port are looked up; the first ones for ports that are the
+    /// kernel's.
+    pub(crate) fn vrf_of_port(&self, port: FibPortIndex) -> VrfIndex {
+        self.vrf_of.get(usize::from(port.0)).copied().flatten().unwrap_or_default()
+    }
+}
