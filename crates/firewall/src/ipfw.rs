@@ -131,7 +131,7 @@ fn no_command() -> CommandFault {
 fn dry_run(input: &IpfwInput, order: &CommandBatch) -> Result<CommandOutcome, IpfwCommandError> {
     let (steps, warnings) = if order.is_file {
         let tried = dry_run_file(order, Firewall::new(0, [0; 2]), DryRunPorts::Any);
-        let DryRun { steps, warnings } = tried.map_err(|fault| input.with_file(fault))?;
+        let DryRun { steps, warnings, .. } = tried.map_err(|fault| input.with_file(fault))?;
         input.allows(&steps)?;
         (steps, warnings)
     } else {

@@ -34,11 +34,10 @@ impl Outcome {
 /// The answer to `route.get`.
 pub(crate) fn answer(routing: &Routing, destination: IpAddr) -> Value {
     let found = routing.mirror.route_get(VrfIndex(0), destination);
-    let mut outcome = match &found {
+    let outcome = match &found {
         Some(found) => outcome(routing, found),
         None => Outcome::kernel("the tables are not complete".to_owned()),
     };
-    outcome.exceptions.extend(other_tables(routing, destination));
     let names = InterfaceNames::of(routing);
     let route = found.as_ref().and_then(|found| found.route.as_ref());
     let mtu = found.as_ref().map(|found| found.target.mtu).filter(|mtu| *mtu != 0);
@@ -48,6 +47,7 @@ pub(crate) fn answer(routing: &Routing, destination: IpAddr) -> Value {
         "action": outcome.action,
         "reason": outcome.reason,
         "exceptions": outcome.exceptions,
+        "other_tables": other_tables(routing, destination),
         "prefix": route.map(|entry| format!("{}/{}", entry.prefix.0, entry.prefix.1)),
         "nexthops": route.map(|entry| names.route(routing, entry)["nexthops"].clone()),
         "mtu": mtu,

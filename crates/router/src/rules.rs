@@ -20,7 +20,7 @@ use slipring_fib::ForwardingTables;
 use slipring_ipfw::packet::{IpFamily, PacketHeaders};
 use slipring_ipfw::run::{Firewall, IpfwSettings};
 use slipring_port::now;
-use slipring_rules::command_batch::{CommandBatch, CommandOutcome};
+use slipring_rules::command_batch::{CommandBatch, CommandFault, CommandOutcome, sysexits};
 use slipring_rules::control_plane::ControlPlane;
 use slipring_rules::dataplane::{RuleTask, RuleThread};
 use slipring_rules::dry_run::{DryRunPorts, dry_run_file};
@@ -52,6 +52,10 @@ impl InitialRules {
         let ports = ports.to_vec();
         let rules = Self { path: path.to_owned(), commands, random, ports, events };
         let tried = dry_run_file(&rules.commands, rules.master(), DryRunPorts::Known);
+        let tried = tried.and_then(|tried| match router_obstacle(&tried.config) {
+            Some(obstacle) => Err(CommandFault::new(obstacle, sysexits::DATA)),
+            None => Ok(()),
+        });
         let outcome = CommandOutcome { fault: tried.err(), ..CommandOutcome::default() };
         check_accepted(&outcome, Some(path))?;
         Ok(rules)

@@ -161,6 +161,9 @@ fn lookup(answer: &Value) -> String {
         let _ =
             writeln!(text, "    some to the kernel: {}", exception.as_str().unwrap_or_default());
     }
+    for tables in answer["other_tables"].as_array().into_iter().flatten() {
+        let _ = writeln!(text, "    but {}", tables.as_str().unwrap_or_default());
+    }
     text
 }
 

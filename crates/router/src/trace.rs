@@ -93,8 +93,7 @@ fn start(
 ) -> Result<Value, ControlRefusal> {
     let filter = args.get("filter").and_then(Value::as_str).map(slipring_filter::compile);
     let filter = filter.transpose();
-    let filter =
-        filter.map_err(|error| ControlRefusal::malformed(format!("the filter: {error}")))?;
+    let filter = filter.map_err(|error| refused_filter(&error.to_string()))?;
     let count = args.get("count").and_then(Value::as_u64).unwrap_or(DEFAULT_COUNT.into());
     let count = u32::try_from(count).ok().filter(|count| (1..=MAX_COUNT).contains(count));
     let count = count.ok_or_else(|| {
@@ -112,6 +111,13 @@ fn start(
         worker.ask(move |worker| worker.traces.push(trace));
     }
     Ok(json!({ "v": ANSWER_VERSION, "trace": number, "packets": [], "left": count }))
+}
+
+fn refused_filter(cause: &str) -> ControlRefusal {
+    ControlRefusal {
+        help: Some("write it as for tcpdump, such as udp port 53 and host 10.1.0.2".to_owned()),
+        ..ControlRefusal::malformed(format!("the filter: {cause}"))
+    }
 }
 
 fn in_kernel() -> ControlRefusal {

@@ -5,7 +5,7 @@ use slipring_dummynet::Dummynet;
 use slipring_dummynet::show::RowOrder;
 use slipring_dummynet::text::QueueCaps;
 use slipring_ipfw::rule::{NextHop, RuleAction};
-use slipring_ipfw::run::{CommandFileError, Firewall};
+use slipring_ipfw::run::{CommandFileError, Firewall, IpfwConfig};
 use slipring_ipfw::text::IpfwCommand;
 
 use crate::command_batch::{
@@ -29,6 +29,8 @@ pub struct DryRun {
     pub steps: Vec<CommandStep>,
     /// Warnings about suspicious rules.
     pub warnings: Vec<String>,
+    /// What the commands have made.
+    pub config: IpfwConfig,
 }
 
 /// Executes a file on `firewall`, which must have no rules yet, and on separate pipes.
@@ -57,7 +59,7 @@ pub fn dry_run_file(
         Some(fault) => Err(fault),
         None => {
             let warnings = lint::warnings(&firewall, &pipes.configuration());
-            Ok(DryRun { steps, warnings })
+            Ok(DryRun { steps, warnings, config: firewall.config().clone() })
         }
     }
 }

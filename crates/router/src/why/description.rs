@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use serde_json::{Value, json};
-use slipring_fib::{Adjacency, NextHopAddress, TargetAction, VrfIndex};
+use slipring_fib::{Adjacency, NextHopAddress, TargetAction};
 use slipring_ipfw::run::CheckPass;
 use slipring_route::{RouteOutput, RouteStep};
 use slipring_rules::{ExplainedCheck, explain};
@@ -26,7 +26,7 @@ impl ExplainedPacket {
                 }
                 RouteStep::Policed { dscp } => stages.push(policed(*dscp)),
                 RouteStep::Matched { address, target, adjacency, .. } => {
-                    stages.push(route(routing, *address, target.action));
+                    stages.push(self.route(routing, *address, target.action));
                     let hop = adjacency.map(|hop| next_hop(routing, *address, hop, target.action));
                     stages.extend(hop);
                     stages.extend(on_output.by_ref());
@@ -39,6 +39,19 @@ impl ExplainedPacket {
             }
         }
         stages
+    }
+
+    /// The route of an address, in the form of `route show`.
+    fn route(&self, routing: &Routing, address: IpAddr, action: TargetAction) -> Value {
+        let vrf = routing.vrf_of_port(self.path.ingress);
+        let found = routing.mirror.route_get(vrf, address).and_then(|found| found.route);
+        let verdict = match (&found, action) {
+            (Some(entry), _) => format!("{}/{}", entry.prefix.0, entry.prefix.1),
+            (None, TargetAction::Kernel) => "left to the kernel".to_owned(),
+            (None, _) => "no route".to_owned(),
+        };
+        let row = found.map(|entry| InterfaceNames::of(routing).route(routing, &entry));
+        json!({ "stage": "route", "address": address, "verdict": verdict, "route": row })
     }
 }
 
@@ -57,18 +70,6 @@ fn policed(dscp: Option<u8>) -> Value {
         None => "accepted".to_owned(),
     };
     json!({ "stage": "police", "verdict": verdict })
-}
-
-/// The route of an address, in the form of `route show`.
-fn route(routing: &Routing, address: IpAddr, action: TargetAction) -> Value {
-    let found = routing.mirror.route_get(VrfIndex(0), address).and_then(|found| found.route);
-    let verdict = match (&found, action) {
-        (Some(entry), _) => format!("{}/{}", entry.prefix.0, entry.prefix.1),
-        (None, TargetAction::Kernel) => "left to the kernel".to_owned(),
-        (None, _) => "no route".to_owned(),
-    };
-    let row = found.map(|entry| InterfaceNames::of(routing).route(routing, &entry));
-    json!({ "stage": "route", "address": address, "verdict": verdict, "route": row })
 }
 
 /// The next hop that was chosen, and what the kernel knows of it.

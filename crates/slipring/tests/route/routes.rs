@@ -270,7 +270,7 @@ fn an_interface_with_a_table_of_its_own_takes_the_fast_path(setup: Setup) {
     }
     let answer = rig.ask(&["route", "get", "10.3.0.2"]);
     let exception = "packets from e2 are looked up in local, 100, main, default";
-    assert_eq!(answer["exceptions"][0], exception, "{answer}");
+    assert_eq!(answer["other_tables"][0], exception, "{answer}");
 }
 
 /// Tables for such rules are made at the start.
