@@ -199,8 +199,7 @@ fn a_file_and_its_rules_are_checked_without_a_router() {
     write("edge.rules", "add allow ip from any to any\nadd permit everything\n");
     let (is_good, _, refused) = check();
     assert!(!is_good && refused.contains("line 2"), "{refused}");
-    std::fs::write(dir.path().join("edge.rules"), "add 400 fwd port:e1 ip from any to any\n")
-        .unwrap();
+    write("edge.rules", "add 400 fwd port:e1 ip from any to any\n");
     let (is_good, _, refused) = check();
     assert!(!is_good && refused.contains("rule 400: a router sends to next hops"), "{refused}");
 }
