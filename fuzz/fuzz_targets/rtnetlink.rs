@@ -19,7 +19,6 @@ fuzz_target!(|data: &[u8]| {
         name: String::new(),
         vrf: VrfIndex(0),
         tags: VlanTags::default(),
-        ignores_routes_with_linkdown: ifindex == 1,
     });
     let config = MirrorConfig {
         ports: ports.collect(),
