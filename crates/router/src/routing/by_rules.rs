@@ -24,8 +24,11 @@ impl Routing {
         let before = self.mirror.vrf_configs();
         self.is_behind |= vrfs != before;
         let is_new = |vrf: VrfIndex| before[usize::from(vrf.0)] != vrfs[usize::from(vrf.0)];
+        let mut must_wait = false;
         for (at, vrf) in of_ports.iter().enumerate() {
-            self.waits[at] |= *vrf != self.vrf_of[at] || vrf.is_some_and(is_new);
+            let waits = *vrf != self.vrf_of[at] || vrf.is_some_and(is_new);
+            self.waits[at] |= waits;
+            must_wait |= waits;
             // By rules that the router does not follow, sources are looked up by the kernel, too.
             self.mirror.set_port_vrf(FibPortIndex(at as u16), vrf.unwrap_or(NO_TABLES));
         }
@@ -36,7 +39,9 @@ impl Routing {
         self.vrf_of = of_ports;
         let has_changed = ruled != self.ruled;
         self.ruled = ruled;
-        self.leave_ruled();
+        if must_wait || has_changed {
+            self.leave_ruled();
+        }
         if has_changed {
             self.ready.ring();
         }
