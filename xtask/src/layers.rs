@@ -60,6 +60,7 @@ const TABLE: &[(&str, Layer)] = &[
     ("slipring-bpf", Layer::Port),
     ("slipring-port", Layer::Port),
     ("slipring-vhost", Layer::Port),
+    ("slipring-pci", Layer::Port),
     ("slipring-route-bpf", Layer::Port),
     ("slipring-privileged", Layer::Host),
     ("slipring-core", Layer::Host),

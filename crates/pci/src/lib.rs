@@ -1,0 +1,48 @@
+//! PCI devices that a program drives itself.
+//!
+//! ```text
+//!   driver --PciDevice-->  config space, Bar (registers), PciMemory (DMA), Interrupt (eventfd), reset
+//!                            |
+//!            .---------------+----------------.
+//!            v               v                v
+//!          vfio          vfio_user          qtest
+//!          the kernel    another process    QEMU without a guest (feature `qtest`)
+//! ```
+//! A driver sees [`PciDevice`] only, so the same code drives a card, a model of it in another
+//! process, and QEMU's model of it.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`vfio`] | a device that is bound to `vfio-pci`, by the kernel's container and group interface |
+//! | [`vfio_user`] | a device model that another process serves on a socket; the messages, too |
+//! | `qtest` | a device model of QEMU, whose processor does not run |
+//! | [`config`] | configuration space: identifiers, the command register, capabilities |
+//!
+//! # Registers
+//! An access to a register cannot fail. A device that no longer answers reads as all ones, as it
+//! does on the bus, whatever the transport. A driver that reads all ones from a register that has
+//! zeros ends its port.
+//!
+//! # Not for
+//! Binding a device to `vfio-pci`, hot plug, power management, devices without an IOMMU.
+#![deny(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod bar;
+pub mod config;
+mod device;
+mod error;
+mod interrupt;
+mod iova;
+mod memory;
+mod sys;
+pub mod vfio_user;
+
+pub use bar::{Bar, MappedRegisters, RegisterAccess, Width};
+pub use device::{PciDevice, ResetResult};
+pub use error::PciError;
+pub use interrupt::{Interrupt, InterruptKind};
+pub use memory::{
+    BufferAddresses, DescriptorMemory, DeviceMemory, DmaMapper, MemoryRange, RingPairMemory,
+};
+pub use sys::barrier;

@@ -1,0 +1,5 @@
+//! Everything unsafe: mappings, the requests of VFIO, and barriers.
+#![allow(unsafe_code)]
+
+pub mod barrier;
+pub(crate) mod mapping;

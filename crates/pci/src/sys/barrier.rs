@@ -1,0 +1,44 @@
+//! The order of memory accesses and register accesses, as the device sees it.
+//!
+//! On x86-64, stores become visible in program order to devices, too, and a store to a register is
+//! not combined with stores to memory: the compiler must keep the order, and that is all. On other
+//! processors the fences of Rust order accesses for other processors only, so a barrier for the
+//! whole system is needed.
+
+use std::sync::atomic::{Ordering, fence};
+
+/// Orders all stores to descriptors and buffers before a store to a register that makes the device
+/// read them.
+#[inline(always)]
+pub fn before_doorbell() {
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: the instruction changes no register and no memory.
+    unsafe {
+        std::arch::asm!("dmb oshst", options(nostack, preserves_flags))
+    };
+    fence(Ordering::Release);
+}
+
+/// Orders the load of a descriptor's status, which the device writes last, before loads of what it
+/// wrote earlier.
+#[inline(always)]
+pub fn after_status() {
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: the instruction changes no register and no memory.
+    unsafe {
+        std::arch::asm!("dmb oshld", options(nostack, preserves_flags))
+    };
+    fence(Ordering::Acquire);
+}
+
+/// Orders a store to memory before a later load, for protocols in which both sides write and then
+/// check whether the other one sleeps.
+#[inline(always)]
+pub fn full() {
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: the instruction changes no register and no memory.
+    unsafe {
+        std::arch::asm!("dmb osh", options(nostack, preserves_flags))
+    };
+    fence(Ordering::SeqCst);
+}
