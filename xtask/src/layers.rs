@@ -61,6 +61,7 @@ const TABLE: &[(&str, Layer)] = &[
     ("slipring-port", Layer::Port),
     ("slipring-vhost", Layer::Port),
     ("slipring-pci", Layer::Port),
+    ("slipring-drivers", Layer::Port),
     ("slipring-route-bpf", Layer::Port),
     ("slipring-privileged", Layer::Host),
     ("slipring-core", Layer::Host),

@@ -115,6 +115,7 @@ mod tests {
             OpenCause::LockedMemory { bytes: 1 },
             OpenCause::Unsupported { what: String::new(), needs: "" },
             OpenCause::PipeTaken { pipe: String::new(), end: "master" },
+            OpenCause::Card { reason: String::new(), help: None },
             OpenCause::NotACapture { path: String::new(), reason: String::new() },
             OpenCause::Truncated { path: String::new(), reason: String::new() },
         ];

@@ -26,8 +26,8 @@ pub enum ErrorClass {
 /// Every code that [`OpenError::code`] and [`RunError::code`] return.
 pub const CODES: &[&str] = &[
     "SR0101", "SR0102", "SR0103", "SR0104", "SR0105", "SR0106", "SR0107", "SR0108", "SR0109",
-    "SR0110", "SR0111", "SR0112", "SR0199", "SR0201", "SR0202", "SR0203", "SR0204", "SR0401",
-    "SR0402", "SR0499",
+    "SR0110", "SR0111", "SR0112", "SR0116", "SR0199", "SR0201", "SR0202", "SR0203", "SR0204",
+    "SR0401", "SR0402", "SR0499",
 ];
 
 /// The commands that grant, once, the capabilities that ports need. They grant them to a copy of
@@ -96,6 +96,8 @@ pub enum OpenCause {
     NoDevice { path: String },
     #[error("the {end} end of pipe `{pipe}` is open already")]
     PipeTaken { pipe: String, end: &'static str },
+    #[error("{reason}")]
+    Card { reason: String, help: Option<String> },
     #[error("cannot open `{path}`: {source}")]
     File { path: String, source: io::Error },
     #[error("`{path}` is not a capture that can be read: {reason}")]
@@ -130,6 +132,7 @@ impl OpenError {
             OpenCause::Region(_) | OpenCause::LockedMemory { .. } => "SR0110",
             OpenCause::Unsupported { .. } | OpenCause::NoDevice { .. } => "SR0111",
             OpenCause::PipeTaken { .. } => "SR0112",
+            OpenCause::Card { .. } => "SR0116",
             OpenCause::File { .. } => "SR0201",
             OpenCause::NotACapture { .. } => "SR0202",
             OpenCause::Truncated { .. } => "SR0203",
@@ -142,6 +145,7 @@ impl OpenError {
     pub fn help(&self) -> Option<String> {
         Some(match &*self.cause {
             OpenCause::Name { help, .. } => return help.clone(),
+            OpenCause::Card { help, .. } => return help.clone(),
             OpenCause::Setting { help, .. } => help.clone(),
             OpenCause::File { path, .. } => format!("see whether it is there and open to you: ls -ld {path}"),
             OpenCause::NoInterface { .. } => "list the interfaces there are: slipring ports".into(),
@@ -242,6 +246,10 @@ pub enum RunCause {
     WentDown,
     #[error("the other end of the pipe is gone")]
     PeerGone,
+    #[error("the card no longer answers: it was removed, or its bus has failed")]
+    CardGone,
+    #[error("the card is stuck: it has not sent what it was given for {seconds} s")]
+    CardStuck { seconds: u64 },
     #[error("{0}")]
     Ring(#[from] SyncFault),
     #[error("`{path}`: {reason}")]
@@ -267,7 +275,11 @@ impl RunError {
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self.cause {
-            RunCause::Vanished | RunCause::WentDown | RunCause::PeerGone => "SR0401",
+            RunCause::Vanished
+            | RunCause::WentDown
+            | RunCause::PeerGone
+            | RunCause::CardGone
+            | RunCause::CardStuck { .. } => "SR0401",
             RunCause::Ring(_) => "SR0402",
             RunCause::Capture { .. } => "SR0203",
             RunCause::Write { .. } => "SR0204",
@@ -282,6 +294,10 @@ impl RunError {
             RunCause::Vanished => Some("list the interfaces there are: slipring ports".into()),
             RunCause::Write { path, .. } => {
                 Some(format!("make room, or write elsewhere: df -h {path}"))
+            }
+            RunCause::CardGone => Some("see what the kernel says of it: dmesg | tail".into()),
+            RunCause::CardStuck { .. } => {
+                Some("start again, which resets it; see also: dmesg | tail".into())
             }
             RunCause::WentDown => {
                 Some("bring it up and start again, or run without --exit-on-link-down".into())

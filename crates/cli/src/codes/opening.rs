@@ -110,6 +110,14 @@ codes! {
                  --bypass-netfilter if packets may pass without it.",
         example: "nft list ruleset\nslipring route eth0 eth1 --bypass-netfilter",
     }
+    SR0116 Machine "the card cannot be driven from here" {
+        cause: "A vfio: port drives a network card itself. The card must be bound to vfio-pci, behind an\n\
+                IOMMU with interrupt remapping, alone in its group or with devices that are bound\n\
+                likewise; /dev/vfio/GROUP must be open to this user; and there must be a driver for\n\
+                the chip. The message says which of these does not hold.",
+        remedy: "`slipring doctor vfio:ADDRESS` names what is missing, and the command for it.",
+        example: "slipring doctor vfio:0000:03:00.0\nls -l /dev/vfio",
+    }
     SR0199 Machine "the system refused" {
         cause: "A system call failed in a way that has no code of its own. The cause line names the\n\
                 call and the error.",

@@ -1,0 +1,52 @@
+//! A driver, as the table of drivers has it.
+
+use slipring_pci::config::PciId;
+use slipring_pci::{PciDevice, PciError};
+use slipring_port::{OpenCause, Port};
+
+use crate::open::NicSetup;
+
+/// A driver.
+pub trait NicDriver: Sync {
+    /// The name, which is that of its folder.
+    fn name(&self) -> &'static str;
+
+    /// The chips that it drives.
+    fn chips(&self) -> &'static [ChipId];
+
+    /// Takes over the device and opens a port. When this fails, the device is stopped.
+    ///
+    /// # Errors
+    /// [`OpenCause`], with what to try next.
+    fn open(
+        &self,
+        device: Box<dyn PciDevice>,
+        chip: &ChipId,
+        setup: &NicSetup<'_>,
+    ) -> Result<Port, OpenCause>;
+}
+
+/// A chip and its identifier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChipId {
+    /// The identifier.
+    pub id: PciId,
+    /// The name that its maker gives it.
+    pub name: &'static str,
+}
+
+impl ChipId {
+    /// Names a chip.
+    pub(crate) const fn new(vendor: u16, device: u16, name: &'static str) -> Self {
+        Self { id: PciId { vendor, device }, name }
+    }
+}
+
+/// Converts an error of a transport.
+#[must_use]
+pub fn refused(error: PciError) -> OpenCause {
+    match error {
+        PciError::LockedMemory { bytes } => OpenCause::LockedMemory { bytes },
+        error => OpenCause::Card { reason: error.to_string(), help: error.help() },
+    }
+}

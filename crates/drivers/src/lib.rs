@@ -1,0 +1,44 @@
+//! Drivers of network cards, in user space.
+//!
+//! ```text
+//!   program -- rings -- CardQueue --+-- RxSide, TxSide     which buffer is whose (slipring-port)
+//!                                  |
+//!                                  '-- NicChip            one folder per family of chips
+//!                                        | registers, descriptors, interrupt
+//!                                        v
+//!                                      PciDevice          VFIO, a model, QEMU (slipring-pci)
+//! ```
+//! A driver is one folder with the same files:
+//!
+//! | file | contents |
+//! |---|---|
+//! | `mod.rs` | the chips by identifier, and how a port is opened |
+//! | `regs.rs` | registers, with the section of the datasheet |
+//! | `init.rs` | from reset to running, and the end |
+//! | `rings.rs` | descriptors; the Intel drivers share `intel` |
+//! | `chip.rs` | while it runs: interrupts, link, statistics |
+//!
+//! [`CardQueue`] has all that the drivers have in common: a sync in each direction without a system
+//! call, sleep with the device's causes unmasked, the watch for a device that is gone or stuck.
+//! `docs/design/driver.md` shows how to write one.
+//!
+//! # Not for
+//! Several queues, offloads, virtual functions, wake on LAN, firmware.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod chip;
+pub mod descriptors;
+mod driver;
+mod open;
+mod queue;
+mod table;
+
+mod e1000e;
+mod intel;
+
+pub use chip::{ChipEvents, ChipFault, LinkState, NicChip};
+pub use driver::{ChipId, NicDriver, refused};
+pub use open::{NicFacts, NicSetup, assemble, memory_cause};
+pub use queue::CardQueue;
+pub use table::{driver_of, drivers, open_port, supported_chips, unknown_chip};

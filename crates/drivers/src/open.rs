@@ -1,0 +1,151 @@
+//! From a chip that is set up to a port.
+
+use std::io;
+use std::sync::Arc;
+
+use slipring_pci::DeviceMemory;
+use slipring_port::nic::dma::DmaMemory;
+use slipring_port::nic::{OffloadFixup, RxSide, TxLimits, TxSide};
+use slipring_port::{
+    OpenCause, OpenOptions, Port, PortCaps, PortInfo, PortMode, Queue, QueueCounters,
+};
+use slipring_ring::{Region, RingHalves};
+
+use crate::chip::{ChipFault, NicChip};
+use crate::queue::{CardQueue, CardQueueParts};
+
+/// What a port is opened with.
+#[derive(Debug, Clone, Copy)]
+pub struct NicSetup<'s> {
+    /// The name of the port, as the user wrote it.
+    pub name: &'s str,
+    /// The memory of rings and buffers.
+    pub region: &'s Arc<Region>,
+    /// Slots, whether to be promiscuous, and what to do when the link is down.
+    pub options: &'s OpenOptions,
+}
+
+impl NicSetup<'_> {
+    /// Returns the number of slots of a ring: what was asked for, but no more than `limit`. The
+    /// port's mode shows it.
+    #[must_use]
+    pub fn slots(&self, limit: u32) -> u32 {
+        self.options.slots.min(limit)
+    }
+
+    /// Gives the device access to the buffers.
+    ///
+    /// # Errors
+    /// [`OpenCause::LockedMemory`] if the process may not lock that much memory.
+    pub fn map_buffers(&self, memory: &mut DeviceMemory) -> Result<(), OpenCause> {
+        memory.map_buffers(self.region).map_err(|error| memory_cause(error, self.region.size()))
+    }
+}
+
+/// The cause of a failure to give a device memory.
+#[must_use]
+pub fn memory_cause(error: io::Error, bytes: u64) -> OpenCause {
+    if error.kind() == io::ErrorKind::OutOfMemory {
+        return OpenCause::LockedMemory { bytes };
+    }
+    OpenCause::System { what: "give the card memory", source: error }
+}
+
+/// What a driver says about its port.
+#[derive(Debug, Clone, Copy)]
+pub struct NicFacts {
+    /// The name of the driver.
+    pub driver: &'static str,
+    /// The name of the chip.
+    pub chip: &'static str,
+    /// The hardware address.
+    pub mac: [u8; 6],
+    /// Slots per ring.
+    pub slots: u32,
+    /// Longest frame in bytes, without CRC.
+    pub max_packet: u32,
+    /// Whether a frame may take several buffers.
+    pub chains: bool,
+}
+
+/// Starts a chip and makes it a port.
+///
+/// # Errors
+/// [`OpenCause`] if the region has no memory left, or the device does not answer.
+pub fn assemble<C: NicChip>(
+    mut chip: C,
+    facts: &NicFacts,
+    setup: &NicSetup<'_>,
+) -> Result<Port, OpenCause> {
+    let options = OpenOptions { slots: facts.slots, ..setup.options.clone() };
+    let tx = options.ring(setup.region, 0, 0)?;
+    let rx = options.ring(setup.region, 0, 0)?;
+    chip.set_promiscuous(options.promiscuous);
+    chip.start();
+    let link = chip.probe()?;
+    let link_event = chip.interrupt().event().try_clone_to_owned();
+    let link_event = link_event
+        .map_err(|source| OpenCause::System { what: "watch the card's interrupt", source })?;
+    let counters = Arc::<QueueCounters>::default();
+    let RingHalves { app: tx, kern: tx_kern } = tx;
+    let RingHalves { app: rx, kern: rx_kern } = rx;
+    let limits = TxLimits { packet: facts.max_packet, chains: facts.chains, enabled: true };
+    let rx_side = RxSide::start(rx_kern, chip.rx(), 0, OffloadFixup::none(), counters.clone());
+    let info = info(&chip, facts, setup, link);
+    let parts = CardQueueParts {
+        name: setup.name.to_owned(),
+        tx_side: TxSide::new(tx_kern, limits, counters.clone()),
+        rx_side,
+        tx,
+        rx,
+        link_event,
+        link,
+        ends_when_down: options.exit_on_link_down,
+        counters,
+    };
+    let queue: Box<dyn Queue> = Box::new(CardQueue::new(chip, parts));
+    Ok(Port { info, queues: vec![queue] })
+}
+
+fn info<C: NicChip>(
+    chip: &C,
+    facts: &NicFacts,
+    setup: &NicSetup<'_>,
+    link: crate::LinkState,
+) -> PortInfo {
+    let mode = PortMode::new()
+        .with("driver", facts.driver)
+        .with("chip", facts.chip)
+        .with("irq", chip.interrupt().kind().name())
+        .with("slots", facts.slots);
+    let mode = match link.is_up {
+        true if link.mbit_per_s > 0 => mode.with("mbit", link.mbit_per_s),
+        true => mode,
+        false => mode.with("link", "down"),
+    };
+    PortInfo {
+        name: setup.name.to_owned(),
+        kind: "vfio",
+        mode,
+        caps: PortCaps {
+            rx: true,
+            tx: true,
+            max_packet: facts.max_packet,
+            max_slot: setup.region.buf_size(),
+        },
+        mac: Some(facts.mac),
+        mtu: Some(facts.max_packet.min(1514) - 14),
+    }
+}
+
+/// A chip did not do in time what it was told to.
+pub(crate) fn unresponsive(what: &str) -> OpenCause {
+    let reason = format!("the card does not {what}");
+    OpenCause::Card { reason, help: Some("reset or power-cycle it; see also: dmesg | tail".into()) }
+}
+
+impl From<ChipFault> for OpenCause {
+    fn from(ChipFault::Gone: ChipFault) -> Self {
+        unresponsive("answer: its registers read as all ones")
+    }
+}

@@ -1,0 +1,246 @@
+//! The queue of a card: syncs, sleep, and the watch over the device.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use slipring_pci::InterruptKind;
+use slipring_port::nic::{RxSide, TxSide};
+use slipring_port::{
+    Interest, Nanos, Queue, QueueCounters, QueueRings, RunCause, RunError, TxWait, WaitFds, now,
+};
+use slipring_ring::{RxRing, TxRing};
+
+use crate::chip::{ChipEvents, ChipFault, LinkState, NicChip, set_drops};
+
+/// Number of idle syncs between two probes of the device.
+const PROBE_AFTER_IDLE_SYNCS: u32 = 65_536;
+/// How long a device with a link may take to send a frame before it counts as stuck.
+const STUCK_AFTER: Nanos = 10_000_000_000;
+
+/// A queue over a chip. Fields are dropped in order: the chip is stopped before the two halves
+/// free the buffers that it had.
+pub struct CardQueue<C: NicChip> {
+    chip: StoppedAtDrop<C>,
+    tx_side: TxSide,
+    rx_side: RxSide,
+    tx: TxRing,
+    rx: RxRing,
+    name: String,
+    /// A second descriptor of the interrupt's event, by which a change of the link ends a wait
+    /// whatever it is for.
+    link_event: OwnedFd,
+    link: LinkState,
+    ends_when_down: bool,
+    idle_syncs: u32,
+    wants_probe: bool,
+    /// Whether the device's causes are unmasked.
+    is_armed: bool,
+    /// When a frame to send was last completed, or found to be pending; `None` if none is pending.
+    tx_progress: Option<Nanos>,
+    /// When the device is next probed because of frames that are pending.
+    tx_probe_at: Nanos,
+    counters: Arc<QueueCounters>,
+}
+
+/// What a queue consists of, besides its chip.
+pub(crate) struct CardQueueParts {
+    pub(crate) name: String,
+    pub(crate) tx_side: TxSide,
+    pub(crate) rx_side: RxSide,
+    pub(crate) tx: TxRing,
+    pub(crate) rx: RxRing,
+    pub(crate) link_event: OwnedFd,
+    pub(crate) link: LinkState,
+    pub(crate) ends_when_down: bool,
+    pub(crate) counters: Arc<QueueCounters>,
+}
+
+struct StoppedAtDrop<C: NicChip>(C);
+
+impl<C: NicChip> Drop for StoppedAtDrop<C> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+impl<C: NicChip> CardQueue<C> {
+    pub(crate) fn new(chip: C, parts: CardQueueParts) -> Self {
+        let CardQueueParts {
+            name,
+            tx_side,
+            rx_side,
+            tx,
+            rx,
+            link_event,
+            link,
+            ends_when_down,
+            counters,
+        } = parts;
+        Self {
+            chip: StoppedAtDrop(chip),
+            tx_side,
+            rx_side,
+            tx,
+            rx,
+            name,
+            link_event,
+            link,
+            ends_when_down,
+            idle_syncs: 0,
+            wants_probe: true,
+            is_armed: false,
+            tx_progress: None,
+            tx_probe_at: 0,
+            counters,
+        }
+    }
+
+    /// Returns the state of the link at the last probe.
+    #[must_use]
+    pub fn link(&self) -> LinkState {
+        self.link
+    }
+
+    fn fail(&self, cause: impl Into<RunCause>) -> RunError {
+        RunError::new(&self.name, cause)
+    }
+
+    /// Probes the device if something calls for it.
+    #[inline(always)]
+    fn watch(&mut self, moved: bool) -> Result<(), RunCause> {
+        self.idle_syncs = if moved { 0 } else { self.idle_syncs + 1 };
+        if self.wants_probe || self.idle_syncs >= PROBE_AFTER_IDLE_SYNCS {
+            return self.probe();
+        }
+        Ok(())
+    }
+
+    /// Reads the link; ends the port if the device is gone or stuck.
+    #[cold]
+    fn probe(&mut self) -> Result<(), RunCause> {
+        self.idle_syncs = 0;
+        self.wants_probe = false;
+        self.link = self.chip.0.probe().map_err(|ChipFault::Gone| RunCause::CardGone)?;
+        if !self.link.is_up {
+            // Frames wait in the device until there is a link.
+            self.tx_progress = None;
+            return if self.ends_when_down { Err(RunCause::WentDown) } else { Ok(()) };
+        }
+        let Some(since) = self.tx_progress else { return Ok(()) };
+        let time = now();
+        self.tx_probe_at = time + self.chip.0.tx_probe_after();
+        if time.saturating_sub(since) < STUCK_AFTER {
+            return Ok(());
+        }
+        Err(RunCause::CardStuck { seconds: STUCK_AFTER / 1_000_000_000 })
+    }
+
+    /// Takes note of when frames were last completed. Reads the clock only when the device has
+    /// frames and completes none.
+    #[inline(always)]
+    fn watch_pending(&mut self, moved: bool) -> Result<(), RunCause> {
+        if moved || self.tx_side.packets_out() == 0 {
+            self.tx_progress = None;
+            return Ok(());
+        }
+        self.watch_stalled()
+    }
+
+    #[cold]
+    fn watch_stalled(&mut self) -> Result<(), RunCause> {
+        if !self.link.is_up {
+            return Ok(());
+        }
+        let time = now();
+        if self.tx_progress.is_none() {
+            self.tx_progress = Some(time);
+            self.tx_probe_at = time + self.chip.0.tx_probe_after();
+        }
+        if time >= self.tx_probe_at { self.probe() } else { Ok(()) }
+    }
+
+    fn send(&mut self) -> Result<(), RunCause> {
+        let before = self.tx_side.packets_out();
+        self.tx_side.sync(self.chip.0.tx(), |_, _| Ok(()))?;
+        let after = self.tx_side.packets_out();
+        self.watch_pending(after != before)?;
+        self.watch(after == 0 || after != before)
+    }
+
+    fn receive(&mut self) -> Result<(), RunCause> {
+        let arrived = self.rx_side.sync(self.chip.0.rx())?;
+        self.watch(arrived)
+    }
+
+    fn take(&mut self, events: ChipEvents) {
+        self.wants_probe |= events.wants_probe;
+    }
+}
+
+impl<C: NicChip> Queue for CardQueue<C> {
+    fn rings(&mut self) -> QueueRings<'_> {
+        QueueRings { tx: &mut self.tx, rx: &mut self.rx }
+    }
+
+    #[inline]
+    fn tx_sync(&mut self) -> Result<(), RunError> {
+        self.send().map_err(|cause| self.fail(cause))
+    }
+
+    #[inline]
+    fn rx_sync(&mut self) -> Result<(), RunError> {
+        self.receive().map_err(|cause| self.fail(cause))
+    }
+
+    fn wait_fds(&self) -> WaitFds<'_> {
+        use std::os::fd::AsFd;
+        let event = self.chip.0.interrupt().event();
+        WaitFds {
+            rx: Some(event),
+            tx: Some(TxWait::Readable(event)),
+            link: Some(self.link_event.as_fd()),
+        }
+    }
+
+    /// A device that completes nothing makes no interrupt, so a wait must end for the next look.
+    fn deadline(&self) -> Option<Nanos> {
+        self.tx_progress.map(|_| self.tx_probe_at)
+    }
+
+    fn is_link_down(&self) -> bool {
+        !self.link.is_up
+    }
+
+    fn before_sleep(&mut self, interest: Interest) {
+        let events = self.chip.0.unmask(interest);
+        self.take(events);
+        self.is_armed = true;
+    }
+
+    fn after_sleep(&mut self) {
+        if !std::mem::take(&mut self.is_armed) {
+            return;
+        }
+        let events = self.chip.0.mask();
+        self.take(events);
+        let interrupt = self.chip.0.interrupt();
+        // The causes are acknowledged, so a line is no longer asserted by this device.
+        if interrupt.clear() && interrupt.kind() == InterruptKind::IntX {
+            self.wants_probe |= interrupt.rearm(self.chip.0.device()).is_err();
+        }
+    }
+
+    fn update_stats(&mut self) {
+        self.chip.0.count_drops(&mut set_drops(&self.counters));
+    }
+
+    fn counters(&self) -> &Arc<QueueCounters> {
+        &self.counters
+    }
+}
+
+impl<C: NicChip> std::fmt::Debug for CardQueue<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "CardQueue({}, {:?})", self.name, self.link)
+    }
+}
