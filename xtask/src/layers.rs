@@ -86,8 +86,9 @@ const TABLE: &[(&str, Layer)] = &[
     ("slipring-bench", Layer::Program),
     ("xtask", Layer::Program),
     ("slipring-capi", Layer::Binding),
-    // This is last, so that no crate may use it. Only dev-dependencies refer to it, and these are
+    // These are last, so that no crate may use them. Only dev-dependencies refer to them, and these are
     // not checked.
+    ("slipring-rtl-model", Layer::Tests),
     ("slipring-test-support", Layer::Tests),
 ];
 
