@@ -12,7 +12,7 @@ pub enum Chip {
     Rtl8168h,
     /// The first RTL8125.
     Rtl8125a,
-    /// RTL8125B.
+    /// RTL8125B, the second RTL8125.
     Rtl8125b,
 }
 

@@ -9,7 +9,7 @@ use vm_memory::{Bytes as _, FileOffset, MmapRegion, VolatileMemory as _, Volatil
 
 /// What the device may do with a mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Permissions {
+pub struct DmaPermissions {
     /// The device may read.
     pub read: bool,
     /// The device may write.
@@ -38,10 +38,10 @@ pub enum DmaError {
 }
 
 #[derive(Debug)]
-struct Mapping {
+struct DmaMapping {
     start: u64,
     len: u64,
-    permissions: Permissions,
+    permissions: DmaPermissions,
     memory: MmapRegion,
 }
 
@@ -49,7 +49,7 @@ struct Mapping {
 #[derive(Debug, Default)]
 pub struct DmaMap {
     /// Sorted by address.
-    mappings: Vec<Mapping>,
+    mappings: Vec<DmaMapping>,
     /// The mapping of the last access, which most often has the next one too.
     last: Cell<usize>,
 }
@@ -67,7 +67,7 @@ impl DmaMap {
         len: u64,
         file: OwnedFd,
         offset: u64,
-        permissions: Permissions,
+        permissions: DmaPermissions,
     ) -> Result<(), DmaError> {
         let end = start.checked_add(len).filter(|_| len > 0).ok_or(DmaError::BadRange)?;
         let size = usize::try_from(len).map_err(|_| DmaError::BadRange)?;
@@ -84,7 +84,7 @@ impl DmaMap {
         }
         let file = FileOffset::new(File::from(file), offset);
         let memory = MmapRegion::from_file(file, size).map_err(|e| DmaError::Map(e.to_string()))?;
-        self.mappings.insert(at, Mapping { start, len, permissions, memory });
+        self.mappings.insert(at, DmaMapping { start, len, permissions, memory });
         Ok(())
     }
 
@@ -151,7 +151,7 @@ impl DmaMap {
         &self,
         address: u64,
         len: u64,
-        allows: impl Fn(Permissions) -> bool,
+        allows: impl Fn(DmaPermissions) -> bool,
     ) -> Option<VolatileSlice<'_>> {
         let mapping = self.find(address)?;
         let offset = address - mapping.start;
@@ -161,14 +161,15 @@ impl DmaMap {
         mapping.memory.get_slice(offset as usize, len as usize).ok()
     }
 
-    fn find(&self, address: u64) -> Option<&Mapping> {
-        let has = |mapping: &&Mapping| {
+    fn find(&self, address: u64) -> Option<&DmaMapping> {
+        let has = |mapping: &&DmaMapping| {
             address.checked_sub(mapping.start).is_some_and(|offset| offset < mapping.len)
         };
         if let Some(mapping) = self.mappings.get(self.last.get()).filter(has) {
             return Some(mapping);
         }
-        let at = self.mappings.partition_point(|mapping| mapping.start <= address).checked_sub(1)?;
+        let at =
+            self.mappings.partition_point(|mapping| mapping.start <= address).checked_sub(1)?;
         self.last.set(at);
         self.mappings.get(at).filter(has)
     }
@@ -179,7 +180,7 @@ mod tests {
     use super::*;
     use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
-    const BOTH: Permissions = Permissions { read: true, write: true };
+    const BOTH: DmaPermissions = DmaPermissions { read: true, write: true };
 
     fn memory(bytes: u64) -> OwnedFd {
         let fd = memfd_create("dma", MemfdFlags::CLOEXEC).unwrap();
@@ -191,7 +192,7 @@ mod tests {
     fn memory_outside_of_the_mappings_is_neither_read_nor_written() {
         let mut dma = DmaMap::default();
         dma.map(0x1000, 0x1000, memory(0x1000), 0, BOTH).unwrap();
-        let readable = Permissions { read: true, write: false };
+        let readable = DmaPermissions { read: true, write: false };
         dma.map(0x8000, 0x1000, memory(0x2000), 0x1000, readable).unwrap();
         assert!(dma.write(0x1ffc, &[1, 2, 3, 4]));
         assert!(!dma.write(0x1ffd, &[0; 4]), "one byte beyond");
@@ -209,10 +210,7 @@ mod tests {
         let mut dma = DmaMap::default();
         dma.map(0x2000, 0x1000, memory(0x1000), 0, BOTH).unwrap();
         for (start, len) in [(0x2000, 0x1000), (0x1800, 0x1000), (0x2fff, 1), (0, 0x10_0000)] {
-            assert!(matches!(
-                dma.map(start, len, memory(0x1000), 0, BOTH),
-                Err(DmaError::Overlap)
-            ));
+            assert!(matches!(dma.map(start, len, memory(0x1000), 0, BOTH), Err(DmaError::Overlap)));
         }
         let empty = dma.map(0x9000, 0, memory(0x1000), 0, BOTH);
         assert!(matches!(empty, Err(DmaError::BadRange)));

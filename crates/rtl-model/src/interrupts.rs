@@ -78,7 +78,7 @@ impl Interrupts {
     /// Sends the event of a way, as a test of the way.
     pub fn trigger(&mut self, index: InterruptIndex) {
         if let Some(event) = &self.events[index as usize] {
-            // The counter of an eventfd is full only if nobody has read it for 2^64 events.
+            // The counter of an eventfd is full only if no driver has read it for 2^64 events.
             let _ = rustix::io::write(event, &1u64.to_ne_bytes());
             self.fired += 1;
         }

@@ -4,8 +4,8 @@
 //!   driver, or QEMU with a guest                      the test
 //!      |  registers, configuration                       |  faults in, violations out
 //!      v                                                 v
-//!   vfio_user::Server --> Device (device.rs) ------> Control, Violations
-//!      ^  or calls in       |  registers.rs  what may be accessed, and how
+//!   vfio_user::Server --> Device (device.rs) ------> faults, Violations
+//!      ^  or calls in       |  access.rs, registers.rs  what an access does, and which are allowed
 //!      |  process           |  windows.rs, phy.rs  registers behind registers
 //!      |                    |  rings.rs     descriptors, frames
 //!   eventfds <-- interrupts.rs             |
@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod access;
 mod chip;
 mod device;
 mod dma;
@@ -33,14 +34,14 @@ mod phy;
 mod registers;
 mod rings;
 mod tally;
-mod violations;
 pub mod vfio_user;
+mod violations;
 mod windows;
 mod wire;
 
 pub use chip::Chip;
-pub use device::{Accesses, Device, Region};
-pub use dma::{DmaError, DmaMap, Permissions};
+pub use device::{Accesses, Device, DeviceRegion};
+pub use dma::{DmaError, DmaMap, DmaPermissions};
 pub use interrupts::{InterruptIndex, Interrupts};
 pub use phy::Speed;
 pub use rings::RxFault;

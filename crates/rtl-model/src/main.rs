@@ -21,14 +21,14 @@ commands on standard input:
   cable off|10|100|1000|2500    gone on|off    lose N    overflow N    txerror N    rxerror
   report";
 
-struct Options {
+struct ModelOptions {
     socket: String,
     chip: Chip,
     wire: Box<dyn Wire>,
     has_reset: bool,
 }
 
-impl Options {
+impl ModelOptions {
     fn parse(words: &[String]) -> Result<Self, String> {
         let [socket, chip, wire, rest @ ..] = words else { return Err(USAGE.to_owned()) };
         let has_reset = match rest {
@@ -107,7 +107,7 @@ fn serve(listener: &UnixListener, device: &Arc<Mutex<Device>>, has_reset: bool) 
     }
 }
 
-fn run(options: Options) -> Result<(), String> {
+fn run(options: ModelOptions) -> Result<(), String> {
     let socket = options.socket;
     let listener = UnixListener::bind(&socket).map_err(|e| format!("{socket}: {e}"))?;
     let address = [2, 0, 0, 0x16, 0x81, 0x68];
@@ -132,7 +132,7 @@ fn run(options: Options) -> Result<(), String> {
 
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args().skip(1).collect();
-    match Options::parse(&words).and_then(run) {
+    match ModelOptions::parse(&words).and_then(run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
             eprintln!("{text}");

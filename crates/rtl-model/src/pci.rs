@@ -19,8 +19,7 @@ pub(crate) struct ConfigSpace {
 
 impl ConfigSpace {
     pub(crate) fn new(chip: Chip) -> Self {
-        let mut space =
-            Self { bytes: vec![0; CONFIG_BYTES], writable: vec![0; CONFIG_BYTES] };
+        let mut space = Self { bytes: vec![0; CONFIG_BYTES], writable: vec![0; CONFIG_BYTES] };
         space.put(0, &0x10ec_u16.to_le_bytes());
         space.put(2, &chip.device_id().to_le_bytes());
         // Status: there is a list of capabilities.

@@ -28,7 +28,7 @@ impl Speed {
         Self::DESCENDING.into_iter().find(|speed| speed.mbits() == mbits)
     }
 
-    /// Mbit/s.
+    /// The speed in Mbit/s.
     #[must_use]
     pub fn mbits(self) -> u32 {
         match self {

@@ -44,87 +44,87 @@ struct Group {
     last: u64,
     /// Allowed widths in bytes, as a sum: 1, 2 and 4.
     widths: u8,
-    rule: Rule,
+    rule: WriteRule,
 }
 
 /// Who may write to a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rule {
+pub(crate) enum WriteRule {
     /// The driver, at any time.
     Free,
     /// The driver, while 9346CR does not lock the configuration registers.
     Locked,
-    /// Nobody.
+    /// No driver.
     ReadOnly,
 }
 
-const fn group(first: u64, last: u64, widths: u8, rule: Rule) -> Group {
+const fn group(first: u64, last: u64, widths: u8, rule: WriteRule) -> Group {
     Group { first, last, widths, rule }
 }
 
 /// The registers that all chips have.
 const COMMON: &[Group] = &[
-    group(at::MAC, 0x07, 7, Rule::Locked),
-    group(at::MULTICAST, 0x0f, 4, Rule::Free),
-    group(at::TALLY_LOW, 0x17, 4, Rule::Free),
+    group(at::MAC, 0x07, 7, WriteRule::Locked),
+    group(at::MULTICAST, 0x0f, 4, WriteRule::Free),
+    group(at::TALLY_LOW, 0x17, 4, WriteRule::Free),
     // LED control and frequency, and the LED of Energy-Efficient Ethernet.
-    group(0x18, 0x19, 2, Rule::Free),
-    group(0x1a, 0x1a, 1, Rule::Free),
-    group(0x1b, 0x1b, 1, Rule::Free),
-    group(at::TX_RING_LOW, 0x27, 4, Rule::Free),
-    group(0x28, 0x2f, 4, Rule::Free),
-    group(at::COMMAND, at::COMMAND, 1, Rule::Free),
-    group(at::TX_CONFIG, 0x43, 4, Rule::Free),
-    group(at::RX_CONFIG, 0x47, 4, Rule::Free),
-    group(at::LOCK, at::LOCK, 1, Rule::Free),
+    group(0x18, 0x19, 2, WriteRule::Free),
+    group(0x1a, 0x1a, 1, WriteRule::Free),
+    group(0x1b, 0x1b, 1, WriteRule::Free),
+    group(at::TX_RING_LOW, 0x27, 4, WriteRule::Free),
+    group(0x28, 0x2f, 4, WriteRule::Free),
+    group(at::COMMAND, at::COMMAND, 1, WriteRule::Free),
+    group(at::TX_CONFIG, 0x43, 4, WriteRule::Free),
+    group(at::RX_CONFIG, 0x47, 4, WriteRule::Free),
+    group(at::LOCK, at::LOCK, 1, WriteRule::Free),
     // Config0 to Config5.
-    group(0x51, 0x56, 1, Rule::Locked),
+    group(0x51, 0x56, 1, WriteRule::Locked),
     // How many transmit descriptors are fetched at once.
-    group(0x57, 0x57, 1, Rule::Free),
-    group(at::CSI_DATA, 0x67, 4, Rule::Free),
-    group(at::CSI_COMMAND, 0x6b, 4, Rule::Free),
-    group(at::PHY_STATUS, 0x6d, 3, Rule::ReadOnly),
-    group(0x6f, 0x6f, 1, Rule::Free),
-    group(at::ERI_DATA, 0x73, 4, Rule::Free),
-    group(at::ERI_COMMAND, 0x77, 4, Rule::Free),
-    group(at::EPHY, 0x83, 4, Rule::Free),
-    group(at::MAC_OCP, 0xb3, 4, Rule::Free),
-    group(at::PHY_OCP, 0xbb, 4, Rule::Free),
-    group(0xd0, 0xd2, 1, Rule::Free),
-    group(at::MCU, at::MCU, 1, Rule::Free),
-    group(at::RX_MAX_SIZE, 0xdb, 2, Rule::Free),
-    group(0xe0, 0xe1, 2, Rule::Free),
-    group(at::MITIGATE, 0xe3, 2, Rule::Free),
-    group(at::RX_RING_LOW, 0xeb, 4, Rule::Free),
-    group(0xec, 0xec, 1, Rule::Free),
-    group(at::MISC, 0xf3, 5, Rule::Free),
+    group(0x57, 0x57, 1, WriteRule::Free),
+    group(at::CSI_DATA, 0x67, 4, WriteRule::Free),
+    group(at::CSI_COMMAND, 0x6b, 4, WriteRule::Free),
+    group(at::PHY_STATUS, 0x6d, 3, WriteRule::ReadOnly),
+    group(0x6f, 0x6f, 1, WriteRule::Free),
+    group(at::ERI_DATA, 0x73, 4, WriteRule::Free),
+    group(at::ERI_COMMAND, 0x77, 4, WriteRule::Free),
+    group(at::EPHY, 0x83, 4, WriteRule::Free),
+    group(at::MAC_OCP, 0xb3, 4, WriteRule::Free),
+    group(at::PHY_OCP, 0xbb, 4, WriteRule::Free),
+    group(0xd0, 0xd2, 1, WriteRule::Free),
+    group(at::MCU, at::MCU, 1, WriteRule::Free),
+    group(at::RX_MAX_SIZE, 0xdb, 2, WriteRule::Free),
+    group(0xe0, 0xe1, 2, WriteRule::Free),
+    group(at::MITIGATE, 0xe3, 2, WriteRule::Free),
+    group(at::RX_RING_LOW, 0xeb, 4, WriteRule::Free),
+    group(0xec, 0xec, 1, WriteRule::Free),
+    group(at::MISC, 0xf3, 5, WriteRule::Free),
 ];
 
 const RTL8168: &[Group] = &[
-    group(at::DOORBELL, at::DOORBELL, 1, Rule::Free),
-    group(at::MASK, 0x3d, 2, Rule::Free),
-    group(at::STATUS, 0x3f, 2, Rule::Free),
+    group(at::DOORBELL, at::DOORBELL, 1, WriteRule::Free),
+    group(at::MASK, 0x3d, 2, WriteRule::Free),
+    group(at::STATUS, 0x3f, 2, WriteRule::Free),
 ];
 
 const RTL8125: &[Group] = &[
     // Configuration of interrupts.
-    group(0x34, 0x34, 1, Rule::Free),
-    group(0x7a, 0x7b, 2, Rule::Free),
-    group(at::MASK_8125, 0x3b, 4, Rule::Free),
-    group(at::STATUS_8125, 0x3f, 4, Rule::Free),
-    group(0x84, 0x87, 2, Rule::Free),
-    group(at::DOORBELL_8125, 0x91, 2, Rule::Free),
-    group(0x96, 0x97, 2, Rule::Free),
-    group(0x382, 0x383, 2, Rule::Free),
+    group(0x34, 0x34, 1, WriteRule::Free),
+    group(0x7a, 0x7b, 2, WriteRule::Free),
+    group(at::MASK_8125, 0x3b, 4, WriteRule::Free),
+    group(at::STATUS_8125, 0x3f, 4, WriteRule::Free),
+    group(0x84, 0x87, 2, WriteRule::Free),
+    group(at::DOORBELL_8125, 0x91, 2, WriteRule::Free),
+    group(0x96, 0x97, 2, WriteRule::Free),
+    group(0x382, 0x383, 2, WriteRule::Free),
     // Moderation of interrupts.
-    group(0xa00, 0xaff, 4, Rule::Free),
-    group(0x1880, 0x1881, 2, Rule::Free),
-    group(at::MAC_COPY_8125, 0x19e5, 1, Rule::ReadOnly),
+    group(0xa00, 0xaff, 4, WriteRule::Free),
+    group(0x1880, 0x1881, 2, WriteRule::Free),
+    group(at::MAC_COPY_8125, 0x19e5, 1, WriteRule::ReadOnly),
     // Receive-side scaling, and numbers of queues.
-    group(0x4500, 0x4503, 4, Rule::Free),
-    group(0x4800, 0x4801, 2, Rule::Free),
+    group(0x4500, 0x4503, 5, WriteRule::Free),
+    group(0x4800, 0x4801, 2, WriteRule::Free),
     // Timer of Energy-Efficient Ethernet.
-    group(0x6048, 0x6049, 2, Rule::Free),
+    group(0x6048, 0x6049, 2, WriteRule::Free),
 ];
 
 /// The register map of a chip.
@@ -147,13 +147,13 @@ impl RegisterMap {
     }
 
     /// Returns the rule of a register; `None` if none of this width is there.
-    pub(crate) fn rule(&self, offset: u64, width: u8) -> Option<Rule> {
+    pub(crate) fn rule(&self, offset: u64, width: u8) -> Option<WriteRule> {
         let number = *self.index.get(usize::try_from(offset).ok()?)?;
         let group = self.groups.get(usize::from(number).checked_sub(1)?)?;
         let end = offset.checked_add(u64::from(width))?;
         let fits = matches!(width, 1 | 2 | 4)
             && group.widths & width != 0
-            && offset % u64::from(width) == 0
+            && offset.is_multiple_of(u64::from(width))
             && end <= group.last + 1;
         fits.then_some(group.rule)
     }
@@ -166,14 +166,14 @@ mod tests {
     #[test]
     fn a_register_is_known_by_offset_and_width() {
         let map = RegisterMap::new(Chip::Rtl8168h);
-        assert_eq!(map.rule(at::DOORBELL, 1), Some(Rule::Free));
+        assert_eq!(map.rule(at::DOORBELL, 1), Some(WriteRule::Free));
         assert_eq!(map.rule(at::DOORBELL, 4), None);
         assert_eq!(map.rule(at::DOORBELL_8125, 2), None, "another chip's");
-        assert_eq!(map.rule(0x52, 1), Some(Rule::Locked));
+        assert_eq!(map.rule(0x52, 1), Some(WriteRule::Locked));
         assert_eq!(map.rule(0x46, 4), None, "across two registers");
         assert_eq!(map.rule(u64::MAX, 4), None);
         let map = RegisterMap::new(Chip::Rtl8125b);
-        assert_eq!(map.rule(at::DOORBELL_8125, 2), Some(Rule::Free));
-        assert_eq!(map.rule(at::MAC_COPY_8125 + 5, 1), Some(Rule::ReadOnly));
+        assert_eq!(map.rule(at::DOORBELL_8125, 2), Some(WriteRule::Free));
+        assert_eq!(map.rule(at::MAC_COPY_8125 + 5, 1), Some(WriteRule::ReadOnly));
     }
 }

@@ -232,7 +232,7 @@ impl Device {
         while room < wanted && chain.len() < MAX_CHAIN {
             let next = self.fetch(ring).filter(|next| next.opts1 & OWN != 0)?;
             let size = (next.opts1 & RX_LEN) as usize;
-            if size == 0 || next.buffer % 8 != 0 {
+            if size == 0 || !next.buffer.is_multiple_of(8) {
                 self.stop_on(Violation::BadRxBuffer { index: next.index });
                 return None;
             }

@@ -8,7 +8,7 @@ pub(crate) const FLAG: u32 = 0x8000_0000;
 
 /// Words behind a window.
 #[derive(Debug, Default)]
-pub(crate) struct Words<T> {
+pub(crate) struct IndirectWords<T> {
     words: HashMap<u32, T>,
     /// What the window's command register reads as.
     pub(crate) command: u32,
@@ -16,7 +16,7 @@ pub(crate) struct Words<T> {
     pub(crate) data: u32,
 }
 
-impl Words<u16> {
+impl IndirectWords<u16> {
     /// A command of the windows with address and data in one word (MAC-OCP, PHY-OCP): a write if
     /// the flag is set, of the low 16 bits. Returns the address, and the value of a write.
     pub(crate) fn ocp_command(command: u32) -> (u32, Option<u16>) {
@@ -45,7 +45,7 @@ impl Words<u16> {
     }
 }
 
-impl Words<u32> {
+impl IndirectWords<u32> {
     pub(crate) fn get(&self, address: u32) -> u32 {
         self.words.get(&address).copied().unwrap_or(0)
     }
@@ -80,8 +80,7 @@ mod tests {
 
     #[test]
     fn a_read_is_done_when_the_flag_is_set_and_a_write_when_it_is_clear() {
-        let mut eri = Words::<u32>::default();
-        eri.data = 0x1122_3344;
+        let mut eri = IndirectWords::<u32> { data: 0x1122_3344, ..IndirectWords::default() };
         eri.command(FLAG | 0xf000 | 0xe0).unwrap();
         assert_eq!(eri.command & FLAG, 0);
         eri.data = 0xffff_ffff;
@@ -93,7 +92,7 @@ mod tests {
 
     #[test]
     fn the_pcie_phy_keeps_its_words() {
-        let mut ephy = Words::<u16>::default();
+        let mut ephy = IndirectWords::<u16>::default();
         ephy.ephy_command(FLAG | 0x19 << 16 | 0x7c00);
         assert_eq!(ephy.command & FLAG, 0);
         ephy.ephy_command(0x19 << 16);

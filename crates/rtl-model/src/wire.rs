@@ -227,8 +227,8 @@ mod tests {
     #[test]
     fn the_station_answers_requests_for_its_address_only() {
         let mut peer = Peer::new([10, 9, 8, 1]);
-        let mut request = [&[0xff; 6][..], &[2, 0, 0, 0, 0, 7], &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1]]
-            .concat();
+        let mut request =
+            [&[0xff; 6][..], &[2, 0, 0, 0, 0, 7], &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1]].concat();
         request.extend([2, 0, 0, 0, 0, 7, 10, 9, 8, 2, 0, 0, 0, 0, 0, 0, 10, 9, 8, 1]);
         assert!(peer.send(&request));
         let mut frame = Vec::new();

@@ -9,8 +9,8 @@ use rustix::io::Errno;
 use serde_json::{Value, json};
 
 use super::message::{FrameError, MAX_FDS, MAX_TRANSFER, Message};
-use crate::device::{Device, Region};
-use crate::dma::Permissions;
+use crate::device::{Device, DeviceRegion};
+use crate::dma::DmaPermissions;
 use crate::interrupts::InterruptIndex;
 
 const VERSION: u16 = 1;
@@ -61,9 +61,9 @@ pub struct Server {
 }
 
 /// Reads a request's fields.
-struct Fields<'b>(&'b [u8]);
+struct RequestFields<'b>(&'b [u8]);
 
-impl Fields<'_> {
+impl RequestFields<'_> {
     fn u32(&self, at: usize) -> Result<u32, Errno> {
         let bytes = self.0.get(at..at + 4).and_then(<[u8]>::first_chunk);
         bytes.map(|bytes| u32::from_le_bytes(*bytes)).ok_or(Errno::INVAL)
@@ -128,7 +128,9 @@ impl Server {
                 device.wire().readable().and_then(|fd| fd.try_clone_to_owned().ok())
             };
             let mut fds = vec![PollFd::new(&self.socket, PollFlags::IN)];
-            fds.extend(wire.as_ref().map(|wire| PollFd::from_borrowed_fd(wire.as_fd(), PollFlags::IN)));
+            fds.extend(
+                wire.as_ref().map(|wire| PollFd::from_borrowed_fd(wire.as_fd(), PollFlags::IN)),
+            );
             match poll(&mut fds, None) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
@@ -141,7 +143,7 @@ impl Server {
 
     fn answer(&self, message: &mut Message) -> Result<Vec<u8>, Errno> {
         let body = std::mem::take(&mut message.body);
-        let fields = Fields(&body);
+        let fields = RequestFields(&body);
         match message.command {
             DMA_MAP => self.dma_map(&fields, message),
             DMA_UNMAP => self.dma_unmap(&fields, &body),
@@ -159,17 +161,17 @@ impl Server {
         }
     }
 
-    fn dma_map(&self, fields: &Fields<'_>, message: &mut Message) -> Result<Vec<u8>, Errno> {
+    fn dma_map(&self, fields: &RequestFields<'_>, message: &mut Message) -> Result<Vec<u8>, Errno> {
         let (flags, offset) = (fields.u32(4)?, fields.u64(8)?);
         let (address, size) = (fields.u64(16)?, fields.u64(24)?);
         // Memory without a descriptor would be accessed by messages to the client.
         let file = message.fds.pop_front().ok_or(Errno::OPNOTSUPP)?;
-        let permissions = Permissions { read: flags & 1 != 0, write: flags & 2 != 0 };
+        let permissions = DmaPermissions { read: flags & 1 != 0, write: flags & 2 != 0 };
         let mapped = self.device().dma().map(address, size, file, offset, permissions);
         mapped.map(|()| Vec::new()).map_err(|_| Errno::INVAL)
     }
 
-    fn dma_unmap(&self, fields: &Fields<'_>, body: &[u8]) -> Result<Vec<u8>, Errno> {
+    fn dma_unmap(&self, fields: &RequestFields<'_>, body: &[u8]) -> Result<Vec<u8>, Errno> {
         let (flags, address, size) = (fields.u32(4)?, fields.u64(8)?, fields.u64(16)?);
         if flags & UNMAP_ALL != 0 {
             self.device().dma().clear();
@@ -181,15 +183,15 @@ impl Server {
 
     fn device_info(&self) -> Vec<u8> {
         let flags = DEVICE_PCI | if self.has_reset { DEVICE_RESETTABLE } else { 0 };
-        words(&[16, flags, Region::COUNT, IRQ_COUNT])
+        words(&[16, flags, DeviceRegion::COUNT, IRQ_COUNT])
     }
 
-    fn region_info(&self, fields: &Fields<'_>) -> Result<Vec<u8>, Errno> {
+    fn region_info(&self, fields: &RequestFields<'_>) -> Result<Vec<u8>, Errno> {
         let index = fields.u32(8)?;
-        if index >= Region::COUNT {
+        if index >= DeviceRegion::COUNT {
             return Err(Errno::INVAL);
         }
-        let region = Region::new(index);
+        let region = DeviceRegion::new(index);
         let size = region.map_or(0, |region| self.device().size_of(region));
         let flags = region.map_or(0, |_| REGION_READABLE | REGION_WRITABLE);
         let mut reply = words(&[32, flags, index, 0]);
@@ -198,7 +200,11 @@ impl Server {
         Ok(reply)
     }
 
-    fn set_irqs(&self, fields: &Fields<'_>, message: &mut Message) -> Result<Vec<u8>, Errno> {
+    fn set_irqs(
+        &self,
+        fields: &RequestFields<'_>,
+        message: &mut Message,
+    ) -> Result<Vec<u8>, Errno> {
         let (flags, index) = (fields.u32(4)?, fields.u32(8)?);
         let (start, count) = (fields.u32(12)?, fields.u32(16)?);
         // Errors and requests of the bus: the model has none, but clients set events for them.
@@ -228,9 +234,9 @@ impl Server {
         Ok(Vec::new())
     }
 
-    fn region_read(&self, fields: &Fields<'_>) -> Result<Vec<u8>, Errno> {
+    fn region_read(&self, fields: &RequestFields<'_>) -> Result<Vec<u8>, Errno> {
         let (offset, index, count) = (fields.u64(0)?, fields.u32(8)?, fields.u32(12)?);
-        let region = Region::new(index).ok_or(Errno::INVAL)?;
+        let region = DeviceRegion::new(index).ok_or(Errno::INVAL)?;
         let count = Some(count as usize).filter(|count| *count <= MAX_TRANSFER);
         let mut reply = fields.0.get(..16).ok_or(Errno::INVAL)?.to_vec();
         reply.resize(16 + count.ok_or(Errno::INVAL)?, 0);
@@ -238,9 +244,9 @@ impl Server {
         Ok(reply)
     }
 
-    fn region_write(&self, fields: &Fields<'_>, body: &[u8]) -> Result<Vec<u8>, Errno> {
+    fn region_write(&self, fields: &RequestFields<'_>, body: &[u8]) -> Result<Vec<u8>, Errno> {
         let (offset, index, count) = (fields.u64(0)?, fields.u32(8)?, fields.u32(12)?);
-        let region = Region::new(index).ok_or(Errno::INVAL)?;
+        let region = DeviceRegion::new(index).ok_or(Errno::INVAL)?;
         let data = body.get(16..).filter(|data| data.len() == count as usize);
         self.device().write(region, offset, data.ok_or(Errno::INVAL)?);
         Ok(body[..16].to_vec())
@@ -251,7 +257,7 @@ fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-fn irq_info(fields: &Fields<'_>) -> Result<Vec<u8>, Errno> {
+fn irq_info(fields: &RequestFields<'_>) -> Result<Vec<u8>, Errno> {
     let index = fields.u32(8)?;
     if index >= IRQ_COUNT {
         return Err(Errno::INVAL);
