@@ -21,6 +21,7 @@ mod xfrm;
 
 use std::io;
 
+pub(crate) use hooks::HookLister;
 pub(crate) use obstacle::{CheckedInterface, Obstacle, ObstacleKind};
 #[cfg(test)]
 pub(crate) use tcx::accept_all;
@@ -32,7 +33,7 @@ pub(crate) use tcx::accept_all;
 /// If the kernel refuses to list it: then it is not known that nothing is bypassed.
 pub(crate) fn obstacles(interfaces: &[CheckedInterface]) -> io::Result<Vec<Obstacle>> {
     let mut found = announced(interfaces)?;
-    found.extend(unannounced(interfaces)?);
+    found.extend(unannounced(interfaces, &mut HookLister::default())?);
     Ok(found)
 }
 
@@ -45,19 +46,21 @@ pub(crate) fn announced(interfaces: &[CheckedInterface]) -> io::Result<Vec<Obsta
     found.extend(xfrm::find()?);
     found.extend(traffic_control::find(interfaces)?);
     found.extend(master::find(interfaces)?);
+    found.extend(forwarding::switched_off(interfaces));
     Ok(found)
 }
 
-/// The part of [`obstacles`] that must be looked for; this takes some tens of microseconds for an
-/// interface.
+/// The part of [`obstacles`] that must be looked for, by some tens of system calls.
 ///
 /// # Errors
 /// As [`obstacles`].
-pub(crate) fn unannounced(interfaces: &[CheckedInterface]) -> io::Result<Vec<Obstacle>> {
+pub(crate) fn unannounced(
+    interfaces: &[CheckedInterface],
+    hooks: &mut HookLister,
+) -> io::Result<Vec<Obstacle>> {
     let mut found: Vec<_> = netfilter::legacy_tables().collect();
-    found.extend(hooks::find()?);
+    found.extend(hooks.find()?);
     found.extend(tcx::find(interfaces)?);
-    found.extend(forwarding::switched_off(interfaces));
     Ok(found)
 }
 

@@ -22,9 +22,50 @@ const READ_BYTES: usize = 1 << 16;
 /// # Errors
 /// The kernel's error. `EPROTONOSUPPORT` if the kernel does not have this netlink family.
 pub(crate) fn dump(family: isize, request: u16, body: &[u8]) -> io::Result<Vec<Vec<u8>>> {
-    let mut answers = Vec::new();
-    read_dump(family, &dump_request(request, body), |buffer| take_answers(&buffer, &mut answers))?;
-    Ok(answers)
+    DumpSocket::open(family)?.dump(request, body)
+}
+
+/// A socket for dumps, one after the other. After an error, answers may be left in it.
+pub(crate) struct DumpSocket {
+    socket: Socket,
+    buffer: Vec<u8>,
+}
+
+impl DumpSocket {
+    /// # Errors
+    /// As [`dump`].
+    pub(crate) fn open(family: isize) -> io::Result<Self> {
+        Ok(Self { socket: connected(family)?, buffer: Vec::with_capacity(READ_BYTES) })
+    }
+
+    /// The number of the socket's descriptor.
+    #[cfg(test)]
+    pub(crate) fn descriptor(&self) -> std::os::fd::RawFd {
+        std::os::fd::AsRawFd::as_raw_fd(&self.socket)
+    }
+
+    /// As [`dump`].
+    ///
+    /// # Errors
+    /// As [`dump`].
+    pub(crate) fn dump(&mut self, request: u16, body: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+        let mut answers = Vec::new();
+        self.socket.send(&dump_request(request, body), 0)?;
+        loop {
+            self.buffer.clear();
+            self.socket.recv(&mut self.buffer, 0)?;
+            if take_answers(&self.buffer, &mut answers)? {
+                return Ok(answers);
+            }
+        }
+    }
+}
+
+fn connected(family: isize) -> io::Result<Socket> {
+    let mut socket = Socket::new(family)?;
+    socket.bind_auto()?;
+    socket.connect(&SocketAddr::new(0, 0))?;
+    Ok(socket)
 }
 
 /// Sends a request on a socket of its own, and passes on what is received until `is_last` returns
@@ -37,9 +78,7 @@ pub(crate) fn read_dump(
     request: &[u8],
     mut is_last: impl FnMut(Vec<u8>) -> io::Result<bool>,
 ) -> io::Result<()> {
-    let mut socket = Socket::new(family)?;
-    socket.bind_auto()?;
-    socket.connect(&SocketAddr::new(0, 0))?;
+    let socket = connected(family)?;
     socket.send(request, 0)?;
     loop {
         let mut buffer = Vec::with_capacity(READ_BYTES);

@@ -9,8 +9,8 @@
 //!
 //! Listing is done by a thread of its own, because a long list of rules must not delay a heartbeat.
 //! The kernel gives the lists to CAP_NET_ADMIN only, so this thread keeps that capability, and no other.
-//! Changes that netlink does not announce (BPF programs, sysctl settings, tables of iptables-legacy)
-//! are looked for each [`PERIOD`].
+//! Changes that netlink does not announce (BPF programs, tables of iptables-legacy) are looked for each
+//! [`PERIOD`].
 
 use std::io;
 use std::os::fd::AsFd;
@@ -26,7 +26,7 @@ use rustix::net::{RecvFlags, recv};
 use slipring_confine::{BPF_CALL, CapabilitySet, FORBIDDEN_CALLS, SETUP_ONLY_CALLS, confine};
 use slipring_ring::Doorbell;
 
-use crate::checks::{self, CheckedInterface, Obstacle};
+use crate::checks::{self, CheckedInterface, HookLister, Obstacle};
 
 /// Netlink families with the groups that announce changes: `NFNLGRP_NFTABLES` of
 /// linux/netfilter/nfnetlink.h, `XFRMNLGRP_POLICY` of linux/xfrm.h, `RTNLGRP_TC` of
@@ -115,8 +115,8 @@ impl Drop for BypassWatch {
 impl WatchShared {
     fn watch(&self, sockets: &[Socket]) {
         // Something may have been added between the checks at the start and the subscription.
-        let mut announced = self.announced();
-        self.note(&announced);
+        let (mut announced, mut hooks) = (self.announced(), HookLister::default());
+        self.note(&announced, &mut hooks);
         while !self.waited(sockets, PERIOD) {
             if drain(sockets) {
                 if self.waited(&[], COALESCE) {
@@ -125,7 +125,7 @@ impl WatchShared {
                 drain(sockets);
                 announced = self.announced();
             }
-            self.note(&announced);
+            self.note(&announced, &mut hooks);
         }
     }
 
@@ -146,10 +146,10 @@ impl WatchShared {
     }
 
     /// Looks for what is not announced, and tells of a difference.
-    fn note(&self, announced: &[Obstacle]) {
+    fn note(&self, announced: &[Obstacle], hooks: &mut HookLister) {
         let mut found = announced.to_vec();
         found.extend(
-            checks::unannounced(&self.interfaces)
+            checks::unannounced(&self.interfaces, hooks)
                 .unwrap_or_else(|error| vec![checks::unlisted(&error)]),
         );
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
@@ -203,6 +203,10 @@ mod tests {
         found.iter().any(|found| found.show == command)
     }
 
+    fn shows_prefix(found: &[Obstacle], command: &str) -> bool {
+        found.iter().any(|found| found.show.starts_with(command))
+    }
+
     #[test]
     fn a_rule_that_is_added_or_removed_while_the_router_runs_is_noticed() {
         if !installed("nft") {
@@ -240,6 +244,32 @@ mod tests {
         wait(&watch, &changed, |found| shows(found, "bpftool net show dev r0"));
         drop(link);
         wait(&watch, &changed, |found| found == before);
+    }
+
+    #[test]
+    fn forwarding_that_is_switched_off_while_the_router_runs_is_noticed() {
+        let Some(namespace) = Namespace::new() else { return };
+        namespace.ip("link add r0 type veth peer name p0");
+        let set = |path: &'static str, value: &'static str| {
+            namespace.run(move || std::fs::write(format!("/proc/sys/net/{path}"), value).unwrap());
+        };
+        set("ipv4/ip_forward", "1");
+        set("ipv6/conf/all/forwarding", "1");
+        let changed = Arc::new(Doorbell::new().unwrap());
+        let bell = changed.clone();
+        let watch = namespace.run(|| {
+            let ifindex = slipring_port::iface::Iface::find("r0").unwrap().index;
+            let r0 = CheckedInterface { ifindex, name: "r0".into(), own_programs: 0 };
+            BypassWatch::start(vec![r0], Vec::new(), bell).unwrap()
+        });
+        for path in ["ipv4/conf/r0/forwarding", "ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
+            set(path, "0");
+            wait(&watch, &changed, |found| shows_prefix(found, "sysctl net.ipv4.conf.r0.forwarding"));
+            set("ipv4/ip_forward", "1");
+            set("ipv4/conf/r0/forwarding", "1");
+            set("ipv6/conf/all/forwarding", "1");
+            wait(&watch, &changed, <[_]>::is_empty);
+        }
     }
 
     #[test]

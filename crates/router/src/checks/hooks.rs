@@ -2,9 +2,11 @@
 
 use std::io;
 
+use rustix::io::Errno;
+
 use super::netfilter;
 use super::obstacle::{Obstacle, ObstacleKind};
-use crate::dump::{attribute, be32, dump, text};
+use crate::dump::{DumpSocket, attribute, be32, text};
 
 /// `NFNL_SUBSYS_HOOK << 8 | NFNL_MSG_HOOK_GET` of linux/netfilter/nfnetlink_hook.h.
 const GET_HOOKS: u16 = 12 << 8;
@@ -20,24 +22,55 @@ const FAMILIES: [(u8, &str); 2] = [(2, "ip"), (10, "ip6")];
 /// `NF_INET_POST_ROUTING`.
 const HOOKS: [(u32, &str); 3] = [(0, "prerouting"), (2, "forward"), (4, "postrouting")];
 
-/// Finds BPF programs at the hooks that forwarded packets pass.
-///
-/// # Errors
-/// The kernel's error. A kernel without `CONFIG_NETFILTER_NETLINK_HOOK` lists none.
-pub(super) fn find() -> io::Result<Vec<Obstacle>> {
-    let mut found = Vec::new();
-    for family in FAMILIES {
-        for hook in HOOKS {
-            match dump(netfilter::FAMILY, GET_HOOKS, &request(family.0, hook.0)) {
-                Ok(entries) if entries.iter().any(|entry| is_bpf(entry)) => {
-                    found.push(obstacle(family.1, hook.1));
+/// Looks again and again for BPF programs at the hooks that forwarded packets pass. The kernel
+/// announces none, and each list costs as little as two system calls with a socket that stays open.
+#[derive(Default)]
+pub(crate) struct HookLister {
+    socket: Option<DumpSocket>,
+}
+
+impl HookLister {
+    /// Finds the programs that there are now.
+    ///
+    /// # Errors
+    /// The kernel's error. A kernel without `CONFIG_NETFILTER_NETLINK_HOOK` lists none.
+    pub(super) fn find(&mut self) -> io::Result<Vec<Obstacle>> {
+        // After an error, a new socket: answers may be left in the old one.
+        let mut socket = match self.socket.take().map_or_else(open, |socket| Ok(Some(socket)))? {
+            Some(socket) => socket,
+            None => return Ok(Vec::new()),
+        };
+        let mut found = Vec::new();
+        for family in FAMILIES {
+            for hook in HOOKS {
+                match socket.dump(GET_HOOKS, &request(family.0, hook.0)) {
+                    Ok(entries) if entries.iter().any(|entry| is_bpf(entry)) => {
+                        found.push(obstacle(family.1, hook.1));
+                    }
+                    // The kernel knows no such list, and has just looked for a module that does.
+                    Err(error) if is_unknown(&error) => break,
+                    Err(error) if !netfilter::is_absent(&error) => return Err(error),
+                    Ok(_) | Err(_) => {}
                 }
-                Err(error) if !netfilter::is_absent(&error) => return Err(error),
-                Ok(_) | Err(_) => {}
             }
         }
+        self.socket = Some(socket);
+        Ok(found)
     }
-    Ok(found)
+}
+
+/// Opens the socket; `None` if the kernel does not have netfilter.
+fn open() -> io::Result<Option<DumpSocket>> {
+    match DumpSocket::open(netfilter::FAMILY) {
+        Ok(socket) => Ok(Some(socket)),
+        Err(error) if netfilter::is_absent(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether the error is the answer to requests of a kind that the kernel does not know.
+fn is_unknown(error: &io::Error) -> bool {
+    Errno::from_io_error(error) == Some(Errno::INVAL)
 }
 
 /// `struct nfgenmsg` and the number of the hook.
@@ -70,6 +103,8 @@ fn obstacle(family: &str, hook: &str) -> Obstacle {
 
 #[cfg(test)]
 mod tests {
+    use slipring_test_support::Namespace;
+
     use super::*;
 
     /// An attribute with its padding.
@@ -94,5 +129,17 @@ mod tests {
         assert!(!is_bpf(&entry(&[function(b"nft_do_chain\0"), info(1)])), "nft lists its chains");
         assert!(!is_bpf(&entry(&[function(b"nf_conntrack_in\0")])));
         assert!(!is_bpf(&[2]));
+    }
+
+    #[test]
+    fn looks_share_one_socket() {
+        let Some(namespace) = Namespace::new() else { return };
+        namespace.run(|| {
+            let mut hooks = HookLister::default();
+            assert_eq!(hooks.find().unwrap(), []);
+            let first = hooks.socket.as_ref().map(DumpSocket::descriptor);
+            assert_eq!(hooks.find().unwrap(), []);
+            assert_eq!(hooks.socket.as_ref().map(DumpSocket::descriptor), first);
+        });
     }
 }
