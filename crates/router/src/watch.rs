@@ -264,7 +264,9 @@ mod tests {
         });
         for path in ["ipv4/conf/r0/forwarding", "ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
             set(path, "0");
-            wait(&watch, &changed, |found| shows_prefix(found, "sysctl net.ipv4.conf.r0.forwarding"));
+            wait(&watch, &changed, |found| {
+                shows_prefix(found, "sysctl net.ipv4.conf.r0.forwarding")
+            });
             set("ipv4/ip_forward", "1");
             set("ipv4/conf/r0/forwarding", "1");
             set("ipv6/conf/all/forwarding", "1");
