@@ -4,13 +4,14 @@
 //! reaches a record by an offset, without a lookup per record.
 //!
 //! ```text
-//!   control      | enabled u64 | ... | beat of queue 0 u64 | beat of queue 1 u64 | ...
+//!   control      | enabled u64 | limits of new hosts, IPv4 and IPv6, u64 | ... | beat of queue 0 u64 | beat of queue 1 u64 | ...
 //!   ports        | MAC 6 bytes, flags u16 | MTU u32, VRF u16, unused |           16 bytes a port
 //!   targets      | path MTU u32, index u16, action u16 |                      8 bytes a target
 //!   sources      | 2 bits a port: whether the target leads through it |      8 bytes a target and 32 ports
 //!   adjacencies  | MAC 6 bytes, egress port u16 |                             8 bytes each
 //!   buckets      | 256 adjacency indices u16 |                                512 bytes a group
 //!   local        | bit set of 2^16 hashes |                                   8 KiB
+//!   hosts        | hosts in a tick, IPv4 and IPv6 | ... | 2^16 slots: key u32, tick u32 |   512 KiB
 //!   v4[vrf]   -> | 2^24 cells u16 | 256 cells a block |                       32 MiB and the blocks
 //!   v6[vrf]   -> | root u32, levels u32, unused to 64 | nodes, 192 bytes each |
 //!   counters     a value per CPU and port: packets and bytes forwarded, packets per reason, u64
@@ -37,6 +38,7 @@ pub(crate) mod map {
     pub(crate) const ADJACENCIES: &str = "adjacencies";
     pub(crate) const BUCKETS: &str = "buckets";
     pub(crate) const LOCAL: &str = "local";
+    pub(crate) const HOSTS: &str = "hosts";
     pub(crate) const V4: &str = "v4";
     pub(crate) const V6: &str = "v6";
     pub(crate) const COUNTERS: &str = "counters";
@@ -53,6 +55,9 @@ pub(crate) const BLOCK_FLAG: u16 = dir24::MAX_NUMBER + 1;
 
 /// Offset of the word that is 1 while the program may forward.
 pub(crate) const ENABLED_OFFSET: u32 = 0;
+/// Offset of the numbers of hosts without a MAC address for which the kernel is asked in a tick: for
+/// IPv4, then for IPv6; 0 for any number.
+pub(crate) const HOST_LIMITS_OFFSET: u32 = 8;
 /// Offset of the heartbeats, in their own cache lines.
 pub(crate) const BEATS_OFFSET: u32 = 64;
 
@@ -77,6 +82,19 @@ pub(crate) const GROUP_SIZE: u32 = 512;
 /// The port of an adjacency to which the program does not send: the MAC address is not known, or
 /// the interface is not ours.
 pub(crate) const NO_PORT: u16 = u16::MAX;
+/// The same, of the hosts of a connected subnet that have no adjacency of their own.
+pub(crate) const HOST_WITHOUT_MAC: u16 = u16::MAX - 1;
+
+/// A tick of the hosts is this power of two of nanoseconds: 1.07 s.
+pub(crate) const TICK_BITS: i32 = 30;
+/// The kernel asks for a host three times, a second apart, before it gives up.
+pub(crate) const RESOLVING_TICKS: i32 = 3;
+/// The slots of hosts are this power of two.
+pub(crate) const HOST_SLOT_BITS: i32 = 16;
+/// Offset of the slots, after the numbers of hosts in their own cache line.
+pub(crate) const HOST_SLOTS_OFFSET: u32 = 64;
+/// The greatest limit at which few hosts share a slot.
+pub(crate) const MAX_HOST_LIMIT: u32 = 1 << 14;
 
 /// Bytes of the bit set of the hashes of local addresses.
 pub(crate) const LOCAL_SIZE: u32 = (1 << 16) / 8;
@@ -144,6 +162,7 @@ impl BpfLimits {
             map::ADJACENCIES => ADJACENCY_SIZE * u32::from(self.adjacencies),
             map::BUCKETS => GROUP_SIZE * u32::from(self.groups),
             map::LOCAL => LOCAL_SIZE,
+            map::HOSTS => HOST_SLOTS_OFFSET + (8 << HOST_SLOT_BITS),
             map::V4 => 2 * (ROOT_CELLS + BLOCK_CELLS * u32::from(self.tail_blocks)),
             map::V6 => NODES_OFFSET + NODE_SIZE * self.v6_nodes,
             _ => return None,
@@ -234,7 +253,13 @@ macro_rules! pass_reasons {
             /// out too late to leave them.
             #[must_use]
             pub const fn is_drop(self) -> bool {
-                matches!(self, Self::NoDevice | Self::ReversePathStrict | Self::ReversePathLoose)
+                matches!(
+                    self,
+                    Self::NoDevice
+                        | Self::ReversePathStrict
+                        | Self::ReversePathLoose
+                        | Self::UnresolvedLimit
+                )
             }
         }
     };
@@ -271,6 +296,8 @@ pass_reasons! {
     Kernel = "kernel-route",
     /// The next hop's MAC address is not known, or its interface is not the router's.
     Unresolved = "unresolved",
+    /// More hosts whose MAC address is not known than the kernel could ask for: the frame was dropped.
+    UnresolvedLimit = "unresolved-limit",
     /// The next hop is on the interface on which the frame arrived: the kernel sends a redirect.
     SamePort = "same-port",
     /// Frames cannot leave through the next hop's interface.

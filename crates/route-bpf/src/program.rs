@@ -21,7 +21,8 @@
 //!
 //! Up to step 7 the program changes nothing and each doubt ends in `XDP_PASS`, with a counter: the
 //! kernel then handles the frame as if the program did not exist. Only a source that the kernel would
-//! refuse ends in `XDP_DROP`, with a counter as well. After step 7 the frame is forwarded.
+//! refuse, and more unknown hosts than it could ask for, end in `XDP_DROP`, with a counter as well. After
+//! step 7 the frame is forwarded.
 //!
 //! # Registers
 //! `R6` the context, `R7` the start of the frame, `R8` the length of the IP packet, `R9` what the
@@ -52,6 +53,7 @@ mod partial;
 mod reverse_path;
 #[cfg(test)]
 pub(crate) mod tests;
+mod unresolved;
 
 use slipring_bpf::insn::{
     AccessWidth, AluOp, BpfHelper, BpfReg, JumpIf, add_imm, alu, call, exit, load, mov, mov_imm,
@@ -61,7 +63,8 @@ use slipring_bpf::{Assembler, BpfCode};
 
 use crate::layout::{self, PassReason, counter, map};
 use context::{
-    CTX_RX_QUEUE, PortConstants, XDP_ABORTED, XDP_DROP, XDP_PASS, XDP_REDIRECT, pass_label, stack,
+    CTX_RX_QUEUE, Family, PortConstants, XDP_ABORTED, XDP_DROP, XDP_PASS, XDP_REDIRECT, pass_label,
+    stack,
 };
 
 /// The program of an interface.
@@ -75,11 +78,14 @@ pub(crate) fn forwarding_program(constants: &PortConstants) -> BpfCode {
     } else {
         ipv4::forward(&mut program, constants);
         ipv6::forward(&mut program, constants);
+        [Family::V4, Family::V6]
+            .into_iter()
+            .for_each(|family| unresolved::limit(&mut program, family));
         transmit(&mut program, constants);
     }
     pass(&mut program, constants);
     if !constants.has_sockets {
-        drop_sources(&mut program, constants);
+        drop_frame(&mut program, constants);
     }
     program.assemble().expect("each label is defined once, and the program is short")
 }
@@ -151,9 +157,10 @@ fn pass(program: &mut Assembler, constants: &PortConstants) {
     program.put_all([mov_imm(BpfReg::R0, XDP_PASS), exit()]);
 }
 
-/// The end of a frame whose source the kernel would refuse.
-fn drop_sources(program: &mut Assembler, constants: &PortConstants) {
-    let reasons = [PassReason::ReversePathStrict, PassReason::ReversePathLoose];
+/// The end of a frame that the kernel would drop as well.
+fn drop_frame(program: &mut Assembler, constants: &PortConstants) {
+    let reasons =
+        [PassReason::ReversePathStrict, PassReason::ReversePathLoose, PassReason::UnresolvedLimit];
     count_reasons(program, constants, "drop", reasons.into_iter());
     program.put_all([mov_imm(BpfReg::R0, XDP_DROP), exit()]);
 }

@@ -225,6 +225,14 @@ impl BpfRouter {
         self.writer.set_local(addresses);
     }
 
+    /// Limits the hosts of connected subnets for whose MAC addresses the kernel is asked in a second, for
+    /// IPv4 and for IPv6; packets for more of them are dropped. 0 is no limit, as are limits above
+    /// 16,384. Sensible is the number of neighbours that the kernel stores, since no more can wait for
+    /// an answer; and no limit if hosts that the kernel knows may have no adjacency.
+    pub fn set_host_limits(&self, limits: [u32; 2]) {
+        self.writer.set_host_limits(limits);
+    }
+
     /// Sets what a port takes part in.
     pub fn set_options(&mut self, port: FibPortIndex, options: ResidentOptions) {
         self.writer.set_options(port, options);

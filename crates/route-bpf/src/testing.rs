@@ -350,6 +350,14 @@ impl Simulation {
         self
     }
 
+    /// Writes a heartbeat of this moment, and leaves alone what programs have written.
+    pub(crate) fn beat_and_keep_hosts(&mut self) {
+        self.beat();
+        let host = &self.writer.host;
+        let (name, control) = host.arrays.iter().find(|(name, _)| name == map::CONTROL).unwrap();
+        self.interpreter.map(name).unwrap().copy_from(control);
+    }
+
     /// Copies the maps to the interpreter, after changes.
     pub(crate) fn copy_maps(&mut self) {
         let host = &self.writer.host;

@@ -32,8 +32,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use slipring_bpf::{BpfError, MappedArray};
 use slipring_classify::intervals::IntervalTree;
 use slipring_fib::{
-    Adjacency, BUCKETS, FibPort, FibPortIndex, ForwardingTables, ReversePathMode, Target,
-    TargetAction, VlanTags, VrfIndex,
+    Adjacency, BUCKETS, FibPort, FibPortIndex, ForwardingTables, NextHopAddress, ReversePathMode,
+    Target, TargetAction, VlanTags, VrfIndex,
 };
 use slipring_wire::mac::MacAddr;
 
@@ -77,6 +77,8 @@ pub(crate) struct TableWriter<H: MapHost> {
     adjacencies: Arc<MappedArray>,
     buckets: Arc<MappedArray>,
     local: Arc<MappedArray>,
+    /// Only programs write it.
+    _hosts: Arc<MappedArray>,
     vrfs: BTreeMap<u16, VrfMaps<H::Table>>,
     options: BTreeMap<FibPortIndex, ResidentOptions>,
     /// Ports whose interface is in the map of egress interfaces.
@@ -94,7 +96,7 @@ impl<H: MapHost> TableWriter<H> {
         let (ports, targets) = (array(map::PORTS)?, array(map::TARGETS)?);
         let sources = array(map::SOURCES)?;
         let (adjacencies, buckets) = (array(map::ADJACENCIES)?, array(map::BUCKETS)?);
-        let local = array(map::LOCAL)?;
+        let (local, hosts) = (array(map::LOCAL)?, array(map::HOSTS)?);
         let mut writer = Self {
             host,
             limits,
@@ -105,6 +107,7 @@ impl<H: MapHost> TableWriter<H> {
             adjacencies,
             buckets,
             local,
+            _hosts: hosts,
             vrfs: BTreeMap::new(),
             options: BTreeMap::new(),
             egress: BTreeMap::new(),
@@ -171,6 +174,16 @@ impl<H: MapHost> TableWriter<H> {
         }
         for (at, &word) in bits.iter().enumerate() {
             store(&self.local, 8 * at, word);
+        }
+    }
+
+    /// Limits the hosts without a MAC address for which the kernel is asked in a tick, for IPv4 and for
+    /// IPv6; 0 for any number, as are limits too great for the slots of hosts.
+    pub(crate) fn set_host_limits(&self, limits: [u32; 2]) {
+        let offsets = (layout::HOST_LIMITS_OFFSET as usize..).step_by(8);
+        for (limit, at) in limits.into_iter().zip(offsets) {
+            let limit = if limit > layout::MAX_HOST_LIMIT { 0 } else { limit };
+            store(&self.control, at, limit.into());
         }
     }
 
@@ -278,7 +291,7 @@ impl<H: MapHost> TableWriter<H> {
             store(
                 &self.adjacencies,
                 at * layout::ADJACENCY_SIZE as usize,
-                adjacency_word(adjacency),
+                adjacency_word(adjacency, tables),
             );
         }
     }
@@ -378,9 +391,16 @@ fn load(array: &MappedArray, offset: usize) -> u64 {
     cell.load(Ordering::Relaxed)
 }
 
-fn adjacency_word(adjacency: &Adjacency) -> u64 {
+fn adjacency_word(adjacency: &Adjacency, tables: &ForwardingTables) -> u64 {
+    let port = tables.ports.get(usize::from(adjacency.port.0));
     match adjacency.mac {
         Some(mac) => layout::mac_word(mac, adjacency.port.0),
+        // Hosts of a subinterface are asked for by the router itself.
+        None if adjacency.next_hop == NextHopAddress::OnLink
+            && port.is_some_and(|port| port.tags == VlanTags::default()) =>
+        {
+            layout::mac_word(MacAddr::ZERO, layout::HOST_WITHOUT_MAC)
+        }
         None => layout::mac_word(MacAddr::ZERO, layout::NO_PORT),
     }
 }

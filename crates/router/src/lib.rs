@@ -14,6 +14,7 @@ mod io_choice;
 mod live;
 mod lookup_tables;
 mod names;
+mod neighbour_space;
 mod neighbours;
 mod pace;
 mod packet_trace;

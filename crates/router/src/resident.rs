@@ -191,6 +191,12 @@ impl ResidentEngine {
         self.router.set_local(addresses);
     }
 
+    /// Limits the hosts without a MAC address for which the kernel is asked in a second, for IPv4 and for
+    /// IPv6; 0 for any number.
+    pub(crate) fn set_host_limits(&self, limits: [u32; 2]) {
+        self.router.set_host_limits(limits);
+    }
+
     /// Leaves an interface's packets to the kernel, or forwards them again.
     pub(crate) fn leave(&mut self, port: FibPortIndex, is_left: bool) {
         self.change(port, |of| of.is_left = is_left);

@@ -18,6 +18,8 @@
 
 mod beat;
 mod by_rules;
+mod hosts;
+mod probes;
 mod reader;
 
 use std::io;
@@ -29,7 +31,7 @@ use slipring_datapath::control_queue::ControlQueue;
 use slipring_fib::{FibPortIndex, ForwardingTables, GatewayRequest, Mirror, VrfIndex};
 use slipring_port::{Nanos, now};
 use slipring_ring::Doorbell;
-use slipring_route_bpf::{EgressProbe, ResidentHeartbeat};
+use slipring_route_bpf::ResidentHeartbeat;
 
 use crate::feed::{FeedProgress, KernelFeed};
 use crate::live::LiveSettings;
@@ -100,6 +102,8 @@ pub(crate) struct Routing {
     /// What the user or the system left to the kernel, by port.
     left: Vec<bool>,
     settings: LiveSettings,
+    /// How many neighbours the kernel stores, for IPv4 and for IPv6.
+    neighbour_space: [u32; 2],
     pub(crate) counters: RoutingCounters,
 }
 
@@ -189,6 +193,7 @@ impl Routing {
             subinterfaces,
             left: Vec::new(),
             settings: LiveSettings::default(),
+            neighbour_space: [0; 2],
             counters: RoutingCounters::default(),
         }
     }
@@ -306,6 +311,7 @@ impl Routing {
             self.current = tables.or_else(|| self.current.take());
             self.apply(time);
         }
+        self.limit_hosts();
         let is_complete = self.mirror.needs_resync().is_empty() && self.feed.is_quiet();
         if self.is_behind && self.is_applied && is_complete {
             self.is_behind = false;
@@ -409,34 +415,6 @@ impl Routing {
     pub(crate) fn want_neighbours(&mut self, requests: Vec<GatewayRequest>) {
         requests.into_iter().for_each(|request| self.neighbours.want(request));
         self.neighbours.send();
-    }
-
-    /// The probes of interfaces that have come up, and of those in `again`, with the interfaces'
-    /// present names.
-    pub(crate) fn take_probes(
-        &mut self,
-        again: Vec<FibPortIndex>,
-    ) -> Vec<(FibPortIndex, Arc<EgressProbe>, String)> {
-        let mut ports = std::mem::take(&mut self.unprobed);
-        ports.extend(again);
-        let probe = |port: FibPortIndex| {
-            let of = &self.engine.interfaces()[usize::from(port.0)];
-            let name = self.mirror.interface_name(of.iface.index)?;
-            Some((port, of.probe.clone()?, name.to_owned()))
-        };
-        ports.into_iter().filter_map(probe).collect()
-    }
-
-    /// Whether interfaces have come up that are to be probed.
-    pub(crate) const fn has_unprobed(&self) -> bool {
-        !self.unprobed.is_empty()
-    }
-
-    /// Notes the result of a probe, unless the interface has come up once more since.
-    pub(crate) fn note_probe(&mut self, port: FibPortIndex, sends: bool) {
-        if !self.unprobed.contains(&port) {
-            self.engine.set_sends(port, sends);
-        }
     }
 
     /// Requests to refresh neighbours for which there was no space.

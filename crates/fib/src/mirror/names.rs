@@ -8,6 +8,7 @@ use slipring_rtnetlink::{LinkFlags, NudState, RouteFamily, RouteKind, TABLE_LOCA
 use slipring_wire::mac::MacAddr;
 
 use super::Mirror;
+use crate::config::PortConfig;
 use crate::next_hops::ObjectHops;
 use crate::prefix::{AddressBits, RoutePrefix};
 use crate::rib::RouteRecord;
@@ -224,6 +225,19 @@ impl Mirror {
     #[must_use]
     pub fn neighbour_mac(&self, ifindex: u32, address: IpAddr) -> Option<MacAddr> {
         self.neighbours.mac(ifindex, address)
+    }
+
+    /// Whether each host on the router's links whose MAC address the kernel knows has an adjacency. Not
+    /// if some have found no space, nor on links without resolution (`IFF_NOARP`).
+    #[must_use]
+    pub fn knows_all_hosts(&self) -> bool {
+        let resolves = |port: &PortConfig| {
+            let link = self.links.links.get(port.ifindex);
+            link.is_none_or(|link| !link.flags.has(LinkFlags::NO_ARP))
+        };
+        self.counters.refused_neighbours == 0
+            && self.counters.exhausted == 0
+            && self.links.ports().iter().all(resolves)
     }
 
     /// The addresses that are this machine's, by the kernel's table `local`, with the lengths of

@@ -27,12 +27,7 @@ pub(super) fn egress(program: &mut Assembler, constants: &PortConstants, family:
         .put(alu(AluOp::Add, BpfReg::R2, BpfReg::R1))
         .put(load(AccessWidth::Double, BpfReg::R3, BpfReg::R2, 0))
         .put_all([mov(BpfReg::R4, BpfReg::R3), alu(AluOp::Rsh, BpfReg::R4, 48)])
-        .jump_if(
-            BpfReg::R4,
-            JumpIf::Ge,
-            i32::from(limits.ports),
-            pass_label(PassReason::Unresolved),
-        )
+        .jump_if(BpfReg::R4, JumpIf::Ge, i32::from(limits.ports), &family.label("unresolved"))
         .jump_if(
             BpfReg::R4,
             JumpIf::Eq,

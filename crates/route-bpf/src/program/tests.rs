@@ -5,7 +5,7 @@ use slipring_bpf::{BpfRedirect, XdpOutcome};
 
 use slipring_fib::ReversePathMode;
 
-use crate::layout::PassReason;
+use crate::layout::{self, PassReason};
 use crate::testing::{
     LIMITS, LOCAL, SEED, Simulation, TAG_FUNCTION, egress_of, hop_mac, port_mac, target,
 };
@@ -681,4 +681,89 @@ fn an_interface_that_vanished_drops_and_counts() {
     assert_eq!(router.run(&v4_to(target::FORWARD)).action, super::context::XDP_ABORTED as u32);
     let counters = router.counters();
     assert_eq!((counters.passed(PassReason::NoDevice), counters.packets), (1, 0));
+}
+
+/// A router whose target [`target::UNRESOLVED`] is a connected subnet, and that asks for 3 new hosts of
+/// IPv4 and 2 of IPv6 in a tick.
+fn router_of_hosts() -> Simulation {
+    let mut router = Simulation::new(false);
+    let mut tables = crate::testing::snapshot();
+    let mut adjacencies = tables.adjacencies.to_vec();
+    adjacencies[1].next_hop = slipring_fib::NextHopAddress::OnLink;
+    tables.adjacencies = adjacencies.into();
+    router.writer.apply(&tables).unwrap();
+    router.writer.set_host_limits([3, 2]);
+    router.copy_maps();
+    router
+}
+
+fn host(number: u8) -> Vec<u8> {
+    v4([10, 0, target::UNRESOLVED as u8, number])
+}
+
+#[track_caller]
+fn assert_limited(router: &mut Simulation, frame: &[u8]) {
+    let before = router.counters().passed(PassReason::UnresolvedLimit);
+    assert_eq!(router.run(frame).action, super::context::XDP_DROP as u32);
+    assert_eq!(router.counters().passed(PassReason::UnresolvedLimit), before + 1);
+}
+
+const TICK: u64 = 1 << layout::TICK_BITS;
+
+#[test]
+fn all_packets_for_hosts_below_the_limit_go_to_the_kernel_and_those_for_more_are_dropped() {
+    let mut router = router_of_hosts();
+    for _ in 0..300 {
+        for number in 1..=3 {
+            assert_eq!(router.reason(&host(number)), PassReason::Unresolved);
+        }
+        assert_limited(&mut router, &host(4));
+    }
+    let v6_host = |number| v6(target::UNRESOLVED, number);
+    for number in [1, 2, 1, 2] {
+        assert_eq!(router.reason(&v6_host(number)), PassReason::Unresolved, "a limit of its own");
+    }
+    assert_limited(&mut router, &v6_host(3));
+    assert_forwarded(&router.run(&v4_to(target::FORWARD)), &v4_to(target::FORWARD), 1, 0);
+}
+
+#[test]
+fn a_host_is_not_limited_while_the_kernel_may_wait_for_its_answer() {
+    let mut router = router_of_hosts();
+    assert_eq!(router.reason(&host(1)), PassReason::Unresolved);
+    for tick in 1..20 {
+        router.interpreter.now_ns += TICK;
+        router.beat_and_keep_hosts();
+        for number in 0..3 {
+            assert_eq!(router.reason(&host(10 * tick + number)), PassReason::Unresolved);
+        }
+        assert_limited(&mut router, &host(10 * tick + 3));
+        if tick % 3 == 0 {
+            assert_eq!(router.reason(&host(1)), PassReason::Unresolved, "in tick {tick}");
+        }
+    }
+    router.interpreter.now_ns += 4 * TICK;
+    router.beat_and_keep_hosts();
+    for number in 5..8 {
+        assert_eq!(router.reason(&host(number)), PassReason::Unresolved);
+    }
+    assert_limited(&mut router, &host(1));
+}
+
+#[test]
+fn gateways_and_routers_without_a_limit_leave_all_packets_to_the_kernel() {
+    let mut router = Simulation::new(false);
+    router.writer.set_host_limits([1, 1]);
+    router.copy_maps();
+    for number in 0..255 {
+        assert_eq!(router.reason(&host(number)), PassReason::Unresolved, "a gateway");
+    }
+    for limits in [[0, 0], [layout::MAX_HOST_LIMIT + 1; 2]] {
+        let mut router = router_of_hosts();
+        router.writer.set_host_limits(limits);
+        router.copy_maps();
+        for number in 0..255 {
+            assert_eq!(router.reason(&host(number)), PassReason::Unresolved, "{limits:?}");
+        }
+    }
 }

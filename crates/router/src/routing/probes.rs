@@ -1,0 +1,39 @@
+//! Interfaces that have come up: they get no redirected frames until the main thread has found out that
+//! they send them.
+
+use std::sync::Arc;
+
+use slipring_fib::FibPortIndex;
+use slipring_route_bpf::EgressProbe;
+
+use super::Routing;
+
+impl Routing {
+    /// The probes of interfaces that have come up, and of those in `again`, with the interfaces'
+    /// present names.
+    pub(crate) fn take_probes(
+        &mut self,
+        again: Vec<FibPortIndex>,
+    ) -> Vec<(FibPortIndex, Arc<EgressProbe>, String)> {
+        let mut ports = std::mem::take(&mut self.unprobed);
+        ports.extend(again);
+        let probe = |port: FibPortIndex| {
+            let of = &self.engine.interfaces()[usize::from(port.0)];
+            let name = self.mirror.interface_name(of.iface.index)?;
+            Some((port, of.probe.clone()?, name.to_owned()))
+        };
+        ports.into_iter().filter_map(probe).collect()
+    }
+
+    /// Whether interfaces have come up that are to be probed.
+    pub(crate) const fn has_unprobed(&self) -> bool {
+        !self.unprobed.is_empty()
+    }
+
+    /// Notes the result of a probe, unless the interface has come up once more since.
+    pub(crate) fn note_probe(&mut self, port: FibPortIndex, sends: bool) {
+        if !self.unprobed.contains(&port) {
+            self.engine.set_sends(port, sends);
+        }
+    }
+}
