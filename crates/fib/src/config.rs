@@ -55,6 +55,8 @@ pub struct FibLimits {
     pub balanced: u32,
     /// Next-hop objects.
     pub next_hop_objects: usize,
+    /// Nodes of the IPv6 tree of a VRF, at least 64.
+    pub ipv6_nodes: usize,
 }
 
 impl Default for FibLimits {
@@ -65,6 +67,7 @@ impl Default for FibLimits {
             adjacencies: 65_536,
             balanced: 4_096,
             next_hop_objects: 1_000_000,
+            ipv6_nodes: 1 << 31,
         }
     }
 }

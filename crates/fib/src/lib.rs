@@ -16,6 +16,7 @@ mod adjacencies;
 mod balanced;
 mod buckets;
 mod config;
+mod crowding;
 mod dirty;
 mod indices;
 mod links;

@@ -34,6 +34,7 @@ use slipring_simd::Simd;
 use crate::adjacencies::AdjacencyTable;
 use crate::balanced::BucketArrays;
 use crate::config::{MirrorConfig, PortConfig, VrfConfig};
+use crate::crowding::CrowdedPrefixes;
 use crate::indices::PublishedSnapshots;
 use crate::links::Links;
 use crate::lookups::{Ipv4Table, Ipv6Tree};
@@ -67,6 +68,8 @@ pub struct MirrorCounters {
     pub exhausted: u64,
     /// /24 prefixes left to the kernel for lack of a tail block.
     pub exhausted_blocks: u64,
+    /// IPv6 prefixes left to the kernel because the tree was full, each time that there were too few nodes.
+    pub exhausted_prefixes: u64,
     /// Times that the kernel's notifications were lost.
     pub overruns: u64,
     /// Dumps that the kernel has called inconsistent.
@@ -84,6 +87,8 @@ struct VrfState {
     v4: Box<dyn Ipv4Table>,
     v4_reader: Arc<dyn crate::tables::Ipv4Lookup>,
     v6: Arc<Ipv6Tree>,
+    /// What of IPv6 was left to the kernel for lack of nodes.
+    crowded: CrowdedPrefixes,
     /// Slots (/24) of IPv4 that were left to the kernel for lack of blocks.
     starved: BTreeSet<u32>,
     /// The hosts that have cells of their own, with what their targets are known by.
@@ -285,6 +290,7 @@ impl VrfState {
             v4_reader: v4.reader(),
             v4,
             v6: Arc::new(Ipv6Tree(v6)),
+            crowded: CrowdedPrefixes::default(),
             starved: BTreeSet::new(),
             hosts: BTreeMap::new(),
         }

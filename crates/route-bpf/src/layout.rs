@@ -152,6 +152,9 @@ impl Default for BpfLimits {
 }
 
 impl BpfLimits {
+    /// The greatest number of nodes of an IPv6 tree: the kernel's limit for offsets in a value.
+    pub const MAX_V6_NODES: u32 = 1 << 21;
+
     /// The specification of the array `name` of one value. `None` for maps of other kinds.
     pub(crate) fn array(&self, name: &str) -> Option<BpfMapSpec> {
         let size = match name {

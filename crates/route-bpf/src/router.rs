@@ -283,6 +283,12 @@ impl BpfRouter {
         word.expect("the word is part of the map")
     }
 
+    /// The capacity of the maps.
+    #[must_use]
+    pub fn limits(&self) -> BpfLimits {
+        self.limits
+    }
+
     /// Returns the writer of heartbeats.
     #[must_use]
     pub fn heartbeat(&self) -> ResidentHeartbeat {

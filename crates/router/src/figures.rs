@@ -142,7 +142,8 @@ impl RouterFigures {
                 + mirror.refused_neighbours
                 + mirror.refused_next_hops
                 + mirror.exhausted
-                + mirror.exhausted_blocks,
+                + mirror.exhausted_blocks
+                + mirror.exhausted_prefixes,
             failed: routing.counters.failed,
             dropped_requests: routing.dropped_requests(),
         };

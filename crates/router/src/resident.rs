@@ -63,7 +63,7 @@ impl ResidentEngine {
     ) -> Result<Self, Failure> {
         let queues = ifaces.iter().map(|iface| iface.rx_queues).max().unwrap_or(1);
         let queues = u16::try_from(queues).unwrap_or(u16::MAX);
-        let limits = BpfLimits { queues, ..BpfLimits::default() };
+        let limits = BpfLimits { queues, v6_nodes: ipv6_nodes(), ..BpfLimits::default() };
         let seed = random_seed()?;
         let hash = ResidentHash { seed, ..ResidentHash::default() };
         let router = BpfRouter::create(limits, hash).map_err(|error| refused(&error, None))?;
@@ -152,6 +152,11 @@ impl ResidentEngine {
         let indices = (0..vrfs).map(|at| VrfIndex(at as u16));
         let tables = indices.map(|vrf| self.router.ipv4_table(vrf)).collect::<Result<_, _>>();
         Ok(tables.map_err(|error| refused(&error, None))?)
+    }
+
+    /// The number of nodes that an IPv6 tree may have, so that programs can search it.
+    pub(crate) fn ipv6_nodes(&self) -> usize {
+        self.router.limits().v6_nodes as usize
     }
 
     /// Makes the programs forward by a snapshot, from the first one on.
@@ -252,6 +257,17 @@ fn driver_drops(
         Ok(drops) => (Some(drops), None),
         Err(error) => (None, Some(error.to_string())),
     }
+}
+
+/// Space for an IPv6 tree of twice the routes that the kernel has now: maps do not grow.
+fn ipv6_nodes() -> u32 {
+    let least = BpfLimits::default().v6_nodes;
+    let text = std::fs::read_to_string("/proc/thread-self/net/rt6_stats").unwrap_or_default();
+    // The fourth number is that of the entries (`rt6_stats_seq_show`), in base 16.
+    let entries = text.split_ascii_whitespace().nth(3);
+    let entries = entries.and_then(|entries| u32::from_str_radix(entries, 16).ok()).unwrap_or(0);
+    // A node has at least 13 starts of ranges on average, and a route makes two.
+    (entries / 3).clamp(least, BpfLimits::MAX_V6_NODES)
 }
 
 /// What the kernel's settings of an interface mean for the engine in user space.

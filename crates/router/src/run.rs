@@ -190,7 +190,8 @@ impl RoutePlan {
     ) -> Result<Mirror, Failure> {
         let vrfs = start::vrfs(ifaces)?;
         let tables = engine.ipv4_tables(vrfs.len())?;
-        Ok(Mirror::new(self.mirror_config(ifaces, own, vrfs), tables))
+        let config = self.mirror_config(ifaces, own, vrfs, engine.ipv6_nodes());
+        Ok(Mirror::new(config, tables))
     }
 
     fn mirror_config(
@@ -198,6 +199,7 @@ impl RoutePlan {
         ifaces: &[Iface],
         own: Option<&SubinterfaceHandle>,
         vrfs: Vec<VrfConfig>,
+        ipv6_nodes: usize,
     ) -> MirrorConfig {
         let port = |iface: &Iface| PortConfig {
             ifindex: iface.index,
@@ -213,7 +215,11 @@ impl RoutePlan {
                 .chain(own.into_iter().flat_map(|own| own.ports()))
                 .collect(),
             vrfs,
-            limits: FibLimits { routes: self.max_routes as usize, ..FibLimits::default() },
+            limits: FibLimits {
+                routes: self.max_routes as usize,
+                ipv6_nodes,
+                ..FibLimits::default()
+            },
             has_external_readers: true,
         }
     }

@@ -9,6 +9,7 @@ use slipring_rtnetlink::RouteFamily;
 
 use super::Mirror;
 use crate::adjacencies::AdjacencyKey;
+use crate::crowding::CrowdedPrefixes;
 use crate::lookups::Ipv6Tree;
 use crate::prefix::{AddressBits, RoutePrefix};
 use crate::ranges::{AddressRanges, overlay, set_ones, table_ranges};
@@ -20,6 +21,8 @@ use crate::targets::HostKey;
 
 /// Addresses that share a root cell of an IPv4 table differ in these bits.
 const SLOT_BITS: u8 = 24;
+/// A tree of as many nodes has space for the destinations that are never forwarded.
+const MIN_NODES: usize = 64;
 /// IPv4 is written in prefixes of at least this length, so that ranges take little memory.
 const CHUNK_BITS: u8 = 8;
 
@@ -146,17 +149,39 @@ impl Mirror {
 
     fn write_v6(&mut self, vrf: usize, prefixes: &[RoutePrefix<u128>]) {
         let is_whole = matches!(prefixes, [only] if only.len == 0);
-        if is_whole || self.vrfs[vrf].v6.0.needs_rebuild() {
-            let numbers = self.numbers_v6(vrf, RoutePrefix::ALL);
-            self.vrfs[vrf].v6 = Arc::new(Ipv6Tree(IntervalTree::build(&numbers, self.simd)));
-            return;
+        let state = &self.vrfs[vrf];
+        if is_whole || state.v6.0.needs_rebuild() || state.crowded.may_fit(self.v6.len()) {
+            return self.build_v6(vrf);
         }
-        let mut tree = self.vrfs[vrf].v6.0.clone();
+        let mut tree = state.v6.0.clone();
         for prefix in prefixes {
             let numbers = self.numbers_v6(vrf, *prefix);
+            let numbers = self.vrfs[vrf].crowded.cover(numbers, *prefix);
             tree.replace(prefix.start, prefix.last(), &numbers);
         }
+        if tree.nodes().len() > self.config.limits.ipv6_nodes.max(MIN_NODES) {
+            return self.build_v6(vrf);
+        }
         self.vrfs[vrf].v6 = Arc::new(Ipv6Tree(tree));
+    }
+
+    /// Makes a new tree. What has no space in it is left to the kernel.
+    fn build_v6(&mut self, vrf: usize) {
+        let numbers = self.numbers_v6(vrf, RoutePrefix::ALL);
+        let mut tree = IntervalTree::build(&numbers, self.simd);
+        let limit = self.config.limits.ipv6_nodes.max(MIN_NODES);
+        let mut crowded = CrowdedPrefixes::default();
+        // Space for changes stays, since each that finds none makes a new tree.
+        let mut space = limit - limit / 8;
+        while tree.nodes().len() > limit {
+            crowded = CrowdedPrefixes::choose(&numbers, space, self.v6.len());
+            let covered = crowded.cover(numbers.clone(), RoutePrefix::ALL);
+            tree = IntervalTree::build(&covered, self.simd);
+            space /= 2;
+        }
+        self.counters.exhausted_prefixes += crowded.count() as u64;
+        let state = &mut self.vrfs[vrf];
+        (state.crowded, state.v6) = (crowded, Arc::new(Ipv6Tree(tree)));
     }
 
     fn numbers_v6(&mut self, vrf: usize, prefix: RoutePrefix<u128>) -> Vec<(u128, u32)> {

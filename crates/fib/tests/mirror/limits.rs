@@ -226,6 +226,48 @@ fn the_end_of_a_verification_is_done_in_parts_and_finds_the_same() {
 }
 
 #[test]
+fn an_ipv6_tree_without_space_leaves_dense_prefixes_to_the_kernel_and_no_others() {
+    const NODES: usize = 100;
+    let mut mirror = limited(FibLimits { ipv6_nodes: NODES, ..FibLimits::default() });
+    let dense = |at: u32| {
+        kernel::via(&format!("2001:db8:{at:x}::/48"), ["fd01::2", "fd01::3"][at as usize % 2], 1)
+    };
+    let sparse: Vec<_> =
+        (0..50).map(|at| kernel::via(&format!("2a00:{at:x}::/32"), "fd01::2", 1)).collect();
+    tell(&mut mirror, &sparse);
+    publish(&mut mirror);
+    // One by one at first, so that a change of the tree finds it full; then all at once.
+    let mut told = 0;
+    while mirror.counters().exhausted_prefixes == 0 {
+        tell(&mut mirror, &[dense(told)]);
+        publish(&mut mirror);
+        told += 1;
+        assert!(told < 4000, "the tree takes all");
+    }
+    tell(&mut mirror, &(told..4000).map(dense).collect::<Vec<_>>());
+    let tables = publish(&mut mirror);
+    assert!(tables.vrfs[0].v6.intervals().unwrap().nodes().len() <= NODES);
+    for at in 0..50 {
+        assert_eq!(gateway(&tables, &format!("2a00:{at:x}::1")), "fd01::2");
+    }
+    let to_kernel = (0..4000)
+        .filter(|at| action(&tables, &format!("2001:db8:{at:x}::1")) == TargetAction::Kernel);
+    assert!(to_kernel.count() > 2000);
+    // A change within such a prefix stays the kernel's, one elsewhere counts.
+    tell(&mut mirror, &[dense(1).deleted(), kernel::via("2a01::/32", "fd01::3", 1)]);
+    assert_eq!(gateway(&publish(&mut mirror), "2a01::1"), "fd01::3");
+    // With space again, the tables have all.
+    tell(&mut mirror, &(100..4000).map(|at| dense(at).deleted()).collect::<Vec<_>>());
+    let tables = publish(&mut mirror);
+    for at in 2..100 {
+        assert_eq!(
+            gateway(&tables, &format!("2001:db8:{at:x}::1")),
+            ["fd01::2", "fd01::3"][at % 2]
+        );
+    }
+}
+
+#[test]
 fn pages_of_routes_continue_after_a_prefix() {
     let mut mirror = mirror();
     tell(&mut mirror, &many_routes(50));
