@@ -15,6 +15,7 @@ use slipring_route_bpf::{
 
 use crate::checks::{self, CheckedInterface};
 use crate::io_choice::IoChoice;
+use crate::neighbour_space;
 
 mod attach;
 mod refusal;
@@ -48,6 +49,8 @@ pub(crate) struct ResidentEngine {
     uncounted: Option<String>,
     /// The newest snapshot whose indices programs may still use beside newer ones.
     unsettled: Option<u64>,
+    /// How many neighbours the kernel stores, for IPv4 and for IPv6; 0 if it does not say.
+    neighbour_space: [u32; 2],
 }
 
 impl ResidentEngine {
@@ -70,8 +73,17 @@ impl ResidentEngine {
         let Attachments { interfaces: attachments, fallback } =
             attach::attach_all(&router, ifaces, (choice, has_rules))?;
         let (drops, uncounted) = driver_drops(&router, &attachments);
-        let mut engine =
-            Self { router, hash, attachments, fallback, drops, uncounted, unsettled: None };
+        let neighbour_space = neighbour_space::sizes().unwrap_or_default();
+        let mut engine = Self {
+            router,
+            hash,
+            attachments,
+            fallback,
+            drops,
+            uncounted,
+            unsettled: None,
+            neighbour_space,
+        };
         // Until it is known whether an interface sends redirected frames, it gets none.
         (0..ifaces.len()).for_each(|at| engine.leave(FibPortIndex(at as u16), false));
         Ok(engine)
@@ -196,10 +208,10 @@ impl ResidentEngine {
         self.router.set_local(addresses);
     }
 
-    /// Limits the hosts without a MAC address for which the kernel is asked in a second, for IPv4 and for
-    /// IPv6; 0 for any number.
-    pub(crate) fn set_host_limits(&self, limits: [u32; 2]) {
-        self.router.set_host_limits(limits);
+    /// Has programs ask the kernel for no more hosts without a MAC address in a second than it stores
+    /// neighbours, or for any number.
+    pub(crate) fn limit_hosts(&self, is_limited: bool) {
+        self.router.set_host_limits(if is_limited { self.neighbour_space } else { [0; 2] });
     }
 
     /// Leaves an interface's packets to the kernel, or forwards them again.

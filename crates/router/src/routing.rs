@@ -102,8 +102,6 @@ pub(crate) struct Routing {
     /// What the user or the system left to the kernel, by port.
     left: Vec<bool>,
     settings: LiveSettings,
-    /// How many neighbours the kernel stores, for IPv4 and for IPv6.
-    neighbour_space: [u32; 2],
     pub(crate) counters: RoutingCounters,
 }
 
@@ -193,7 +191,6 @@ impl Routing {
             subinterfaces,
             left: Vec::new(),
             settings: LiveSettings::default(),
-            neighbour_space: [0; 2],
             counters: RoutingCounters::default(),
         }
     }

@@ -20,7 +20,6 @@ use crate::checks::{Obstacle, ObstacleKind};
 use crate::compat::{CompatAnswers, CompatServer, CompatSocket, write_pidfile};
 use crate::feed::KernelFeed;
 use crate::figures::RouterFigures;
-use crate::neighbour_space;
 use crate::neighbours::NeighbourRequests;
 use crate::plan::RoutePlan;
 use crate::reload::RouterReload;
@@ -72,8 +71,6 @@ impl RoutePlan {
         let handle_of_own = subinterfaces.as_ref().map(|open| open.handle.clone());
         let mirror = self.mirror(&mut engine, &ifaces, handle_of_own.as_ref())?;
         let feed = KernelFeed::open()?;
-        // Without the sizes, there is no limit.
-        let neighbour_space = neighbour_space::sizes().unwrap_or_default();
         let changed = Arc::new(Doorbell::new()?);
         let watch = BypassWatch::start(engine.checked(), found.clone(), changed.clone())?;
         let watch = Arc::new(watch);
@@ -97,7 +94,6 @@ impl RoutePlan {
         let (ready, own) = (changed.clone(), handle_of_own);
         let mut routing = Routing::new(mirror, engine, feed, neighbours, links.clone(), ready, own);
         routing.configure(self.live);
-        routing.set_neighbour_space(neighbour_space);
         let thread = RoutingThread::start(routing, handle.clone())?;
         let workers = if tasks.is_empty() { None } else { Some(Workers::start(tasks)?) };
         let rules = rules.map(|rules| rules.load(&links, session)).transpose()?;
