@@ -35,6 +35,8 @@ mod error;
 mod interrupt;
 mod iova;
 mod memory;
+#[cfg(feature = "qtest")]
+pub mod qtest;
 mod sys;
 pub mod vfio_user;
 

@@ -1,0 +1,102 @@
+//! What every driver does.
+
+use slipring_port::{Interest, OpenOptions, RunCause};
+use slipring_ring::SlotFlags;
+
+use crate::card::{BROADCAST, Card, MAC, OTHER_MAC, SLOTS, frames};
+
+/// A model of QEMU and the driver that belongs to it.
+#[derive(Clone, Copy)]
+pub(crate) struct Model {
+    pub(crate) device: &'static str,
+    pub(crate) driver: &'static str,
+}
+
+/// Several times as many frames as a ring has slots.
+const MANY: usize = 5 * SLOTS as usize;
+
+pub(crate) fn frames_leave_whole_and_in_order_and_are_counted(model: Model) {
+    let Some(mut card) = Card::open(model.device) else { return };
+    let sent = frames(MANY, OTHER_MAC);
+    let seen = card.send_and_watch(&sent);
+    assert_eq!(seen, sent);
+    let stats = card.port.stats();
+    let bytes: usize = sent.iter().map(Vec::len).sum();
+    assert_eq!((stats.tx.packets, stats.tx.bytes), (MANY as u64, bytes as u64));
+    assert_eq!((stats.drops().count(), stats.strays), (0, 0));
+    assert_eq!(card.port.info.mac, Some(MAC));
+    assert_eq!(card.port.info.mode.get("driver"), Some(model.driver));
+}
+
+pub(crate) fn frames_arrive_whole_and_in_order_while_the_program_sleeps(model: Model) {
+    let Some(mut card) = Card::open(model.device) else { return };
+    let sent = frames(MANY, MAC);
+    assert_eq!(card.receive(&sent), sent);
+    let stats = card.port.stats();
+    assert_eq!((stats.rx.packets, stats.drops().count()), (MANY as u64, 0));
+}
+
+pub(crate) fn frames_for_other_hosts_arrive_only_if_asked_for(model: Model) {
+    for promiscuous in [true, false] {
+        let options = OpenOptions { slots: SLOTS, promiscuous, ..OpenOptions::default() };
+        let Some(mut card) = Card::open_with(model.device, options) else { return };
+        let mut sent = frames(4, OTHER_MAC);
+        sent.extend(frames(1, [0x33, 0x33, 0, 0, 0, 1]));
+        sent.extend(frames(1, BROADCAST));
+        // The last one shows that all before it have been decided upon.
+        sent.extend(frames(1, MAC));
+        let expected = if promiscuous { &sent[..] } else { &sent[4..] };
+        assert_eq!(card.receive_some(&sent, expected.len()), expected);
+    }
+}
+
+pub(crate) fn a_pulled_cable_is_reported_and_frames_flow_when_it_is_back(model: Model) {
+    let Some(mut card) = Card::open(model.device) else { return };
+    card.wait_for_link(true);
+    card.set_link(false);
+    card.wait_for_link(false);
+    card.set_link(true);
+    card.wait_for_link(true);
+    let sent = frames(8, OTHER_MAC);
+    assert_eq!(card.send_and_watch(&sent), sent);
+    let sent = frames(8, MAC);
+    assert_eq!(card.receive(&sent), sent);
+}
+
+pub(crate) fn a_frame_in_several_slots_leaves_as_one(model: Model) {
+    let Some(mut card) = Card::open(model.device) else { return };
+    let whole = &frames(16, OTHER_MAC)[15];
+    let tx = card.port.queues[0].rings().tx;
+    let parts = [&whole[..20], &whole[20..21], &whole[21..]];
+    for (i, part) in (0..).zip(parts) {
+        tx.bytes(i).unwrap().copy_in(part);
+        let flags = if i < 2 { SlotFlags::MOREFRAG } else { SlotFlags::default() };
+        tx.set(i, part.len(), flags);
+    }
+    tx.advance(3);
+    card.port.tx_sync().unwrap();
+    assert_eq!(&card.on_wire(1)[0], whole);
+    card.drain_tx();
+    assert_eq!(card.port.stats().tx.packets, 1);
+}
+
+pub(crate) fn a_card_that_is_gone_ends_the_port_by_name(model: Model) {
+    let Some(mut card) = Card::open(model.device) else { return };
+    card.remove();
+    let error = card.wait_for_end();
+    assert!(matches!(error.cause, RunCause::CardGone), "{error}");
+    assert_eq!(error.code(), "SR0401");
+}
+
+pub(crate) fn a_closed_port_gives_all_buffers_back_and_the_card_opens_again(model: Model) {
+    let Some(mut card) = Card::open(model.device) else { return };
+    let sent = frames(MANY, MAC);
+    assert_eq!(card.receive(&sent), sent);
+    assert!(card.port.queues[0].rings().tx.push(&sent[0]));
+    card.sync(Interest::BOTH).unwrap();
+    card.reopen();
+    let sent = frames(MANY, OTHER_MAC);
+    // The frame of the first opening may have left, or not.
+    let seen = card.send_and_watch_until(&sent, sent.last().unwrap());
+    assert!(seen.ends_with(&sent), "{} frames", seen.len());
+}

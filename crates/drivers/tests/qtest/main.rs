@@ -1,0 +1,55 @@
+//! The drivers against QEMU's models, without a guest (`make qemu` fetches QEMU).
+#![allow(clippy::unwrap_used)]
+
+mod behaviour;
+mod card;
+
+/// Every driver is held to the same behaviour.
+macro_rules! every_driver {
+    ($($module:ident $device:literal $driver:literal;)*) => {
+        $(mod $module {
+            use crate::behaviour::{self, Model};
+
+            const MODEL: Model = Model { device: $device, driver: $driver };
+
+            #[test]
+            fn frames_leave_whole_and_in_order_and_are_counted() {
+                behaviour::frames_leave_whole_and_in_order_and_are_counted(MODEL);
+            }
+
+            #[test]
+            fn frames_arrive_whole_and_in_order_while_the_program_sleeps() {
+                behaviour::frames_arrive_whole_and_in_order_while_the_program_sleeps(MODEL);
+            }
+
+            #[test]
+            fn frames_for_other_hosts_arrive_only_if_asked_for() {
+                behaviour::frames_for_other_hosts_arrive_only_if_asked_for(MODEL);
+            }
+
+            #[test]
+            fn a_pulled_cable_is_reported_and_frames_flow_when_it_is_back() {
+                behaviour::a_pulled_cable_is_reported_and_frames_flow_when_it_is_back(MODEL);
+            }
+
+            #[test]
+            fn a_frame_in_several_slots_leaves_as_one() {
+                behaviour::a_frame_in_several_slots_leaves_as_one(MODEL);
+            }
+
+            #[test]
+            fn a_card_that_is_gone_ends_the_port_by_name() {
+                behaviour::a_card_that_is_gone_ends_the_port_by_name(MODEL);
+            }
+
+            #[test]
+            fn a_closed_port_gives_all_buffers_back_and_the_card_opens_again() {
+                behaviour::a_closed_port_gives_all_buffers_back_and_the_card_opens_again(MODEL);
+            }
+        })*
+    };
+}
+
+every_driver! {
+    e1000e "e1000e" "e1000e";
+}
