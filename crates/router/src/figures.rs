@@ -129,7 +129,7 @@ impl RouterFigures {
                 figures.set_user_space(port, &workers);
             }
         }
-        interfaces.extend(own_interfaces(routing));
+        interfaces.extend(own_interfaces(routing, &workers));
         let mirror = routing.mirror.counters();
         let routes = |family| routing.mirror.route_count(family) as u64;
         let fib = FibFigures {
@@ -306,7 +306,6 @@ impl InterfaceFigures {
         let by_reason: u64 = routed.reasons.iter().sum();
         let given = counters.to_kernel + counters.resolution_from_wire;
         let rest = [
-            ("address-resolution", counters.resolution_from_wire),
             ("unresolved", by_class.saturating_sub(by_reason)),
             ("left-to-kernel", given.saturating_sub(by_class)),
         ];
@@ -327,6 +326,30 @@ impl InterfaceFigures {
             dropped: dropped.filter(|(_, count)| *count > 0).collect(),
             punted: punted.filter(|(_, count)| *count > 0).collect(),
         }
+    }
+
+    /// Of subinterface `number`, whose port is `first + number`, as the workers have counted it.
+    fn of_own_in_workers(
+        (name, state): (&str, &'static str),
+        first: usize,
+        number: usize,
+        workers: &[WorkerFigures],
+    ) -> Self {
+        let mut figures = Self {
+            name: name.to_owned(),
+            mode: OWN_MODE,
+            state,
+            forwarded: ForwardedTraffic::default(),
+            passed: BTreeMap::new(),
+            dropped: BTreeMap::new(),
+            punted: BTreeMap::new(),
+        };
+        figures.set_user_space(first + number, workers);
+        for counters in workers.iter().filter_map(|worker| worker.subinterfaces.get(number)) {
+            add(&mut figures.passed, std::iter::once(("left-to-kernel", counters.left)));
+            add(&mut figures.dropped, std::iter::once(("ring-full", counters.full)));
+        }
+        figures
     }
 
     /// Replaces what the program has handed over by what became of it in the workers.
@@ -392,14 +415,18 @@ fn interface_state(routing: &Routing, at: usize) -> &'static str {
 }
 
 /// The subinterfaces that the kernel does not have; their ports come after all others.
-fn own_interfaces(routing: &Routing) -> impl Iterator<Item = InterfaceFigures> + '_ {
+fn own_interfaces(routing: &Routing, workers: &[WorkerFigures]) -> Vec<InterfaceFigures> {
     let first = routing.engine.interfaces().len();
-    let own = routing.subinterfaces.iter();
-    let own = own.flat_map(|own| own.devices.iter().zip(own.figures()));
-    own.enumerate().map(move |(number, (device, figures))| {
-        let state = interface_state(routing, first + number);
-        InterfaceFigures::of_own(&device.name, state, &figures)
-    })
+    let Some(own) = &routing.subinterfaces else { return Vec::new() };
+    let of_thread = own.figures();
+    let figures = own.devices.iter().enumerate().map(|(number, device)| {
+        let (name, state) = (&device.name, interface_state(routing, first + number));
+        match of_thread.get(number) {
+            Some(figures) => InterfaceFigures::of_own(name, state, figures),
+            None => InterfaceFigures::of_own_in_workers((name, state), first, number, workers),
+        }
+    });
+    figures.collect()
 }
 
 /// The mode of subinterfaces that the kernel does not have.

@@ -283,7 +283,7 @@ fn ipv6_nodes() -> u32 {
 }
 
 /// What the kernel's settings of an interface mean for the engine in user space.
-fn policy(name: &str) -> PortPolicy {
+pub(crate) fn policy(name: &str) -> PortPolicy {
     let withholds_v4_redirects = !checks::is_set_for(name, "send_redirects");
     PortPolicy { withholds_v4_redirects, ..PortPolicy::default() }
 }

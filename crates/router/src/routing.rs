@@ -378,7 +378,7 @@ impl Routing {
         self.settle_at = time + SETTLE_PERIOD_NS;
         self.note_packets(time);
         if let Ok(Some(generation)) = self.engine.settle() {
-            let own = self.subinterfaces.iter().map(SubinterfaceHandle::generation);
+            let own = self.subinterfaces.iter().filter_map(SubinterfaceHandle::generation);
             let used = self.workers.iter().map(WorkerLink::generation).chain(own).min();
             let quiesced = used.map_or(generation, |used| used.min(generation));
             if quiesced < generation {
@@ -447,7 +447,12 @@ impl Routing {
     /// Tells the subinterfaces which ports are left to the kernel, or to its routing rules.
     fn tell_what_is_left(&self) {
         let Some(own) = &self.subinterfaces else { return };
-        own.set_left((0..self.ruled.len()).map(|at| self.is_left(at)).collect());
+        let left: Vec<bool> = (0..self.ruled.len()).map(|at| self.is_left(at)).collect();
+        for worker in &self.workers {
+            let of_own = left[self.engine.interfaces().len()..].to_vec();
+            worker.tell(move |worker| worker.leave_subinterfaces(&of_own));
+        }
+        own.set_left(left);
     }
 
     /// Whether packets that arrive on a port are left to the kernel, or to its routing rules.

@@ -61,6 +61,11 @@ impl InitialRules {
         Ok(rules)
     }
 
+    /// Numbers the ports in this order, which is the one of the tables.
+    pub(crate) fn with_ports(self, ports: &[String]) -> Self {
+        Self { ports: ports.to_vec(), ..self }
+    }
+
     /// The stage of a worker. It denies all packets until it has the rules.
     pub(crate) fn stage(&self) -> RuleStage {
         let Randomness { seed, secret } = self.random;

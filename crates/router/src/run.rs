@@ -30,7 +30,8 @@ use crate::rules::{InitialRules, RunningRules};
 use crate::service::RouterService;
 use crate::start::{self, PlannedInterfaces};
 use crate::subinterface::{
-    OpenSubinterfaces, OwnSubinterface, SubinterfaceHandle, SubinterfaceThread,
+    OpenSubinterfaces, OwnSubinterface, ServedSubinterfaces, SubinterfaceHandle, SubinterfacePorts,
+    SubinterfaceThread,
 };
 use crate::supervision::Supervision;
 use crate::trace::PacketTraces;
@@ -63,12 +64,11 @@ impl RoutePlan {
         let _pidfile = pidfile.map(write_pidfile).transpose()?;
         let signals = Signals::install()?;
         let mut engine = ResidentEngine::open(&ifaces, self.io, rules.is_some())?;
-        let user_space = self.open_user_space(&mut engine)?;
-        if user_space.is_some() {
-            start::refuse_own_in_user_space(&own)?;
-        }
-        let subinterfaces = self.open_subinterfaces(&own, &ifaces)?;
-        let handle_of_own = subinterfaces.as_ref().map(|open| open.handle.clone());
+        let user_space = self.open_user_space(&mut engine, &own)?;
+        let workers = user_space.as_ref().map(|(ports, _)| ports.workers());
+        let subinterfaces = self.open_subinterfaces(&own, &ifaces, workers)?;
+        let handle_of_own = subinterfaces.as_ref().map(ServedSubinterfaces::handle);
+        let (of_thread, of_workers) = ServedSubinterfaces::split(subinterfaces);
         let mirror = self.mirror(&mut engine, &ifaces, handle_of_own.as_ref())?;
         let feed = KernelFeed::open()?;
         let changed = Arc::new(Doorbell::new()?);
@@ -86,17 +86,17 @@ impl RoutePlan {
         }
         let neighbours =
             NeighbourRequests::new(helper, ifaces.iter().map(|it| it.index).collect())?;
-        let (tasks, links) = self.workers(user_space, &handle, rules.as_ref())?;
+        let (tasks, links) = self.workers(user_space, &handle, rules.as_ref(), of_workers)?;
         let start = |open| SubinterfaceThread::start(open, changed.clone());
-        let subinterface_thread = subinterfaces.map(start).transpose()?;
-        let names = ifaces.iter().map(|iface| &iface.name).chain(own.iter().map(|own| &own.name));
-        let names: Vec<String> = names.cloned().collect();
+        let subinterface_thread = of_thread.map(start).transpose()?;
+        let names = port_names(&ifaces, &own);
         let (ready, own) = (changed.clone(), handle_of_own);
         let mut routing = Routing::new(mirror, engine, feed, neighbours, links.clone(), ready, own);
         routing.configure(self.live);
         let thread = RoutingThread::start(routing, handle.clone())?;
         let workers = if tasks.is_empty() { None } else { Some(Workers::start(tasks)?) };
-        let rules = rules.map(|rules| rules.load(&links, session)).transpose()?;
+        let rules =
+            rules.map(|rules| rules.with_ports(&names).load(&links, session)).transpose()?;
         let started = Instant::now();
         let reload = Arc::new(RouterReload::new(self.clone(), rules.clone(), handle.clone()));
         let running = (rules.clone(), reload.clone());
@@ -141,6 +141,7 @@ impl RoutePlan {
     fn open_user_space(
         &self,
         engine: &mut ResidentEngine,
+        own: &[OwnSubinterface],
     ) -> Result<Option<(UserSpacePorts, UserSpaceIo)>, Failure> {
         let sockets = engine.take_sockets();
         if sockets.is_empty() {
@@ -148,7 +149,7 @@ impl RoutePlan {
         }
         let io = engine.user_space_io()?;
         let mode = self.io.sockets().unwrap_or_default();
-        let ports = UserSpacePorts::open(sockets, mode, self.threads)?;
+        let ports = UserSpacePorts::open(sockets, mode, (self.threads, own))?;
         Ok(Some((ports, io)))
     }
 
@@ -158,23 +159,35 @@ impl RoutePlan {
         user_space: Option<(UserSpacePorts, UserSpaceIo)>,
         handle: &RoutingHandle,
         rules: Option<&InitialRules>,
+        own: Option<SubinterfacePorts>,
     ) -> Result<(Vec<WorkerTask>, Vec<WorkerLink>), Failure> {
         match user_space {
-            Some((ports, io)) => ports.into_workers(&io, handle, rules, &self.engine),
+            Some((ports, io)) => ports.into_workers(&io, handle, rules, &self.engine, own),
             None => Ok(Default::default()),
         }
     }
 
-    /// Makes the devices of the subinterfaces that the kernel does not have, if there are any.
+    /// Makes the devices of the subinterfaces that the kernel does not have, if there are any: for the
+    /// workers, if there are workers.
     fn open_subinterfaces(
         &self,
         own: &[OwnSubinterface],
         ifaces: &[Iface],
-    ) -> Result<Option<OpenSubinterfaces>, Failure> {
+        workers: Option<usize>,
+    ) -> Result<Option<ServedSubinterfaces>, Failure> {
         if own.is_empty() {
             return Ok(None);
         }
-        OpenSubinterfaces::open(own, ifaces, self.priorities, &self.engine).map(Some)
+        let (priorities, settings) = (self.priorities, &self.engine);
+        Ok(Some(match workers {
+            None => {
+                let open = OpenSubinterfaces::open(own, ifaces, priorities, settings)?;
+                ServedSubinterfaces::ByThread(Box::new(open))
+            }
+            Some(workers) => ServedSubinterfaces::ByWorkers(SubinterfacePorts::open(
+                own, ifaces, workers, priorities, settings,
+            )?),
+        }))
     }
 
     /// Makes the mirror, with a table for each VRF that the kernel's rules need.
@@ -292,6 +305,12 @@ impl RoutePlan {
         let failed = |error: ControlError| Diagnostic::of(&error).into();
         reservation.serve(Box::new(service)).map_err(failed)
     }
+}
+
+/// The names of all interfaces, in the order of the ports.
+fn port_names(ifaces: &[Iface], own: &[OwnSubinterface]) -> Vec<String> {
+    let names = ifaces.iter().map(|iface| &iface.name).chain(own.iter().map(|own| &own.name));
+    names.cloned().collect()
 }
 
 /// Reports what the run has done.

@@ -3,7 +3,7 @@
 use std::io;
 
 use rustix::io::Errno;
-use slipring_cli::codes::{SR0003, SR0108, SR0114, SR0115, SR0499};
+use slipring_cli::codes::{SR0108, SR0114, SR0115, SR0499};
 use slipring_cli::{Diagnostic, Failure};
 use slipring_fib::VrfConfig;
 use slipring_port::OpenError;
@@ -65,19 +65,6 @@ pub(crate) fn vrfs(interfaces: &[Iface]) -> Result<Vec<VrfConfig>, Failure> {
             .with_help("see what there is: ip rule")
             .into()
     })
-}
-
-/// Refuses subinterfaces of its own for a router that forwards by threads: their packets do not pass
-/// through these threads, nor through rules.
-///
-/// # Errors
-/// If there is such a subinterface.
-pub(crate) fn refuse_own_in_user_space(own: &[OwnSubinterface]) -> Result<(), Failure> {
-    let Some(first) = own.first() else { return Ok(()) };
-    Err(Diagnostic::new(SR0003, format!("{} cannot be forwarded by threads", first.name))
-        .with_cause("a VLAN that the kernel does not have is forwarded beside XDP only")
-        .with_help("start with --io xdp and without --rules, or leave it out")
-        .into())
 }
 
 /// Refuses to start if the kernel would not forward in the router's place, or would do to packets

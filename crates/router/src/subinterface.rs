@@ -4,8 +4,10 @@
 //!   name.rs       what a name says: parent and tags
 //!   link.rs       neighbours of one subinterface; what the wire and the kernel hear of each other
 //!   tags.rs       tags of frames
-//!   processor.rs  the thread: wire, TAP devices, engine
 //!   opening.rs    the ports, and the devices that the kernel sees
+//!   processor.rs  next to XDP: a thread with wire, TAP devices, engine
+//!   shared.rs     in workers, which are in `worker/vlan.rs`: the links, for all of them
+//!   ports.rs      the ports of workers
 //! ```
 //!
 //! For each subinterface there is a TAP device of its name. It has the addresses and routes, so `ip`,
@@ -15,15 +17,19 @@
 //! # Invariants
 //! 1. A packet is routed here only by tables that were confirmed in the last 100 ms. Otherwise the
 //!    kernel gets it from the TAP device, and routes it.
+//!    Workers take no frames by such tables: packets wait in their sockets.
 //! 2. Only frames with the VLAN identifiers of subinterfaces are received, and the program of the
 //!    interface leaves all tagged frames to the kernel, which has no device for them: no packet is
 //!    forwarded twice.
 
+mod figures;
 mod link;
 mod name;
 mod opening;
+mod ports;
 mod processor;
-mod tags;
+mod shared;
+pub(crate) mod tags;
 
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
@@ -37,10 +43,14 @@ use slipring_port::iface::Iface;
 use slipring_port::{Nanos, RunError, now};
 use slipring_ring::Doorbell;
 
+pub(crate) use figures::{SubinterfaceCounters, SubinterfaceFigures};
+pub(crate) use link::{LinkVerdict, WaitingPacket};
 pub(crate) use name::SubinterfaceName;
-pub(crate) use opening::OpenSubinterfaces;
-pub(crate) use processor::SubinterfaceFigures;
-use processor::SubinterfaceShared;
+pub(crate) use opening::{OpenSubinterfaces, parents};
+pub(crate) use ports::SubinterfacePorts;
+pub(crate) use processor::QueueRole;
+use processor::{SubinterfaceProcessor, SubinterfaceShared};
+pub(crate) use shared::{SharedSubinterfaces, SubinterfaceFrame, WaitEnd};
 
 /// A subinterface of the plan.
 #[derive(Clone, Debug)]
@@ -86,7 +96,8 @@ pub(crate) struct SubinterfaceDevice {
 /// The routing thread's end of the subinterfaces.
 #[derive(Clone)]
 pub(crate) struct SubinterfaceHandle {
-    shared: Arc<SubinterfaceShared>,
+    /// The thread of subinterfaces; none if workers serve them.
+    thread: Option<Arc<SubinterfaceShared>>,
     pub(crate) devices: Vec<SubinterfaceDevice>,
 }
 
@@ -104,7 +115,9 @@ impl SubinterfaceHandle {
 
     /// Notes that the tables were those of the kernel at this time.
     pub(crate) fn note_current(&self, at: Nanos) {
-        self.shared.seen.store(at, Ordering::Release);
+        if let Some(thread) = &self.thread {
+            thread.seen.store(at, Ordering::Release);
+        }
     }
 
     /// Routes by a snapshot from now on. `own` are the addresses of the machine.
@@ -115,33 +128,68 @@ impl SubinterfaceHandle {
         limits: IcmpLimits,
     ) {
         let tables = Arc::clone(tables);
-        self.shared.tasks.push(Box::new(move |processor| {
+        self.tell(move |processor| {
             processor.set_tables(&tables, own, now());
             // The first snapshot has made the engine.
             processor.engine.iter_mut().for_each(|engine| engine.set_icmp_limits(limits));
-        }));
+        });
     }
 
-    /// The generation of the snapshot that the thread uses, or an earlier one.
-    pub(crate) fn generation(&self) -> u64 {
-        self.shared.generation.load(Ordering::Acquire)
+    fn tell(&self, task: impl FnOnce(&mut SubinterfaceProcessor) + Send + 'static) {
+        if let Some(thread) = &self.thread {
+            thread.tasks.push(Box::new(task));
+        }
+    }
+
+    /// The generation of the snapshot that the thread uses, or an earlier one; `None` without a thread.
+    pub(crate) fn generation(&self) -> Option<u64> {
+        Some(self.thread.as_ref()?.generation.load(Ordering::Acquire))
     }
 
     /// Sets, by port, whose packets are left to the kernel.
     pub(crate) fn set_left(&self, left: Vec<bool>) {
-        self.shared.tasks.push(Box::new(move |processor| processor.left = left));
+        self.tell(move |processor| processor.left = left);
     }
 
     /// Sets the limits of ICMP errors.
     pub(crate) fn set_icmp_limits(&self, limits: IcmpLimits) {
-        self.shared.tasks.push(Box::new(move |processor| {
+        self.tell(move |processor| {
             processor.engine.iter_mut().for_each(|engine| engine.set_icmp_limits(limits));
-        }));
+        });
     }
 
-    /// The counters, by subinterface.
+    /// The counters of the thread, by subinterface; none without a thread.
     pub(crate) fn figures(&self) -> Vec<SubinterfaceFigures> {
-        self.shared.figures.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let Some(thread) = &self.thread else { return Vec::new() };
+        thread.figures.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Subinterfaces, and what will serve them.
+pub(crate) enum ServedSubinterfaces {
+    /// A thread of their own, next to XDP.
+    ByThread(Box<OpenSubinterfaces>),
+    ByWorkers(SubinterfacePorts),
+}
+
+impl ServedSubinterfaces {
+    /// The routing thread's end.
+    pub(crate) fn handle(&self) -> SubinterfaceHandle {
+        match self {
+            Self::ByThread(open) => open.handle.clone(),
+            Self::ByWorkers(ports) => ports.handle.clone(),
+        }
+    }
+
+    /// What the thread gets, and what the workers get.
+    pub(crate) fn split(
+        served: Option<Self>,
+    ) -> (Option<OpenSubinterfaces>, Option<SubinterfacePorts>) {
+        match served {
+            None => (None, None),
+            Some(Self::ByThread(open)) => (Some(*open), None),
+            Some(Self::ByWorkers(ports)) => (None, Some(ports)),
+        }
     }
 }
 
@@ -178,7 +226,7 @@ impl SubinterfaceThread {
     /// The error by which it has ended before.
     pub(crate) fn finish(self) -> Result<(), RunError> {
         let ended = self.workers.finish();
-        self.handle.shared.tasks.close();
+        self.handle.thread.iter().for_each(|thread| thread.tasks.close());
         ended
     }
 }

@@ -33,6 +33,9 @@ mod rule_turn;
 mod survivor;
 mod trace;
 mod turn;
+mod vlan;
+mod vlan_queues;
+mod vlan_state;
 
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
@@ -55,10 +58,12 @@ use crate::live::LiveSettings;
 use crate::pace::{BUSY_PERIOD_NS, IDLE_AFTER_NS};
 use crate::packet_trace::PacketTrace;
 use crate::routing::RoutingHandle;
+use crate::subinterface::{QueueRole, SubinterfaceCounters};
 use crate::traffic::ForwardedTraffic;
 use held::HeldFrames;
 use link::WorkerShared;
 use punt::{KernelPunts, PuntFigures};
+use vlan_state::WorkerSubinterfaces;
 
 /// How old the tables may be by which frames are forwarded, as for the programs.
 const MAX_TABLES_AGE_NS: u64 = 100_000_000;
@@ -72,7 +77,8 @@ pub(crate) struct WorkerPorts {
     pub(crate) of_queue: Vec<FibPortIndex>,
     /// The queue by which frames leave, by interface: the first ports have the same index.
     pub(crate) tx_of: Vec<usize>,
-    /// Kernel's index of each interface.
+    /// Kernel's index of each interface: those of the router, then those that only carry
+    /// subinterfaces.
     pub(crate) ifindexes: Vec<u32>,
     /// Numbers of the interfaces' queues that this worker owns.
     pub(crate) numbers: Vec<u16>,
@@ -101,9 +107,12 @@ pub(crate) struct RouteWorker {
     /// What clients want to see of its packets; none, as a rule.
     pub(crate) traces: Vec<Arc<PacketTrace>>,
     ports: WorkerPorts,
+    /// Subinterfaces that the kernel does not have, if there are any.
+    subinterfaces: Option<WorkerSubinterfaces>,
     /// The interface of each port of the tables, as an index into [`WorkerPorts::ifindexes`].
     interface_of: Vec<Option<usize>>,
-    /// Interfaces whose packets the kernel forwards, by interface.
+    /// Interfaces whose packets the kernel forwards, by interface; those that only carry
+    /// subinterfaces are after its end.
     is_left: Vec<bool>,
     punts: KernelPunts,
     held: HeldFrames,
@@ -150,6 +159,8 @@ pub(crate) struct WorkerFigures {
     pub(crate) rules: Option<RuleStageCounters>,
     /// Frames that the queues have lost, with the port on which they arrived.
     pub(crate) lost: Vec<(FibPortIndex, DropCause, u64)>,
+    /// What subinterfaces have counted apart from the engine, by number.
+    pub(crate) subinterfaces: Vec<SubinterfaceCounters>,
 }
 
 impl RouteWorker {
@@ -163,6 +174,7 @@ impl RouteWorker {
             punts: self.punts.figures().clone(),
             rules: self.rules.as_ref().map(|rules| *rules.counters()),
             lost: self.ports.lost(),
+            subinterfaces: self.subinterfaces.as_ref().map_or(Vec::new(), |of| of.counters.clone()),
         }
     }
 
@@ -172,6 +184,7 @@ impl RouteWorker {
         self.interface_of = tables.ports.iter().map(|port| index(port.ifindex)).collect();
         self.totals.forwarded.resize(tables.ports.len(), ForwardedTraffic::default());
         self.held.resolve(&tables, now_ns);
+        self.subinterfaces.iter().for_each(|of| of.set_tables(&tables));
         let generation = tables.generation;
         self.engine.set_tables(tables);
         self.shared.set_generation(generation);
@@ -247,7 +260,12 @@ impl RouteWorker {
 
 impl FrameProcessor for RouteWorker {
     fn process(&mut self, queues: &mut WorkerQueues, input: usize, clock: &impl Clock) -> u32 {
-        self.forward(queues, input, clock.now())
+        let now_ns = clock.now();
+        match self.subinterfaces.as_ref().and_then(|of| of.role(input)) {
+            None => self.forward(queues, input, now_ns),
+            Some(QueueRole::Wire(parent)) => self.forward_tagged(queues, (input, parent), now_ns),
+            Some(QueueRole::Tap(number)) => self.send_of_kernel(queues, (input, number), now_ns),
+        }
     }
 
     fn run_tasks(&mut self, _: &mut WorkerQueues, clock: &impl Clock) -> bool {
@@ -270,14 +288,18 @@ impl FrameProcessor for RouteWorker {
 
     fn before_inputs(&mut self, queues: &mut WorkerQueues, _: &impl Clock) -> u32 {
         self.run_rules(self.turn_start);
+        self.punt_delayed(queues, self.turn_start);
         self.send_held(queues, self.turn_start);
+        self.serve_subinterfaces(queues, self.turn_start);
         self.send_outputs(queues);
         // These frames were counted when they came.
         0
     }
 
     fn after_inputs(&mut self, queues: &mut WorkerQueues, _: &impl Clock) {
+        self.punt_delayed(queues, self.turn_start);
         self.send_held(queues, self.turn_start);
+        self.serve_subinterfaces(queues, self.turn_start);
         self.send_outputs(queues);
         self.ask_for_neighbours();
     }
@@ -285,7 +307,8 @@ impl FrameProcessor for RouteWorker {
     fn next_due(&self) -> Option<Nanos> {
         let beat = (!self.is_parked).then_some(self.next_beat + WAKE_MARGIN_NS);
         let rules = self.rules.as_ref().and_then(RuleStage::next_ns);
-        [beat, self.held.next_ns(), rules].into_iter().flatten().min()
+        let links = self.subinterfaces.as_ref().and_then(WorkerSubinterfaces::next_ns);
+        [beat, self.held.next_ns(), rules, links].into_iter().flatten().min()
     }
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {

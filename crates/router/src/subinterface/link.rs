@@ -36,7 +36,7 @@ const HEADER_LEN: usize = 14;
 /// Maximum number of answers to the kernel that wait; further requests are not answered.
 const MAX_ANSWERS: usize = 64;
 /// Limits of a subinterface. As many packets wait for a neighbour as for one of the kernel's.
-pub(super) const LIMITS: NeighbourLimits = NeighbourLimits {
+pub(crate) const LIMITS: NeighbourLimits = NeighbourLimits {
     entries: 65_536,
     incomplete: 4_096,
     frames_per_neighbour: 128,
@@ -47,7 +47,7 @@ pub(super) const LIMITS: NeighbourLimits = NeighbourLimits {
 
 /// What becomes of a frame that the link has looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LinkVerdict {
+pub(crate) enum LinkVerdict {
     /// The frame goes on: from the wire to the kernel, or from the kernel to the wire.
     Pass,
     /// The frame ends here.
@@ -58,14 +58,16 @@ pub(super) enum LinkVerdict {
 
 /// A packet that waits for its next hop.
 #[derive(Debug)]
-pub(super) struct WaitingPacket {
-    pub(super) held: HeldPacket,
-    pub(super) frame: Vec<u8>,
+pub(crate) struct WaitingPacket {
+    /// Number of the thread whose engine has counted the packet.
+    pub(crate) owner: usize,
+    pub(crate) held: HeldPacket,
+    pub(crate) frame: Vec<u8>,
 }
 
 /// What the caller must do next. Frames have no tags.
 #[derive(Debug)]
-pub(super) enum SubinterfaceOutput {
+pub(crate) enum SubinterfaceOutput {
     /// Send a frame on the wire.
     Wire(Vec<u8>),
     /// Give the kernel a frame.
@@ -78,35 +80,35 @@ pub(super) enum SubinterfaceOutput {
 
 /// A subinterface without its ports.
 #[derive(Debug)]
-pub(super) struct SubinterfaceLink {
+pub(crate) struct SubinterfaceLink {
     neighbours: NeighbourInterface<WaitingPacket>,
     answers: VecDeque<Vec<u8>>,
     /// Invalid messages of address resolution.
-    pub(super) invalid: u64,
+    pub(crate) invalid: u64,
 }
 
 impl SubinterfaceLink {
     /// Makes a link that has no addresses yet.
-    pub(super) fn new(mac: MacAddr, limits: NeighbourLimits, seed: u64) -> Self {
+    pub(crate) fn new(mac: MacAddr, limits: NeighbourLimits, seed: u64) -> Self {
         let role = NeighbourRole::Router;
         let neighbours = NeighbourInterface::new(mac, Vec::new(), role, limits, seed);
         Self { neighbours, answers: VecDeque::new(), invalid: 0 }
     }
 
     /// Sets the device's MAC address, and its addresses with the lengths of their prefixes.
-    pub(super) fn set_addresses(&mut self, mac: MacAddr, addresses: &[(IpAddr, u8)]) {
+    pub(crate) fn set_addresses(&mut self, mac: MacAddr, addresses: &[(IpAddr, u8)]) {
         let subnets =
             addresses.iter().filter_map(|(address, len)| Subnet::new(*address, *len).ok());
         self.neighbours.set_addresses(mac, subnets.collect());
     }
 
     /// The neighbours.
-    pub(super) const fn neighbours(&self) -> &NeighbourInterface<WaitingPacket> {
+    pub(crate) const fn neighbours(&self) -> &NeighbourInterface<WaitingPacket> {
         &self.neighbours
     }
 
     /// Looks at a frame from the wire that is for this machine.
-    pub(super) fn receive(&mut self, frame: &[u8], now_ns: u64) -> LinkVerdict {
+    pub(crate) fn receive(&mut self, frame: &[u8], now_ns: u64) -> LinkVerdict {
         match self.neighbours.receive(frame, now_ns) {
             NeighbourInput::Other => LinkVerdict::Pass,
             NeighbourInput::Handled if self.is_answer(frame) => LinkVerdict::Pass,
@@ -135,7 +137,7 @@ impl SubinterfaceLink {
     }
 
     /// Looks at a frame that the kernel sends.
-    pub(super) fn accept_from_kernel(&mut self, frame: &[u8], now_ns: u64) -> LinkVerdict {
+    pub(crate) fn accept_from_kernel(&mut self, frame: &[u8], now_ns: u64) -> LinkVerdict {
         let Some(request) = KernelRequest::parse(frame) else { return LinkVerdict::Pass };
         if !self.neighbours.is_on_link(request.target()) {
             return LinkVerdict::Pass;
@@ -157,7 +159,7 @@ impl SubinterfaceLink {
     ///
     /// # Errors
     /// The packet, if there is no space for it, or its next hop is not on the link.
-    pub(super) fn hold(&mut self, packet: WaitingPacket, now_ns: u64) -> Result<(), WaitingPacket> {
+    pub(crate) fn hold(&mut self, packet: WaitingPacket, now_ns: u64) -> Result<(), WaitingPacket> {
         let next_hop = packet.held.next_hop;
         if !self.neighbours.is_on_link(next_hop) {
             return Err(packet);
@@ -167,17 +169,17 @@ impl SubinterfaceLink {
     }
 
     /// Repeats solicitations that were not answered, and gives up.
-    pub(super) fn tick(&mut self, now_ns: u64) {
+    pub(crate) fn tick(&mut self, now_ns: u64) {
         self.neighbours.tick(now_ns);
     }
 
     /// When [`Self::tick`] is due next.
-    pub(super) fn next_ns(&self) -> Option<u64> {
+    pub(crate) fn next_ns(&self) -> Option<u64> {
         self.neighbours.next_ns()
     }
 
     /// Takes the next thing that the caller must do.
-    pub(super) fn pop(&mut self) -> Option<SubinterfaceOutput> {
+    pub(crate) fn pop(&mut self) -> Option<SubinterfaceOutput> {
         if let Some(answer) = self.answers.pop_front() {
             return Some(SubinterfaceOutput::Kernel(answer));
         }
@@ -255,4 +257,4 @@ impl KernelRequest {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

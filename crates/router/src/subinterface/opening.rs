@@ -48,19 +48,16 @@ impl OpenSubinterfaces {
         }
         let (mut devices, mut subinterfaces) = (Vec::new(), Vec::new());
         for (number, it) in own.iter().enumerate() {
-            ports.push((QueueRole::Tap(number), open_tap(it)?));
-            let device = Iface::find(&it.name).map_err(|cause| OpenError::new(&it.name, cause))?;
-            let (ifindex, parent, tags) = (device.index, it.parent.index, it.tags);
-            devices.push(SubinterfaceDevice { name: it.name.clone(), ifindex, parent, tags });
-            let mac = MacAddr(it.parent.mac);
-            let seed = u64::from(ifindex) << 32 | u64::from(parent);
+            ports.push((QueueRole::Tap(number), open_tap(it, 1)?));
+            let device = device_of(it)?;
             subinterfaces.push(Subinterface {
                 port: port_of(kernel.len(), number),
-                parent,
-                tags,
-                link: SubinterfaceLink::new(mac, settings.limits(LIMITS), seed),
+                parent: it.parent.index,
+                tags: it.tags,
+                link: link_of(it, device.ifindex, settings),
                 counters: Default::default(),
             });
+            devices.push(device);
         }
         let shared = Arc::new(SubinterfaceShared {
             tasks: ControlQueue::new()?,
@@ -78,7 +75,8 @@ impl OpenSubinterfaces {
         let processor =
             SubinterfaceProcessor::new(subinterfaces, roles, Arc::clone(&shared), priorities);
         let queues = WorkerQueues::new(queues);
-        Ok(Self { handle: SubinterfaceHandle { shared, devices }, processor, queues })
+        let handle = SubinterfaceHandle { thread: Some(shared), devices };
+        Ok(Self { handle, processor, queues })
     }
 
     /// The thread's work.
@@ -87,10 +85,19 @@ impl OpenSubinterfaces {
     }
 }
 
-/// The interfaces that tagged frames come from or go to, each once.
+/// The interfaces that packets come from or go to, each once.
 fn interfaces<'i>(own: &'i [OwnSubinterface], kernel: &'i [Iface]) -> Vec<&'i Iface> {
+    once(own.iter().map(|it| &it.parent).chain(kernel))
+}
+
+/// The interfaces that carry tagged frames, each once.
+pub(crate) fn parents(own: &[OwnSubinterface]) -> Vec<&Iface> {
+    once(own.iter().map(|it| &it.parent))
+}
+
+fn once<'i>(ifaces: impl Iterator<Item = &'i Iface>) -> Vec<&'i Iface> {
     let mut all: Vec<&Iface> = Vec::new();
-    for iface in own.iter().map(|it| &it.parent).chain(kernel) {
+    for iface in ifaces {
         if !all.iter().any(|known| known.index == iface.index) {
             all.push(iface);
         }
@@ -98,8 +105,25 @@ fn interfaces<'i>(own: &'i [OwnSubinterface], kernel: &'i [Iface]) -> Vec<&'i If
     all
 }
 
+/// The device of a subinterface, which exists.
+pub(super) fn device_of(own: &OwnSubinterface) -> Result<SubinterfaceDevice, Failure> {
+    let device = Iface::find(&own.name).map_err(|cause| OpenError::new(&own.name, cause))?;
+    let (name, parent, tags) = (own.name.clone(), own.parent.index, own.tags);
+    Ok(SubinterfaceDevice { name, ifindex: device.index, parent, tags })
+}
+
+/// The neighbours of a subinterface whose device has this index.
+pub(super) fn link_of(
+    own: &OwnSubinterface,
+    ifindex: u32,
+    settings: &EngineSettings,
+) -> SubinterfaceLink {
+    let seed = u64::from(ifindex) << 32 | u64::from(own.parent.index);
+    SubinterfaceLink::new(MacAddr(own.parent.mac), settings.limits(LIMITS), seed)
+}
+
 /// Opens the socket of an interface: it receives the frames of this interface's VLANs only.
-fn open_wire(iface: &Iface, own: &[OwnSubinterface]) -> Result<Port, Failure> {
+pub(super) fn open_wire(iface: &Iface, own: &[OwnSubinterface]) -> Result<Port, Failure> {
     let on_it = own.iter().filter(|it| it.parent.index == iface.index);
     let mut ids: Vec<u16> = on_it.filter_map(|it| Some(it.tags.outer?.1)).collect();
     ids.sort_unstable();
@@ -118,7 +142,8 @@ fn open_wire(iface: &Iface, own: &[OwnSubinterface]) -> Result<Port, Failure> {
     packet::open(&name, &iface.name, None, &region, &options).map_err(refused)
 }
 
-fn open_tap(own: &OwnSubinterface) -> Result<Port, Failure> {
+/// Opens the device of a subinterface, with this many queues.
+pub(super) fn open_tap(own: &OwnSubinterface, queues: u32) -> Result<Port, Failure> {
     let options = OpenOptions {
         slots: SLOTS,
         tap_mac: Some(own.parent.mac),
@@ -126,8 +151,8 @@ fn open_tap(own: &OwnSubinterface) -> Result<Port, Failure> {
         ..OpenOptions::default()
     };
     let name = format!("tap:{}", own.name);
-    let needs = tap::needs(&name, &own.name, 1, &options).map_err(refused)?;
-    tap::open(&name, &own.name, 1, &region(needs)?, &options).map_err(refused)
+    let needs = tap::needs(&name, &own.name, queues, &options).map_err(refused)?;
+    tap::open(&name, &own.name, queues, &region(needs)?, &options).map_err(refused)
 }
 
 fn region(needs: RegionNeeds) -> Result<Arc<Region>, Failure> {

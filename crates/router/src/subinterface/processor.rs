@@ -27,9 +27,10 @@ use slipring_neighbour::HoldDropCause;
 use slipring_port::Nanos;
 use slipring_route::{
     MAX_ROUTE_BATCH, PortPolicy, PuntClass, RouteBatch, RouteConfig, RouteDropCause, RouteEngine,
-    RouteFrame, RouteOutput, RoutePortCounters, RouteVerdict,
+    RouteFrame, RouteOutput, RouteVerdict,
 };
 
+use super::figures::{SubinterfaceCounters, SubinterfaceFigures};
 use super::link::{LinkVerdict, SubinterfaceLink, SubinterfaceOutput, WaitingPacket};
 use super::tags;
 
@@ -50,43 +51,13 @@ pub(super) struct SubinterfaceShared {
     pub(super) figures: Mutex<Vec<SubinterfaceFigures>>,
 }
 
-/// What a subinterface has counted.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct SubinterfaceFigures {
-    pub(crate) counters: SubinterfaceCounters,
-    /// What the engine has counted about packets that arrived on it.
-    pub(crate) routed: RoutePortCounters,
-    /// Neighbours, in any state, and packets that wait for them.
-    pub(crate) neighbours: usize,
-    pub(crate) waiting: usize,
-}
-
 /// Where the frames of a queue come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum QueueRole {
+pub(crate) enum QueueRole {
     /// An interface with this index. Its tagged frames are received.
     Wire(u32),
     /// The TAP device of the subinterface with this number.
     Tap(usize),
-}
-
-/// The counters of a subinterface, apart from those of the engine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SubinterfaceCounters {
-    /// Packets from the wire that left by another interface, or as fragments.
-    pub(crate) forwarded: u64,
-    /// Bytes of these packets with their link headers.
-    pub(crate) forwarded_bytes: u64,
-    /// Frames that the kernel has sent through the device.
-    pub(crate) from_kernel: u64,
-    /// Frames that were given to the kernel.
-    pub(crate) to_kernel: u64,
-    /// Messages of address resolution from the wire that the kernel did not get.
-    pub(crate) resolution_from_wire: u64,
-    /// Requests of the kernel that did not leave by the wire.
-    pub(crate) resolution_from_kernel: u64,
-    /// Frames that found no space in a transmit ring.
-    pub(crate) full: u64,
 }
 
 /// One subinterface, as the thread knows it.
@@ -251,7 +222,7 @@ impl SubinterfaceProcessor {
             Some(RouteVerdict::Kernel(_)) => self.give_to_kernel(queues, at, now_ns),
             Some(RouteVerdict::Hold(held)) => {
                 let frame = self.frames[at].0[..held.frame_len()].to_vec();
-                self.hold(WaitingPacket { held, frame }, now_ns);
+                self.hold(WaitingPacket { owner: 0, held, frame }, now_ns);
             }
             _ => {}
         }
@@ -289,7 +260,7 @@ impl SubinterfaceProcessor {
                     }
                 }
                 RouteOutput::Hold { held, frame } => {
-                    self.hold(WaitingPacket { held, frame }, now_ns);
+                    self.hold(WaitingPacket { owner: 0, held, frame }, now_ns);
                 }
             }
         }
@@ -389,7 +360,7 @@ impl SubinterfaceProcessor {
                 it.counters.full += u64::from(!send(queues, &self.roles, to, &mut self.scratch));
             }
             (
-                SubinterfaceOutput::Released(WaitingPacket { held, mut frame }, mac),
+                SubinterfaceOutput::Released(WaitingPacket { held, mut frame, .. }, mac),
                 Some(engine),
             ) => {
                 let verdict = engine.release(&held, &mut frame, mac, now_ns);

@@ -12,7 +12,7 @@ const TAG_LEN: usize = 4;
 
 /// Returns the tags of a frame, outermost first, and the length of its link header. Priority tags
 /// do not count (IEEE 802.1Q, 9.6). `None` if the frame ends within the header, or has more tags.
-pub(super) fn parse(frame: &[u8]) -> Option<(VlanTags, usize)> {
+pub(crate) fn parse(frame: &[u8]) -> Option<(VlanTags, usize)> {
     let mut tags = VlanTags::default();
     let mut at = MACS_LEN;
     loop {
@@ -33,15 +33,22 @@ pub(super) fn parse(frame: &[u8]) -> Option<(VlanTags, usize)> {
 
 /// Removes the tags of a frame whose link header has `header_len` bytes: moves its MAC addresses
 /// towards the payload. Returns where the frame is now.
-pub(super) fn strip(frame: &mut [u8], header_len: usize) -> Range<usize> {
+pub(crate) fn strip(frame: &mut [u8], header_len: usize) -> Range<usize> {
     let start = header_len - MACS_LEN - 2;
     frame.copy_within(..MACS_LEN, start);
     start..frame.len()
 }
 
+/// Writes a frame whose link header has `header_len` bytes to `into`, without its tags.
+pub(crate) fn remove(frame: &[u8], header_len: usize, into: &mut Vec<u8>) {
+    into.clear();
+    into.extend_from_slice(&frame[..MACS_LEN]);
+    into.extend_from_slice(&frame[header_len - 2..]);
+}
+
 /// Writes the frame with these tags to `into`. The class selector of an IP packet's DSCP chooses
 /// the priority.
-pub(super) fn add(frame: &[u8], tags: VlanTags, priorities: &[u8; 8], into: &mut Vec<u8>) {
+pub(crate) fn add(frame: &[u8], tags: VlanTags, priorities: &[u8; 8], into: &mut Vec<u8>) {
     let (macs, rest) = frame.split_at(MACS_LEN.min(frame.len()));
     let priority = priorities[usize::from(class_selector(frame) & 7)];
     into.clear();
@@ -51,6 +58,15 @@ pub(super) fn add(frame: &[u8], tags: VlanTags, priorities: &[u8; 8], into: &mut
         into.extend(VlanTag::new(id, priority).0.to_be_bytes());
     }
     into.extend_from_slice(rest);
+}
+
+/// Pads a frame to Ethernet's minimum: without its tags, a frame may be shorter.
+pub(crate) fn pad(frame: &mut Vec<u8>) {
+    /// Without the CRC.
+    const MIN_LEN: usize = 60;
+    if frame.len() < MIN_LEN {
+        frame.resize(MIN_LEN, 0);
+    }
 }
 
 /// The upper three bits of the DSCP (RFC 2474, 4.2.2); 0 for other frames than IP.
@@ -86,6 +102,9 @@ mod tests {
             add(&frame, tags, &[0; 8], &mut tagged);
             let (found, header_len) = parse(&tagged).unwrap();
             assert_eq!(found, tags);
+            let mut without = vec![7];
+            remove(&tagged, header_len, &mut without);
+            assert_eq!(without, frame);
             let range = strip(&mut tagged, header_len);
             assert_eq!(tagged[range], frame);
         }

@@ -112,10 +112,13 @@ impl ExplainedPacket {
     fn egress_reason(&self, routing: &Routing, port: FibPortIndex) -> Option<String> {
         let name = port_name(routing, port).unwrap_or_default();
         match self.path.kind {
-            DecidingEngine::Subinterface => {
+            DecidingEngine::Program => {
+                made_by_router(routing, port).or_else(|| reasons::of_egress(routing, port))
+            }
+            DecidingEngine::Workers if !is_own(routing, port) => reasons::of_egress(routing, port),
+            DecidingEngine::Workers | DecidingEngine::Subinterface => {
                 Some(format!("packets for {name} are left to the kernel"))
             }
-            _ => made_by_router(routing, port).or_else(|| reasons::of_egress(routing, port)),
         }
     }
 
@@ -175,9 +178,13 @@ pub(crate) fn decided(
     }
 }
 
+/// Whether a port is a subinterface that the kernel does not have.
+fn is_own(routing: &Routing, port: FibPortIndex) -> bool {
+    usize::from(port.0) >= routing.engine.interfaces().len()
+}
+
 /// Why the kernel gets packets for a subinterface that it does not have.
 fn made_by_router(routing: &Routing, port: FibPortIndex) -> Option<String> {
-    let is_own = usize::from(port.0) >= routing.engine.interfaces().len();
-    let name = port_name(routing, port).filter(|_| is_own)?;
+    let name = port_name(routing, port).filter(|_| is_own(routing, port))?;
     Some(format!("the router makes {name}, and the kernel routes to its device"))
 }

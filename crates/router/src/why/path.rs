@@ -22,7 +22,7 @@ pub(super) enum DecidingEngine {
     Program,
     /// A thread behind sockets.
     Workers,
-    /// The thread of subinterfaces that the kernel does not have.
+    /// The thread of subinterfaces that the kernel does not have, next to programs.
     Subinterface,
 }
 
@@ -55,9 +55,9 @@ impl PacketPath {
         let at = port_of(routing, name)?;
         let ingress = FibPortIndex(at as u16);
         let kind = match () {
+            () if !routing.workers.is_empty() => DecidingEngine::Workers,
             () if at >= routing.engine.interfaces().len() => DecidingEngine::Subinterface,
-            () if routing.workers.is_empty() => DecidingEngine::Program,
-            () => DecidingEngine::Workers,
+            () => DecidingEngine::Program,
         };
         let tables = routing.tables().cloned();
         let port = tables.as_ref().and_then(|tables| tables.ports.get(at));
@@ -116,7 +116,7 @@ fn passed(
     if let Some(reason) = reasons::of_router(routing) {
         return Some(reason);
     }
-    if kind == DecidingEngine::Subinterface {
+    if usize::from(ingress.0) >= routing.engine.interfaces().len() {
         let name = port_name(routing, ingress).unwrap_or_default();
         let is_left = routing.is_left(usize::from(ingress.0));
         return is_left.then(|| format!("packets from {name} are left to the kernel"));
@@ -155,8 +155,11 @@ fn is_left(routing: &Routing, kind: DecidingEngine, at: usize) -> bool {
     match kind {
         // What becomes of these depends on the program's own settings.
         DecidingEngine::Program => false,
-        // A device without queues of the workers is the kernel's.
-        DecidingEngine::Workers => routing.engine.interfaces().get(at).is_none_or(|of| of.is_left),
+        // Only arriving packets are left to the kernel's rules, but for subinterfaces.
+        DecidingEngine::Workers => match routing.engine.interfaces().get(at) {
+            Some(of) => of.is_left,
+            None => routing.is_left(at),
+        },
         DecidingEngine::Subinterface => routing.is_left(at),
     }
 }

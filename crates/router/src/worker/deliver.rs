@@ -3,10 +3,13 @@
 use slipring_datapath::queues::WorkerQueues;
 use slipring_fib::{FibPortIndex, GatewayRequest};
 use slipring_port::Nanos;
-use slipring_route::{ForwardedFrame, PuntReason, RouteDropCause, RouteOutput, RouteVerdict};
+use slipring_route::{
+    ForwardedFrame, PuntClass, PuntReason, RouteDropCause, RouteOutput, RouteVerdict,
+};
 
 use super::RouteWorker;
 use super::held::HeldEvent;
+use crate::subinterface::tags;
 
 /// Where a frame is.
 pub(super) enum BatchFrame<'f> {
@@ -58,7 +61,7 @@ impl RouteWorker {
 
     /// Sends a rewritten frame by the worker's queue of the egress interface, or drops it if the queue
     /// is full.
-    fn send(
+    pub(super) fn send(
         &mut self,
         queues: &mut WorkerQueues,
         mut source: BatchFrame<'_>,
@@ -79,6 +82,7 @@ impl RouteWorker {
                 self.scratch.extend_from_slice(frame.prepend());
                 let bytes = source.bytes(queues).get(range).unwrap_or_default();
                 self.scratch.extend_from_slice(bytes);
+                tags::pad(&mut self.scratch);
                 queues[to].copy_frame(&self.scratch)
             }
         };
@@ -97,7 +101,7 @@ impl RouteWorker {
     }
 
     #[inline(never)]
-    fn deliver_other(
+    pub(super) fn deliver_other(
         &mut self,
         queues: &mut WorkerQueues,
         mut source: BatchFrame<'_>,
@@ -113,18 +117,39 @@ impl RouteWorker {
                 self.count_forwarded(ingress, len);
             }
             RouteVerdict::Kernel(class) => {
-                let Some(at) = self.interface(ingress) else { return };
-                let ifindex = self.ports.ifindexes[at];
                 let class = (!is_left).then_some(class);
-                self.punts.punt(source.bytes(queues), ifindex, class, now_ns);
+                self.give_to_kernel(queues, source, class, now_ns);
             }
             RouteVerdict::Hold(held) => {
                 let frame = source.bytes(queues)[..held.frame_len()].to_vec();
-                if let Err(held) = self.held.hold(held, frame, now_ns) {
-                    self.engine.discard(&held, RouteDropCause::HoldQueueFull);
-                }
+                self.hold(held, frame, now_ns);
             }
             RouteVerdict::Drop(_) | RouteVerdict::Answered(_) | RouteVerdict::Delayed => {}
+        }
+    }
+
+    /// Has the kernel receive a frame on the interface on which it arrived.
+    pub(super) fn give_to_kernel(
+        &mut self,
+        queues: &mut WorkerQueues,
+        mut source: BatchFrame<'_>,
+        class: Option<PuntClass>,
+        now_ns: Nanos,
+    ) {
+        let ingress = self.ingress(&source);
+        let of_own = self.subinterfaces.as_ref().and_then(|of| of.number(ingress));
+        match (of_own, self.interface(ingress)) {
+            (Some(number), _) => {
+                // Frames of subinterfaces are copies: only these are not borrowed from the queues.
+                if let BatchFrame::Copy { frame, .. } = source {
+                    self.give_to_device(queues, number, frame, class, now_ns);
+                }
+            }
+            (None, Some(at)) => {
+                let ifindex = self.ports.ifindexes[at];
+                self.punts.punt(source.bytes(queues), ifindex, class, now_ns);
+            }
+            (None, None) => {}
         }
     }
 
@@ -167,9 +192,7 @@ impl RouteWorker {
                     self.engine.recycle(frame);
                 }
                 RouteOutput::Hold { held, frame } => {
-                    if let Err(held) = self.held.hold(held, frame, self.turn_start) {
-                        self.engine.discard(&held, RouteDropCause::HoldQueueFull);
-                    }
+                    self.hold(held, frame, self.turn_start);
                 }
             }
         }

@@ -68,6 +68,11 @@ impl WorkerLink {
         answer.recv().ok()
     }
 
+    /// Ends the worker's wait.
+    pub(crate) fn wake(&self) {
+        self.0.tasks.wake();
+    }
+
     /// Lets a worker with rules take frames.
     pub(crate) fn admit(&self) {
         self.0.tasks.admit_frames();

@@ -12,18 +12,20 @@ use slipring_port::iface::Iface;
 use slipring_port::{OpenError, OpenOptions, Port, RegionNeeds, XdpMode};
 use slipring_port::{packet, xdp};
 use slipring_ring::{BUF_SIZE_FOR_DEVICES, Geometry, HugePages, Region};
-use slipring_route::{RouteBatch, RouteConfig, RouteEngine};
+use slipring_route::{PortPolicy, RouteBatch, RouteConfig, RouteEngine};
 
 use super::held::HeldFrames;
 use super::link::{WorkerLink, WorkerShared};
 use super::punt::KernelPunts;
 use super::survivor::SurvivingQueue;
+use super::vlan_queues::SubinterfaceQueues;
 use super::{RouteWorker, WorkerPorts, WorkerTotals};
 use crate::config::EngineSettings;
 use crate::pace::IDLE_AFTER_NS;
 use crate::resident::{InterfaceSockets, UserSpaceIo};
 use crate::routing::RoutingHandle;
 use crate::rules::InitialRules;
+use crate::subinterface::{OwnSubinterface, SubinterfacePorts, parents};
 
 /// Slots of a ring.
 const SLOTS: u32 = 1024;
@@ -37,14 +39,15 @@ pub(crate) struct UserSpacePorts {
 
 impl UserSpacePorts {
     /// Opens a port for each interface, to which its program redirects frames. `threads` is the
-    /// greatest number of workers; `None` for as many as there are CPUs.
+    /// greatest number of workers; `None` for as many as there are CPUs. `own` are the subinterfaces
+    /// that the workers will serve.
     ///
     /// # Errors
     /// If an interface has no AF_XDP in the mode, or there is no memory.
     pub(crate) fn open(
         interfaces: Vec<(Iface, InterfaceSockets)>,
         mode: XdpMode,
-        threads: Option<usize>,
+        (threads, own): (Option<usize>, &[OwnSubinterface]),
     ) -> Result<Self, Failure> {
         let options = OpenOptions { slots: SLOTS, xdp: mode, ..OpenOptions::default() };
         let mut needs = RegionNeeds::default();
@@ -63,7 +66,8 @@ impl UserSpacePorts {
         };
         let region = Region::create(geometry, HugePages::Try)
             .map_err(|error| OpenError::new("route", error))?;
-        let workers = worker_count(interfaces.iter().map(|(iface, _)| iface), threads);
+        let carriers = interfaces.iter().map(|(iface, _)| iface).chain(parents(own));
+        let workers = worker_count(carriers, threads);
         let ifindexes = interfaces.iter().map(|(iface, _)| iface.index).collect();
         let open = |(iface, sockets): (Iface, InterfaceSockets)| match sockets {
             InterfaceSockets::Xdp(map) => {
@@ -105,6 +109,7 @@ impl UserSpacePorts {
         routing: &RoutingHandle,
         rules: Option<&InitialRules>,
         settings: &EngineSettings,
+        own: Option<SubinterfacePorts>,
     ) -> Result<(Vec<WorkerTask>, Vec<WorkerLink>), Failure> {
         let (count, interfaces) = (self.workers, self.ports.len());
         let mut queues: Vec<Vec<_>> = (0..count).map(|_| Vec::new()).collect();
@@ -113,6 +118,7 @@ impl UserSpacePorts {
                 queues[number % count].push((interface, number, queue));
             }
         }
+        let mut own = own.map(|own| SubinterfaceQueues::new(own, &self.ifindexes, count));
         let (mut tasks, mut links) = (Vec::new(), Vec::new());
         for (id, owned) in queues.into_iter().enumerate() {
             let mut ports = WorkerPorts {
@@ -134,17 +140,19 @@ impl UserSpacePorts {
                 ports.counters.push(queue.counters().clone());
                 inputs.push(WorkerQueue::input(Box::new(SurvivingQueue::new(queue))));
             }
+            let subinterfaces = own.as_mut().map(|own| own.add_to(&mut ports, &mut inputs, id));
             let shared = Arc::new(WorkerShared::new(ports.numbers.clone())?);
             links.push(WorkerLink(shared.clone()));
             let worker = RouteWorker {
                 id,
-                engine: engine(io),
+                engine: engine(io, own.as_ref().map_or(&[], |own| &own.policies)),
                 batch: Box::new(RouteBatch::new()),
                 rules: rules.map(InitialRules::stage),
                 traces: Vec::new(),
                 interface_of: Vec::new(),
                 is_left: vec![false; interfaces],
                 ports,
+                subinterfaces,
                 punts: KernelPunts::new(io.injector.clone(), count),
                 held: HeldFrames::new(settings.limits(NeighbourLimits::default())),
                 unsent: None,
@@ -164,12 +172,15 @@ impl UserSpacePorts {
             let worker = Worker::new(worker, WorkerQueues::new(inputs));
             tasks.push(worker.into_task("route", settings.wait));
         }
+        if let Some(own) = own {
+            own.connect(&links);
+        }
         Ok((tasks, links))
     }
 }
 
 /// An engine that knows no routes yet: all packets are the kernel's.
-fn engine(io: &UserSpaceIo) -> RouteEngine {
+fn engine(io: &UserSpaceIo, of_own: &[PortPolicy]) -> RouteEngine {
     // The kernel's settings of the interfaces are in their policies; IPv6 has none.
     let config = RouteConfig {
         seed: io.seed,
@@ -186,7 +197,7 @@ fn engine(io: &UserSpaceIo) -> RouteEngine {
         buckets: [].into(),
     };
     let mut engine = RouteEngine::new(config, Arc::new(tables));
-    engine.set_policies(io.policies.clone(), 0);
+    engine.set_policies([&io.policies[..], of_own].concat(), 0);
     engine
 }
 

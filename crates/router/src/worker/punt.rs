@@ -56,13 +56,17 @@ impl KernelPunts {
         class: Option<PuntClass>,
         now_ns: Nanos,
     ) {
-        if let Some(class) = class
-            && !self.buckets[class as usize].take(now_ns, 1)
-        {
-            self.figures.limited[class as usize] += 1;
-        } else if self.injector.receive(frame, ifindex).is_err() {
+        if self.admits(class, now_ns) && self.injector.receive(frame, ifindex).is_err() {
             self.figures.failed += 1;
         }
+    }
+
+    /// Whether the kernel may get a packet of a class; counts it if not. Without a class, it may.
+    pub(super) fn admits(&mut self, class: Option<PuntClass>, now_ns: Nanos) -> bool {
+        let Some(class) = class else { return true };
+        let admits = self.buckets[class as usize].take(now_ns, 1);
+        self.figures.limited[class as usize] += u64::from(!admits);
+        admits
     }
 
     pub(super) fn figures(&self) -> &PuntFigures {

@@ -15,6 +15,7 @@ use slipring_route::{MAX_ROUTE_BATCH, PuntClass, RouteFrame, RouteVerdict};
 
 use super::RouteWorker;
 use super::deliver::BatchFrame;
+use super::vlan_state::WorkerSubinterfaces;
 
 impl RouteWorker {
     /// Takes a batch of frames from a queue. Returns the number of slots.
@@ -49,7 +50,7 @@ impl RouteWorker {
 
     /// The stages, in their order. Returns the frames that the kernel gets whatever their number is,
     /// since it forwards on an interface: bit `i` is frame `i`.
-    fn decide(&mut self, frames: &mut [RouteFrame<'_>], now_ns: Nanos) -> u64 {
+    pub(super) fn decide(&mut self, frames: &mut [RouteFrame<'_>], now_ns: Nanos) -> u64 {
         let noted = match self.traces.is_empty() {
             true => Vec::new(),
             false => self.note_for_traces(frames, now_ns),
@@ -76,24 +77,31 @@ impl RouteWorker {
         left
     }
 
-    /// Gives packets to the kernel whose egress interface is left to it, or has no queue here, such as
-    /// the device of a subinterface.
+    /// Gives packets to the kernel whose egress interface is left to it, or has no queue here.
     fn leave_to_kernel(&mut self) -> u64 {
         let mut left = 0;
-        if !self.is_left.contains(&true) && !self.interface_of.contains(&None) {
+        let has_left = self.subinterfaces.as_ref().is_some_and(WorkerSubinterfaces::has_left);
+        if !has_left && !self.is_left.contains(&true) && !self.interface_of.contains(&None) {
             return left;
         }
         let live = self.batch.live();
         for at in (0..self.batch.len()).filter(|at| live & 1 << at != 0) {
             let egress = self.engine.egress(&self.batch, at);
-            let is_left = |port| self.interface(port).is_none_or(|it| self.is_left[it]);
-            if egress.is_some_and(is_left) {
+            if egress.is_some_and(|port| self.is_left(port)) {
                 let verdict = RouteVerdict::Kernel(PuntClass::Other);
                 self.engine.settle(&mut self.batch, at, verdict);
                 left |= 1 << at;
             }
         }
         left
+    }
+
+    /// Whether packets that would leave by a port are the kernel's.
+    fn is_left(&self, port: FibPortIndex) -> bool {
+        match &self.subinterfaces {
+            Some(of) if let Some(number) = of.number(port) => of.is_left(number),
+            _ => self.interface(port).is_none_or(|it| self.is_left.get(it) == Some(&true)),
+        }
     }
 
     /// Takes a frame of several slots, in a copy.

@@ -16,7 +16,7 @@ use slipring_wire::frame::{FrameSpec, IpSpec, Ipv4Spec};
 
 use super::*;
 
-const OWN_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+pub(crate) const OWN_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const OWN: Ipv4Addr = Ipv4Addr::new(10, 100, 0, 1);
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -37,7 +37,7 @@ impl Ipv6Lookup for Everything {
 }
 
 /// An engine that holds all packets: they lead to the link of port 1, where no MAC address is known.
-fn engine() -> RouteEngine {
+pub(crate) fn engine() -> RouteEngine {
     let port = |ifindex, address: Ipv4Addr| FibPort {
         ifindex,
         name: format!("e{ifindex}"),
@@ -64,14 +64,14 @@ fn engine() -> RouteEngine {
     )
 }
 
-fn link(limits: NeighbourLimits) -> SubinterfaceLink {
+pub(crate) fn link(limits: NeighbourLimits) -> SubinterfaceLink {
     let mut link = SubinterfaceLink::new(OWN_MAC, limits, 7);
     link.set_addresses(OWN_MAC, &[(OWN.into(), 16)]);
     link
 }
 
 /// A packet with this number, as the engine holds it.
-fn packet(engine: &mut RouteEngine, to: Ipv4Addr, number: u16) -> WaitingPacket {
+pub(crate) fn packet(engine: &mut RouteEngine, to: Ipv4Addr, number: u16) -> WaitingPacket {
     let ip =
         Ipv4Spec { src: Ipv4Addr::new(10, 1, 0, 2), dst: to, id: number, ..Default::default() };
     let ip = IpSpec::V4(ip);
@@ -81,16 +81,16 @@ fn packet(engine: &mut RouteEngine, to: Ipv4Addr, number: u16) -> WaitingPacket 
     let mut batch = RouteBatch::new();
     engine.process(&mut batch, &mut [RouteFrame::new(&mut frame, FibPortIndex(0))], 0);
     match batch.verdict(0) {
-        Some(RouteVerdict::Hold(held)) => WaitingPacket { held, frame },
+        Some(RouteVerdict::Hold(held)) => WaitingPacket { owner: 0, held, frame },
         other => panic!("{other:?}"),
     }
 }
 
-fn number_of(packet: &WaitingPacket) -> u16 {
+pub(crate) fn number_of(packet: &WaitingPacket) -> u16 {
     u16::from_be_bytes([packet.frame[18], packet.frame[19]])
 }
 
-fn host(number: u64) -> Ipv4Addr {
+pub(crate) fn host(number: u64) -> Ipv4Addr {
     Ipv4Addr::new(10, 100, 0, 10 + number as u8)
 }
 

@@ -1,0 +1,182 @@
+//! Subinterfaces that several workers serve: they know the same neighbours.
+//!
+//! ```text
+//!   worker 0: ARP, ND, packets that must wait --.                      .--> mailbox 0 --> worker 0
+//!                                               +--> SubinterfaceLink -+
+//!   worker 1: ARP, ND, packets that must wait --'    (one, locked)     '--> mailbox 1 --> worker 1
+//! ```
+//!
+//! A worker locks a link for messages of address resolution, for packets whose next hop the tables do
+//! not know, and when the link's timer is due. A packet that has waited goes back to the worker whose
+//! engine has counted it, in the order in which the link has let packets go.
+//!
+//! # Invariants
+//! 1. The worker that has changed a link collects its outputs in the same turn.
+//! 2. Mailboxes are filled while the link is locked, so packets for one neighbour stay in order.
+//! 3. A mailbox holds only packets that the link has counted as waiting: its limits bound it, too.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use slipring_fib::{FibPortIndex, ForwardingTables, VlanTags};
+use slipring_neighbour::HoldDropCause;
+use slipring_port::Nanos;
+use slipring_wire::MacAddr;
+
+use super::link::{SubinterfaceLink, SubinterfaceOutput, WaitingPacket};
+
+/// "No timer runs", among times.
+const NEVER: Nanos = Nanos::MAX;
+
+/// A packet that waits no longer.
+#[derive(Debug)]
+pub(crate) enum WaitEnd {
+    /// Its next hop has this MAC address.
+    Released(WaitingPacket, MacAddr),
+    /// It is dropped.
+    Lost(WaitingPacket, HoldDropCause),
+}
+
+/// What a worker must send for a link. Frames have no tags.
+#[derive(Debug)]
+pub(crate) enum SubinterfaceFrame {
+    Wire(Vec<u8>),
+    Kernel(Vec<u8>),
+}
+
+/// A subinterface, for all workers.
+#[derive(Debug)]
+pub(crate) struct SharedSubinterface {
+    pub(crate) port: FibPortIndex,
+    /// The interface that carries its frames.
+    pub(crate) parent: u32,
+    pub(crate) tags: VlanTags,
+    link: Mutex<SharedLink>,
+    /// When the link's timer is due; a copy, so that no worker locks to know it. Relaxed: each worker
+    /// sees its own stores, and sleeps no longer than until the timer that it has caused.
+    next_ns: AtomicU64,
+}
+
+#[derive(Debug)]
+struct SharedLink {
+    link: SubinterfaceLink,
+    /// Generation of the snapshot whose addresses the link has.
+    generation: u64,
+}
+
+impl SharedSubinterface {
+    pub(crate) fn new(
+        port: FibPortIndex,
+        (parent, tags): (u32, VlanTags),
+        link: SubinterfaceLink,
+    ) -> Self {
+        let link = Mutex::new(SharedLink { link, generation: 0 });
+        Self { port, parent, tags, link, next_ns: AtomicU64::new(NEVER) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SharedLink> {
+        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Uses the link.
+    pub(crate) fn with<T>(&self, use_link: impl FnOnce(&mut SubinterfaceLink) -> T) -> T {
+        let mut locked = self.lock();
+        let result = use_link(&mut locked.link);
+        self.next_ns.store(locked.link.next_ns().unwrap_or(NEVER), Ordering::Relaxed);
+        result
+    }
+
+    /// Takes addresses over from a snapshot, unless the link has those of a newer one.
+    fn set_addresses(&self, tables: &ForwardingTables) {
+        let mut locked = self.lock();
+        let Some(port) = tables.ports.get(usize::from(self.port.0)) else { return };
+        if locked.generation < tables.generation {
+            locked.generation = tables.generation;
+            locked.link.set_addresses(port.mac, &port.addresses);
+        }
+    }
+}
+
+/// All subinterfaces, and the packets that have waited.
+#[derive(Debug)]
+pub(crate) struct SharedSubinterfaces {
+    all: Vec<SharedSubinterface>,
+    /// By worker.
+    mailboxes: Vec<Mutex<VecDeque<WaitEnd>>>,
+}
+
+impl SharedSubinterfaces {
+    pub(crate) fn new(all: Vec<SharedSubinterface>, workers: usize) -> Self {
+        Self { all, mailboxes: (0..workers).map(|_| Mutex::default()).collect() }
+    }
+
+    pub(crate) fn all(&self) -> &[SharedSubinterface] {
+        &self.all
+    }
+
+    /// Takes the addresses of the devices over.
+    pub(crate) fn set_tables(&self, tables: &ForwardingTables) {
+        self.all.iter().for_each(|it| it.set_addresses(tables));
+    }
+
+    /// When the first timer of a link is due.
+    pub(crate) fn next_ns(&self) -> Option<Nanos> {
+        let due = self.all.iter().map(|it| it.next_ns.load(Ordering::Relaxed)).min();
+        due.filter(|due| *due != NEVER)
+    }
+
+    /// Whether a link's timer is due.
+    pub(crate) fn is_due(&self, number: usize, now_ns: Nanos) -> bool {
+        self.all[number].next_ns.load(Ordering::Relaxed) <= now_ns
+    }
+
+    /// Takes what a link wants done: frames for the caller to send, and packets for mailboxes. `mail`
+    /// is called with each worker that has got one.
+    pub(crate) fn collect(
+        &self,
+        number: usize,
+        now_ns: Nanos,
+        mut mail: impl FnMut(usize),
+    ) -> Vec<SubinterfaceFrame> {
+        let mut frames = Vec::new();
+        self.all[number].with(|link| {
+            link.tick(now_ns);
+            while let Some(output) = link.pop() {
+                match output {
+                    SubinterfaceOutput::Wire(frame) => frames.push(SubinterfaceFrame::Wire(frame)),
+                    SubinterfaceOutput::Kernel(frame) => {
+                        frames.push(SubinterfaceFrame::Kernel(frame))
+                    }
+                    SubinterfaceOutput::Released(packet, mac) => {
+                        mail(self.post(WaitEnd::Released(packet, mac)));
+                    }
+                    SubinterfaceOutput::Lost(packet, cause) => {
+                        mail(self.post(WaitEnd::Lost(packet, cause)));
+                    }
+                }
+            }
+        });
+        frames
+    }
+
+    /// Puts a packet into its owner's mailbox. Returns the owner.
+    fn post(&self, end: WaitEnd) -> usize {
+        let (WaitEnd::Released(packet, _) | WaitEnd::Lost(packet, _)) = &end;
+        let owner = packet.owner;
+        self.mailbox(owner).push_back(end);
+        owner
+    }
+
+    /// Takes the packets of a worker that wait no longer.
+    pub(crate) fn take_mail(&self, worker: usize) -> VecDeque<WaitEnd> {
+        std::mem::take(&mut *self.mailbox(worker))
+    }
+
+    fn mailbox(&self, worker: usize) -> MutexGuard<'_, VecDeque<WaitEnd>> {
+        self.mailboxes[worker].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests;

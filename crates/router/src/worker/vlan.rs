@@ -1,0 +1,242 @@
+//! Subinterfaces in a worker: tagged frames of the wire, and the devices that the kernel sees.
+//!
+//! ```text
+//!   parent --packet socket--> take_wire --> decide (turn.rs) --> deliver.rs --> tx queue of the egress
+//!                                              |  for this machine, or left to the kernel
+//!                                              v
+//!                         SharedSubinterfaces: ARP, ND <--> TAP device eth1.100 <--> kernel
+//! ```
+//!
+//! The stages are those of all packets: the engine finds the port by the tags, rules see the
+//! subinterface as `recv` and `xmit`, and the engine writes the tags of the egress port. Frames leave by
+//! the worker's queue of the parent. Only two things differ: the kernel gets packets from the device of
+//! the subinterface, and this program, not the kernel, finds the neighbours.
+
+use slipring_datapath::queues::WorkerQueues;
+use slipring_datapath::slots;
+use slipring_neighbour::HoldDropCause;
+use slipring_port::Nanos;
+use slipring_route::{
+    HeldPacket, MAX_ROUTE_BATCH, PuntClass, RouteDropCause, RouteFrame, RouteVerdict,
+};
+
+use super::RouteWorker;
+use super::deliver::BatchFrame;
+use super::vlan_state::{WireFrame, WorkerSubinterfaces};
+use crate::subinterface::{
+    LinkVerdict, QueueRole, SubinterfaceFrame, WaitEnd, WaitingPacket, tags,
+};
+
+impl RouteWorker {
+    /// Leaves packets from and for subinterfaces to the kernel, by number, or forwards them again.
+    pub(crate) fn leave_subinterfaces(&mut self, left: &[bool]) {
+        if let Some(of) = &mut self.subinterfaces {
+            of.left.copy_from_slice(left);
+        }
+    }
+
+    /// Takes a batch of tagged frames. Returns the number of slots.
+    pub(super) fn forward_tagged(
+        &mut self,
+        queues: &mut WorkerQueues,
+        (input, parent): (usize, u32),
+        now_ns: Nanos,
+    ) -> u32 {
+        let Some(of) = &mut self.subinterfaces else { return 0 };
+        let (used, taken) = of.take_wire(queues, input, parent);
+        let mut frames = std::mem::take(&mut of.frames);
+        let left = of.left.clone();
+        let (left_frames, mut routed): (Vec<_>, Vec<_>) =
+            frames[..used].iter_mut().partition(|frame| left[frame.number]);
+        for frame in left_frames {
+            if let Some(of) = &mut self.subinterfaces {
+                of.counters[frame.number].left += 1;
+            }
+            self.give_to_device(queues, frame.number, &frame.bytes, None, now_ns);
+        }
+        self.forward_copies(queues, &mut routed, now_ns);
+        if let Some(of) = &mut self.subinterfaces {
+            of.frames = frames;
+        }
+        self.moved += used as u32;
+        taken
+    }
+
+    fn forward_copies(
+        &mut self,
+        queues: &mut WorkerQueues,
+        frames: &mut [&mut WireFrame],
+        now_ns: Nanos,
+    ) {
+        let Some(of) = self.subinterfaces.as_ref().filter(|_| !frames.is_empty()) else { return };
+        let ports: Vec<_> = of.shared.all().iter().map(|it| it.port).collect();
+        let mut batch: Vec<RouteFrame<'_>> = Vec::with_capacity(frames.len());
+        for WireFrame { bytes, number } in frames.iter_mut().map(|frame| &mut **frame) {
+            batch.push(RouteFrame::new(bytes, ports[*number]));
+        }
+        let left = self.decide(&mut batch, now_ns);
+        drop(batch);
+        for (at, frame) in frames.iter_mut().enumerate() {
+            let ingress = ports[frame.number];
+            let source = BatchFrame::Copy { frame: &mut frame.bytes, ingress };
+            self.deliver(queues, source, at, left & 1 << at != 0, now_ns);
+        }
+    }
+
+    /// Gives the kernel a tagged frame, from the device of its subinterface and without tags, unless it
+    /// is a request for an address, or its class has exceeded its rate.
+    pub(super) fn give_to_device(
+        &mut self,
+        queues: &mut WorkerQueues,
+        number: usize,
+        frame: &[u8],
+        class: Option<PuntClass>,
+        now_ns: Nanos,
+    ) {
+        let Self { subinterfaces: Some(of), punts, scratch, .. } = self else { return };
+        let Some((_, header_len)) = tags::parse(frame) else { return };
+        tags::remove(frame, header_len, scratch);
+        of.changed[number] = true;
+        let verdict = of.shared.all()[number].with(|link| link.receive(scratch, now_ns));
+        if verdict != LinkVerdict::Pass {
+            of.counters[number].resolution_from_wire += 1;
+        } else if punts.admits(class, now_ns) {
+            let is_sent = of.send(queues, QueueRole::Tap(number), scratch);
+            of.counters[number].to_kernel += u64::from(is_sent);
+            of.counters[number].full += u64::from(!is_sent);
+        }
+    }
+
+    /// Takes frames that the kernel sends through the device of a subinterface. Returns the number of
+    /// slots.
+    pub(super) fn send_of_kernel(
+        &mut self,
+        queues: &mut WorkerQueues,
+        (input, number): (usize, usize),
+        now_ns: Nanos,
+    ) -> u32 {
+        let Some(of) = &mut self.subinterfaces else { return 0 };
+        let WorkerSubinterfaces { shared, frames, priorities, changed, counters, .. } = of;
+        let (it, counters) = (&shared.all()[number], &mut counters[number]);
+        let (mut used, mut scratch) = (0, Vec::new());
+        let taken = queues[input].take_frames(MAX_ROUTE_BATCH as u32, |rx, at, count| {
+            if used == MAX_ROUTE_BATCH {
+                return false;
+            }
+            let bytes = slots::bytes(rx, at, count, &mut scratch);
+            counters.from_kernel += 1;
+            changed[number] = true;
+            if it.with(|link| link.accept_from_kernel(bytes, now_ns)) != LinkVerdict::Pass {
+                counters.resolution_from_kernel += 1;
+                return true;
+            }
+            if used == frames.len() {
+                frames.push(WireFrame::default());
+            }
+            tags::add(bytes, it.tags, priorities, &mut frames[used].bytes);
+            used += 1;
+            true
+        });
+        let mut frames = std::mem::take(&mut of.frames);
+        for frame in &mut frames[..used] {
+            self.send_tagged(queues, number, &mut frame.bytes);
+        }
+        if let Some(of) = &mut self.subinterfaces {
+            of.frames = frames;
+        }
+        taken
+    }
+
+    /// Sends a frame with the tags of a subinterface by its parent, or counts it if there is no space.
+    fn send_tagged(&mut self, queues: &mut WorkerQueues, number: usize, frame: &mut Vec<u8>) {
+        let Some(of) = &mut self.subinterfaces else { return };
+        let parent = of.shared.all()[number].parent;
+        let at = self.ports.ifindexes.iter().position(|ifindex| *ifindex == parent);
+        tags::pad(frame);
+        if !at.is_some_and(|at| queues[self.ports.tx_of[at]].copy_frame(frame)) {
+            of.counters[number].full += 1;
+        }
+    }
+
+    /// Keeps a packet until its next hop is known: in the link of a subinterface, or until the kernel
+    /// has found it.
+    pub(super) fn hold(&mut self, held: HeldPacket, frame: Vec<u8>, now_ns: Nanos) {
+        let refused = match &mut self.subinterfaces {
+            Some(of) if let Some(number) = of.number(held.port) => {
+                of.changed[number] = true;
+                let packet = WaitingPacket { owner: self.id, held, frame };
+                of.shared.all()[number].with(|link| link.hold(packet, now_ns)).is_err()
+            }
+            _ => self.held.hold(held, frame, now_ns).is_err(),
+        };
+        if refused {
+            self.engine.discard(&held, RouteDropCause::HoldQueueFull);
+        }
+    }
+
+    /// Does what links want done, and sends packets that wait no longer.
+    pub(super) fn serve_subinterfaces(&mut self, queues: &mut WorkerQueues, now_ns: Nanos) {
+        let count = self.subinterfaces.as_ref().map_or(0, |of| of.shared.all().len());
+        for number in 0..count {
+            self.serve_link(queues, number, now_ns);
+        }
+        let mail = self.subinterfaces.as_ref().map(|of| of.shared.take_mail(self.id));
+        for end in mail.into_iter().flatten() {
+            self.finish_waiting(queues, end, now_ns);
+        }
+    }
+
+    fn serve_link(&mut self, queues: &mut WorkerQueues, number: usize, now_ns: Nanos) {
+        let Some(of) = &mut self.subinterfaces else { return };
+        let has_changed = std::mem::take(&mut of.changed[number]);
+        if !has_changed && !of.shared.is_due(number, now_ns) {
+            return;
+        }
+        let (own, wakers) = (self.id, of.wakers.get());
+        let wake = |owner: usize| {
+            let other = wakers.filter(|_| owner != own).and_then(|wakers| wakers.get(owner));
+            other.into_iter().for_each(|wake| wake());
+        };
+        let (tags, priorities) = (of.shared.all()[number].tags, of.priorities);
+        for frame in of.shared.collect(number, now_ns, wake) {
+            match frame {
+                SubinterfaceFrame::Wire(frame) => {
+                    let mut tagged = Vec::new();
+                    tags::add(&frame, tags, &priorities, &mut tagged);
+                    self.send_tagged(queues, number, &mut tagged);
+                }
+                SubinterfaceFrame::Kernel(mut frame) => {
+                    let Some(of) = &mut self.subinterfaces else { return };
+                    let is_sent = of.send(queues, QueueRole::Tap(number), &mut frame);
+                    of.counters[number].full += u64::from(!is_sent);
+                }
+            }
+        }
+    }
+
+    /// Sends a packet that has waited, or tells its sender.
+    fn finish_waiting(&mut self, queues: &mut WorkerQueues, end: WaitEnd, now_ns: Nanos) {
+        let (WaitingPacket { held, mut frame, .. }, verdict) = match end {
+            WaitEnd::Released(mut packet, mac) => {
+                let verdict = self.engine.release(&packet.held, &mut packet.frame, mac, now_ns);
+                (packet, verdict)
+            }
+            WaitEnd::Lost(packet, HoldDropCause::Unanswered) => {
+                let verdict = self.engine.unanswered(&packet.held, &packet.frame, now_ns);
+                (packet, verdict)
+            }
+            WaitEnd::Lost(packet, cause) => {
+                let cause = match cause {
+                    HoldDropCause::Flushed => RouteDropCause::PortDown,
+                    _ => RouteDropCause::HoldQueueFull,
+                };
+                return self.engine.discard(&packet.held, cause);
+            }
+        };
+        let source = BatchFrame::Copy { frame: &mut frame, ingress: held.ingress() };
+        match verdict {
+            RouteVerdict::Forward(sent) => self.send(queues, source, &sent),
+            verdict => self.deliver_other(queues, source, verdict, false, now_ns),
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The queues of subinterfaces, distributed over workers: each has one of each parent and of each
+//! device, to receive and to send.
+
+use std::sync::Arc;
+
+use slipring_datapath::queues::WorkerQueue;
+use slipring_fib::FibPortIndex;
+use slipring_port::Queue;
+use slipring_route::PortPolicy;
+
+use super::survivor::SurvivingQueue;
+use super::vlan_state::{WorkerSubinterfaces, WorkerWakers};
+use super::{WorkerLink, WorkerPorts};
+use crate::subinterface::{QueueRole, SharedSubinterfaces, SubinterfacePorts};
+
+/// A queue, and the port of its frames: of a wire, one of those on the interface.
+struct RoleQueue {
+    role: QueueRole,
+    port: FibPortIndex,
+    /// Whether it is the one by which its worker sends.
+    sends: bool,
+    queue: Box<dyn Queue>,
+}
+
+/// The queues that workers have not taken yet.
+pub(super) struct SubinterfaceQueues {
+    shared: Arc<SharedSubinterfaces>,
+    /// By worker.
+    queues: Vec<Vec<RoleQueue>>,
+    /// Interfaces that carry subinterfaces, and are not the router's themselves.
+    carriers: Vec<u32>,
+    pub(super) policies: Vec<PortPolicy>,
+    priorities: [u8; 8],
+    wakers: WorkerWakers,
+}
+
+impl SubinterfaceQueues {
+    /// `ifindexes` are those of the router's other interfaces.
+    pub(super) fn new(own: SubinterfacePorts, ifindexes: &[u32], workers: usize) -> Self {
+        let SubinterfacePorts { shared, wires, taps, policies, priorities, .. } = own;
+        let mut queues: Vec<Vec<RoleQueue>> = (0..workers).map(|_| Vec::new()).collect();
+        let mut carriers = Vec::new();
+        for wire in wires {
+            if !ifindexes.contains(&wire.ifindex) {
+                carriers.push(wire.ifindex);
+            }
+            let (role, port) = (QueueRole::Wire(wire.ifindex), wire.any_port);
+            for (number, queue) in wire.port.queues.into_iter().enumerate() {
+                let of = RoleQueue { role, port, sends: number < workers, queue };
+                queues[number % workers].push(of);
+            }
+        }
+        for (number, tap) in taps.into_iter().enumerate() {
+            let (role, port) = (QueueRole::Tap(number), shared.all()[number].port);
+            for (worker, queue) in tap.queues.into_iter().enumerate() {
+                queues[worker].push(RoleQueue { role, port, sends: true, queue });
+            }
+        }
+        Self { shared, queues, carriers, policies, priorities, wakers: Arc::default() }
+    }
+
+    /// Adds the queues of worker `id` to its ports and inputs.
+    pub(super) fn add_to(
+        &mut self,
+        ports: &mut WorkerPorts,
+        inputs: &mut Vec<WorkerQueue>,
+        id: usize,
+    ) -> WorkerSubinterfaces {
+        let (first, mut roles) = (inputs.len(), Vec::new());
+        for RoleQueue { role, port, sends, queue } in std::mem::take(&mut self.queues[id]) {
+            if let QueueRole::Wire(ifindex) = role
+                && sends
+                && self.carriers.contains(&ifindex)
+            {
+                ports.ifindexes.push(ifindex);
+                ports.tx_of.push(inputs.len());
+            }
+            ports.of_queue.push(port);
+            ports.counters.push(queue.counters().clone());
+            inputs.push(WorkerQueue::input(Box::new(SurvivingQueue::new(queue))));
+            roles.push(role);
+        }
+        let (shared, wakers) = (self.shared.clone(), self.wakers.clone());
+        WorkerSubinterfaces::new(shared, wakers, (first, roles), self.priorities)
+    }
+
+    /// Lets the workers wake each other.
+    pub(super) fn connect(self, links: &[WorkerLink]) {
+        let wakers = links.iter().cloned().map(|link| {
+            let wake: Box<dyn Fn() + Send + Sync> = Box::new(move || link.wake());
+            wake
+        });
+        // It is set here only.
+        let _ = self.wakers.set(wakers.collect());
+    }
+}
