@@ -51,6 +51,8 @@ pub(crate) struct ResidentEngine {
     unsettled: Option<u64>,
     /// How many neighbours the kernel stores, for IPv4 and for IPv6; 0 if it does not say.
     neighbour_space: [u32; 2],
+    /// Whether the kernel forwards all packets from now on.
+    is_stopped: bool,
 }
 
 impl ResidentEngine {
@@ -83,6 +85,7 @@ impl ResidentEngine {
             uncounted,
             unsettled: None,
             neighbour_space,
+            is_stopped: false,
         };
         // Until it is known whether an interface sends redirected frames, it gets none.
         (0..ifaces.len()).for_each(|at| engine.leave(FibPortIndex(at as u16), false));
@@ -171,6 +174,15 @@ impl ResidentEngine {
         self.router.limits().v6_nodes as usize
     }
 
+    /// Lets the kernel forward all packets from now on. What workers were given before is still theirs.
+    ///
+    /// # Errors
+    /// The kernel's error while waiting for running programs.
+    pub(crate) fn stop(&mut self) -> io::Result<()> {
+        self.is_stopped = true;
+        self.router.disable()
+    }
+
     /// Makes the programs forward by a snapshot, from the first one on.
     ///
     /// # Errors
@@ -178,7 +190,9 @@ impl ResidentEngine {
     pub(crate) fn apply(&mut self, tables: &ForwardingTables) -> io::Result<()> {
         self.router.apply(tables).map_err(io::Error::other)?;
         self.unsettled = Some(tables.generation);
-        self.router.enable();
+        if !self.is_stopped {
+            self.router.enable();
+        }
         Ok(())
     }
 
@@ -253,6 +267,16 @@ impl ResidentEngine {
     pub(crate) fn counters(&self) -> io::Result<Vec<ResidentCounters>> {
         let ports = 0..self.attachments.len();
         ports.map(|at| self.router.counters(FibPortIndex(at as u16))).collect()
+    }
+}
+
+impl Drop for ResidentEngine {
+    /// Before anything is detached, no program gives packets to workers any more. If packet sockets
+    /// still got them while the program that keeps them from the kernel was gone, workers and kernel
+    /// would both forward them.
+    fn drop(&mut self) {
+        // Without an answer of the kernel, programs that run now have the previous setting.
+        let _ = self.router.disable();
     }
 }
 

@@ -38,6 +38,9 @@ use crate::trace::PacketTraces;
 use crate::watch::BypassWatch;
 use crate::worker::{UserSpacePorts, WorkerLink};
 
+/// How long a worker may take at the end for the frames that it has got. They are thousands at most.
+const DRAIN_LIMIT: Duration = Duration::from_secs(1);
+
 /// What commands of netmap-fwd change.
 const CHANGES_BY_COMMAND: [HelperOperation; 3] =
     [HelperOperation::AddRoute, HelperOperation::RemoveRoute, HelperOperation::RemoveNeighbour];
@@ -116,9 +119,10 @@ impl RoutePlan {
             interfaces: names,
         };
         let watched = supervision.run(session, &signals, started);
+        end_forwarding(&handle, &links);
         let figures = handle.ask(|routing| RouterFigures::of(routing));
-        let ended = thread.finish();
         let workers = workers.map_or(Ok(()), Workers::finish);
+        let ended = thread.finish();
         report_end(session, figures.as_ref(), started.elapsed())?;
         let own_ended = subinterface_thread.map_or(Ok(()), SubinterfaceThread::finish);
         watched?;
@@ -311,6 +315,16 @@ impl RoutePlan {
 fn port_names(ifaces: &[Iface], own: &[OwnSubinterface]) -> Vec<String> {
     let names = ifaces.iter().map(|iface| &iface.name).chain(own.iter().map(|own| &own.name));
     names.cloned().collect()
+}
+
+/// Lets the kernel forward, and waits until the workers have forwarded what they had got: so the end of
+/// a run loses no packet, and none is forwarded twice.
+fn end_forwarding(handle: &RoutingHandle, links: &[WorkerLink]) {
+    // Without an answer, the thread has ended, and its engine before it.
+    handle.ask(|routing| drop(routing.engine.stop()));
+    for link in links {
+        link.drain(DRAIN_LIMIT);
+    }
 }
 
 /// Reports what the run has done.

@@ -24,6 +24,7 @@
 //!    dropped for a counted cause, or held.
 
 mod deliver;
+mod drain;
 mod held;
 mod link;
 mod open;
@@ -60,6 +61,7 @@ use crate::packet_trace::PacketTrace;
 use crate::routing::RoutingHandle;
 use crate::subinterface::{QueueRole, SubinterfaceCounters};
 use crate::traffic::ForwardedTraffic;
+use drain::WorkerDrain;
 use held::HeldFrames;
 use link::WorkerShared;
 use punt::{KernelPunts, PuntFigures};
@@ -133,6 +135,8 @@ pub(crate) struct RouteWorker {
     admits_frames: bool,
     turn_start: Nanos,
     moved: u32,
+    /// Who waits until no frame is left.
+    drain: WorkerDrain,
     totals: WorkerTotals,
 }
 
@@ -324,6 +328,7 @@ impl FrameProcessor for RouteWorker {
         let now = if moved > 0 { slipring_port::now() } else { self.turn_start };
         self.totals.busy_ns += now - self.turn_start;
         self.totals.frames += u64::from(moved);
+        self.drain.note_turn(self.admits_frames && moved == 0 && self.unsent.is_none());
         self.keep_alive(now, moved > 0);
     }
 

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
+use std::time::Duration;
 
 use slipring_datapath::control_queue::ControlQueue;
 
@@ -71,6 +72,14 @@ impl WorkerLink {
     /// Ends the worker's wait.
     pub(crate) fn wake(&self) {
         self.0.tasks.wake();
+    }
+
+    /// Waits until the worker has processed what had arrived before the call, at most for `limit`.
+    /// Meanwhile, no more frames may be given to it. Returns whether none is left.
+    pub(crate) fn drain(&self, limit: Duration) -> bool {
+        let (sender, drained) = mpsc::sync_channel(1);
+        self.tell(move |worker| worker.drain.wait(sender));
+        drained.recv_timeout(limit).is_ok()
     }
 
     /// Lets a worker with rules take frames.

@@ -14,6 +14,7 @@ use slipring_port::{packet, xdp};
 use slipring_ring::{BUF_SIZE_FOR_DEVICES, Geometry, HugePages, Region};
 use slipring_route::{PortPolicy, RouteBatch, RouteConfig, RouteEngine};
 
+use super::drain::WorkerDrain;
 use super::held::HeldFrames;
 use super::link::{WorkerLink, WorkerShared};
 use super::punt::KernelPunts;
@@ -167,6 +168,7 @@ impl UserSpacePorts {
                 admits_frames: false,
                 turn_start: 0,
                 moved: 0,
+                drain: WorkerDrain::default(),
                 totals: WorkerTotals::default(),
             };
             let worker = Worker::new(worker, WorkerQueues::new(inputs));

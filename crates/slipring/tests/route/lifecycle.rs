@@ -153,7 +153,7 @@ fn crosses_again(rig: &Rig) {
 
 /// Kills the program, and waits until the kernel has removed its programs, which it does a moment after
 /// the process. Until then, and while it removes them, packets may get lost.
-fn kill(rig: &Rig) {
+pub(crate) fn kill(rig: &Rig) {
     rig.take_program().stop(Signal::KILL);
     for ifname in ["e0", "e1"] {
         eventually("the interface without program", || {
@@ -165,7 +165,7 @@ fn kill(rig: &Rig) {
 
 /// Stops a program, and waits until all of its threads have stopped. From then on, the kernel
 /// forwards.
-fn pause(program: &Program) {
+pub(crate) fn pause(program: &Program) {
     crate::lapses::are_expected();
     program.signal(Signal::STOP);
     let pid = Pid::from_raw(program.pid() as i32).unwrap();

@@ -31,6 +31,7 @@
 //! | `why` | what `slipring route ctl why` says about a described packet |
 //! | `control` | what `slipring route ctl` tells |
 //! | `lifecycle` | start, end, death and counters of the program |
+//! | `continuity` | a stream of packets while the program ends, starts, stops or dies |
 //! | `daemons` | BGP, OSPF and BFD by FRR and BIRD |
 //! | `soak` | changes of routes for minutes (`make soak`) |
 //! | `hosts` | real hosts: ping, traceroute, TCP with checksum offload |
@@ -90,6 +91,7 @@ pub(crate) use {instances, kernel_checks, program_checks};
 
 mod changes;
 mod compat;
+mod continuity;
 mod control;
 mod daemons;
 mod egress;

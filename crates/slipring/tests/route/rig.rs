@@ -19,7 +19,7 @@ pub(crate) use crate::topology::{
     Addresses, Setup, Subject, families, host_mac, ip, router_mac, set, v4, v6,
     wait_for_own_addresses,
 };
-use crate::topology::{SLIPRING, launch};
+use crate::topology::{SLIPRING, launch, start};
 
 /// The running rig.
 pub(crate) struct Rig {
@@ -86,10 +86,20 @@ impl Rig {
 
     /// Starts `slipring route`, unless the subject is the kernel, and waits until it forwards.
     pub(crate) fn start_program(&self) {
-        let ifnames = if self.c.is_some() { "e0 e1 e2" } else { "e0 e1" };
-        let words = format!("{ifnames} {}", self.flags);
-        let program = launch(&self.router, self.subject, &words, self.run_dir.path());
+        let program = launch(&self.router, self.subject, &self.words(""), self.run_dir.path());
         *self.program.borrow_mut() = program;
+    }
+
+    /// Starts `slipring route` with further flags, without waiting.
+    pub(crate) fn launch_program(&self, flags: &str) -> Program {
+        let program = start(&self.router, self.subject, &self.words(flags), self.run_dir.path());
+        program.expect("the subject is a program")
+    }
+
+    /// The interfaces and flags of the program.
+    fn words(&self, more: &str) -> String {
+        let ifnames = if self.c.is_some() { "e0 e1 e2" } else { "e0 e1" };
+        format!("{ifnames} {} {more}", self.flags)
     }
 
     /// Asks the running program with `slipring route ctl`; returns its only answer.

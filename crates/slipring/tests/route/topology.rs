@@ -243,14 +243,24 @@ pub(crate) fn launch(
     words: &str,
     run_dir: &Path,
 ) -> Option<Program> {
+    let program = start(router, subject, words, run_dir)?;
+    program.wait_for_text("forwarding");
+    crate::lapses::note_router(run_dir);
+    Some(program)
+}
+
+/// As [`launch`], without waiting.
+pub(crate) fn start(
+    router: &Namespace,
+    subject: Subject,
+    words: &str,
+    run_dir: &Path,
+) -> Option<Program> {
     let Subject::Slipring(io) = subject else { return None };
     let mut command = Command::new(SLIPRING);
     command.arg("route").args(words.split_ascii_whitespace()).args(["--io", io]);
     command.env("SLIPRING_RUN", run_dir);
-    let program = with_priority(router, || Program::launch(router, command));
-    program.wait_for_text("forwarding");
-    crate::lapses::note_router(run_dir);
-    Some(program)
+    Some(with_priority(router, || Program::launch(router, command)))
 }
 
 /// Gives what is started in a namespace priority over the rest of a busy machine, if that is

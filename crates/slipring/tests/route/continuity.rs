@@ -1,0 +1,238 @@
+//! A stream of numbered datagrams while the router ends, starts, is stopped or dies: each datagram is the
+//! router's or the kernel's, so none arrives twice. None is lost either, except what a killed router had
+//! not read.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use slipring_test_support::Program;
+
+use crate::host::{LIMIT, wait_for_any};
+use crate::lifecycle::{kill, pause};
+use crate::packet::Packet;
+use crate::rig::{Rig, Setup, families, v4};
+
+crate::program_checks! {
+    for crate::rig::Setup:
+    the_end_of_a_router_loses_and_doubles_no_packet,
+    the_start_of_a_router_loses_and_doubles_no_packet,
+    a_router_that_is_stopped_and_continued_loses_and_doubles_no_packet,
+    a_router_that_is_killed_doubles_no_packet,
+}
+
+/// Numbered datagrams of both families from A to B.
+pub(crate) struct Stream<'r> {
+    rig: &'r Rig,
+    sent: u32,
+    /// Numbers in the order of their arrival.
+    arrived: Vec<u32>,
+    /// Datagrams that need not arrive any more.
+    given_up: u32,
+}
+
+impl<'r> Stream<'r> {
+    /// How many datagrams are on their way at most: fewer than a ring holds, so that no queue
+    /// overflows on a busy machine.
+    const WINDOW: u32 = 128;
+    /// How many of them are sent without a look at what has arrived.
+    const BURST: u32 = 16;
+
+    pub(crate) fn new(rig: &'r Rig) -> Self {
+        Self { rig, sent: 0, arrived: Vec::new(), given_up: 0 }
+    }
+
+    fn packet(number: u32) -> Packet {
+        let net = families()[number as usize % 2];
+        Packet::udp(net.a, net.b, &[b"stream", &number.to_be_bytes()[..]].concat())
+    }
+
+    /// Sends datagrams, whatever is on its way.
+    fn send(&mut self, count: u32) {
+        for _ in 0..count {
+            self.rig.a.send(&Self::packet(self.sent));
+            self.sent += 1;
+        }
+    }
+
+    /// Takes what has arrived; returns the number of datagrams.
+    fn collect(&mut self) -> usize {
+        let before = self.arrived.len();
+        while let Some(frame) = self.rig.b.try_receive() {
+            let data = frame.packet().map(|packet| packet.payload).unwrap_or_default();
+            if let Some(number) = data.get(8..).and_then(|data| data.strip_prefix(b"stream")) {
+                self.arrived.push(u32::from_be_bytes(number.try_into().unwrap()));
+            }
+        }
+        self.arrived.len() - before
+    }
+
+    fn on_their_way(&self) -> u32 {
+        (self.sent - self.given_up).saturating_sub(self.arrived.len() as u32)
+    }
+
+    /// Waits a moment for arrivals.
+    fn wait(&mut self) -> usize {
+        if self.collect() > 0 {
+            return 1;
+        }
+        wait_for_any(&[&self.rig.b], Duration::from_millis(10));
+        self.collect()
+    }
+
+    /// Sends, as fast as datagrams arrive, until `is_over` holds.
+    #[track_caller]
+    pub(crate) fn flow_until(&mut self, what: &str, mut is_over: impl FnMut(&Self) -> bool) {
+        let start = Instant::now();
+        while !is_over(self) {
+            if self.on_their_way() + Self::BURST <= Self::WINDOW {
+                self.send(Self::BURST);
+                self.collect();
+            } else {
+                self.wait();
+            }
+            assert!(
+                start.elapsed() < LIMIT,
+                "{what}: {} sent, {} arrived",
+                self.sent,
+                self.arrived.len()
+            );
+        }
+    }
+
+    /// Sends this number of datagrams, as fast as they arrive.
+    #[track_caller]
+    pub(crate) fn flow(&mut self, count: u32) {
+        let end = self.sent + count;
+        self.flow_until("a stream", |stream| stream.sent >= end);
+    }
+
+    /// Sends beyond the window until something arrives, as the kernel forwards what a stopped router
+    /// does not.
+    #[track_caller]
+    fn push_until_arrival(&mut self) {
+        let start = Instant::now();
+        self.collect();
+        while self.wait() == 0 {
+            self.send(1);
+            assert!(start.elapsed() < LIMIT, "nothing arrives");
+        }
+    }
+
+    /// Waits until all datagrams have crossed the router that have not been lost.
+    fn end(&mut self) {
+        let fence = Packet::udp(v4().a, v4().b, b"the last one");
+        let expected = fence.forwarded();
+        let start = Instant::now();
+        let mut seen = false;
+        while self.on_their_way() > 0 || !seen {
+            if start.elapsed() > Duration::from_secs(5) && seen {
+                return;
+            }
+            self.rig.a.send(&fence);
+            wait_for_any(&[&self.rig.b], Duration::from_millis(100));
+            while let Some(frame) = self.rig.b.try_receive() {
+                let Some(packet) = frame.packet() else { continue };
+                seen |= packet == expected;
+                if let Some(number) =
+                    packet.payload.get(8..).and_then(|data| data.strip_prefix(b"stream"))
+                {
+                    self.arrived.push(u32::from_be_bytes(number.try_into().unwrap()));
+                }
+            }
+        }
+    }
+
+    /// Asserts that each datagram has arrived once, but for those given up.
+    #[track_caller]
+    pub(crate) fn each_has_arrived_once(mut self) -> Vec<u32> {
+        self.end();
+        let mut sorted = self.arrived.clone();
+        sorted.sort_unstable();
+        let twice: Vec<_> =
+            sorted.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect();
+        let missing: Vec<_> =
+            (0..self.sent).filter(|number| sorted.binary_search(number).is_err()).collect();
+        assert!(
+            twice.is_empty() && missing.len() <= self.given_up as usize,
+            "of {}, {} arrived twice: {twice:?}, {} did not: {missing:?}",
+            self.sent,
+            twice.len(),
+            missing.len()
+        );
+        self.arrived
+    }
+
+    /// Asserts that each datagram has arrived once, in the order in which they were sent.
+    #[track_caller]
+    pub(crate) fn each_has_arrived_in_order(self) {
+        let arrived = self.each_has_arrived_once();
+        let late: Vec<_> =
+            arrived.windows(2).filter(|pair| pair[0] > pair[1]).map(<[u32]>::to_vec).collect();
+        assert!(late.is_empty(), "out of order: {late:?}");
+    }
+}
+
+/// Whether the router has said that it forwards.
+pub(crate) fn is_forwarding(program: &Program) -> bool {
+    let output = program.so_far();
+    [output.stdout, output.stderr].iter().any(|text| text.contains("forwarding"))
+}
+
+/// Packet sockets: the filters gave frames to workers when the program that keeps these frames from the
+/// kernel was gone, and both forwarded them. And what was in the rings was lost.
+fn the_end_of_a_router_loses_and_doubles_no_packet(setup: Setup) {
+    let rig = setup.start();
+    let program = rig.take_program();
+    let mut stream = Stream::new(&rig);
+    stream.flow(1000);
+    program.signal(Signal::INT);
+    stream.flow_until("the end of the router", |_| program.has_ended());
+    program.finish().well();
+    stream.flow(1000);
+    stream.each_has_arrived_once();
+}
+
+fn the_start_of_a_router_loses_and_doubles_no_packet(setup: Setup) {
+    let rig = setup.start();
+    rig.take_program().stop(Signal::INT).well();
+    let mut stream = Stream::new(&rig);
+    stream.flow(1000);
+    let program = rig.launch_program("");
+    stream.flow_until("a running router", |_| is_forwarding(&program));
+    stream.flow(1000);
+    program.stop(Signal::INT).well();
+    stream.each_has_arrived_once();
+}
+
+/// What waits in a ring while the kernel forwards, the router forwards when it continues: late, but once.
+fn a_router_that_is_stopped_and_continued_loses_and_doubles_no_packet(setup: Setup) {
+    let rig = setup.start();
+    let program = rig.take_program();
+    let mut stream = Stream::new(&rig);
+    for _ in 0..3 {
+        stream.flow(1000);
+        pause(&program);
+        stream.push_until_arrival();
+        stream.send(Stream::WINDOW);
+        program.signal(Signal::CONT);
+        stream.flow(1000);
+    }
+    program.stop(Signal::INT).well();
+    stream.each_has_arrived_once();
+}
+
+/// What it has not read is lost with it: at most what is on its way.
+fn a_router_that_is_killed_doubles_no_packet(setup: Setup) {
+    let rig = setup.start();
+    let mut stream = Stream::new(&rig);
+    for _ in 0..3 {
+        stream.flow(1000);
+        kill(&rig);
+        stream.given_up += Stream::WINDOW;
+        stream.push_until_arrival();
+        rig.start_program();
+        stream.flow(1000);
+    }
+    rig.take_program().stop(Signal::INT).well();
+    stream.each_has_arrived_once();
+}
