@@ -70,6 +70,15 @@ impl Iface {
         Ok(Coalescing { rx_usecs, rx_frames, adaptive_rx })
     }
 
+    /// Returns the first registers of the device, at most 256 bytes, as its driver shows them
+    /// (`ethtool -d`). What they mean depends on the driver.
+    ///
+    /// # Errors
+    /// The kernel's error: EPERM without CAP_NET_ADMIN, EOPNOTSUPP if the driver shows none.
+    pub fn registers(&self) -> io::Result<Vec<u8>> {
+        sys::registers(&sys::control_socket()?, &self.name)
+    }
+
     /// Looks an interface up in this thread's network namespace.
     ///
     /// # Errors

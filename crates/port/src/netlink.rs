@@ -1,6 +1,8 @@
 //! Links and addresses by rtnetlink, for the hidden veth pair of host rings and for the demo. Each
 //! call is one request and its acknowledgement, in the network namespace of the calling thread.
 
+mod snapshot;
+
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -22,6 +24,8 @@ use netlink_packet_route::route::{
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
+pub use snapshot::{LinkSnapshot, SavedSetting};
+
 /// A connection to rtnetlink.
 #[derive(Debug)]
 pub struct Netlink {
@@ -41,6 +45,14 @@ pub struct NetlinkLink {
     pub mtu: u32,
     /// Kind of the link, such as `veth` or `tun`; empty for hardware.
     pub kind: String,
+    /// Whether the link has a carrier, so that frames can leave.
+    pub running: bool,
+    /// Hardware address; empty if the link has none.
+    pub mac: Vec<u8>,
+    /// Index of the bridge, bond or team that the link is a member of.
+    pub master: Option<u32>,
+    /// Index of the link that this one lies on, such as the interface of a VLAN.
+    pub lower: Option<u32>,
 }
 
 impl Netlink {
@@ -131,6 +143,26 @@ impl Netlink {
         let mut link = by_index(index);
         link.header.flags = LinkFlags::Up;
         link.header.change_mask = LinkFlags::Up;
+        self.request(RouteNetlinkMessage::SetLink(link), 0)
+    }
+
+    /// Sets a link down.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn set_down(&self, index: u32) -> io::Result<()> {
+        let mut link = by_index(index);
+        link.header.change_mask = LinkFlags::Up;
+        self.request(RouteNetlinkMessage::SetLink(link), 0)
+    }
+
+    /// Renames a link, which must be down before Linux 6.2.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn set_name(&self, index: u32, name: &str) -> io::Result<()> {
+        let mut link = by_index(index);
+        link.attributes.push(LinkAttribute::IfName(name.to_owned()));
         self.request(RouteNetlinkMessage::SetLink(link), 0)
     }
 
@@ -452,11 +484,18 @@ fn listed(message: &LinkMessage) -> NetlinkLink {
         up: message.header.flags.contains(LinkFlags::Up),
         mtu: 0,
         kind: String::new(),
+        running: message.header.flags.contains(LinkFlags::Running),
+        mac: Vec::new(),
+        master: None,
+        lower: None,
     };
     for attribute in &message.attributes {
         match attribute {
             LinkAttribute::IfName(name) => link.name.clone_from(name),
             LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
+            LinkAttribute::Address(mac) => link.mac.clone_from(mac),
+            LinkAttribute::Controller(master) => link.master = Some(*master),
+            LinkAttribute::Link(lower) => link.lower = Some(*lower),
             LinkAttribute::LinkInfo(infos) => {
                 for info in infos {
                     if let LinkInfo::Kind(kind) = info {

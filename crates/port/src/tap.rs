@@ -94,6 +94,26 @@ fn existing_device(ifname: &str) -> Result<Option<Iface>, OpenCause> {
     }
 }
 
+/// Creates a TAP device that stays until it is deleted, also without a program at its other end. It
+/// is down. Returns its index.
+///
+/// # Errors
+/// [`OpenError`] if CAP_NET_ADMIN or the driver is missing, or the name is taken.
+pub fn create_persistent(ifname: &str) -> Result<u32, OpenError> {
+    let create = || {
+        check(ifname, &OpenOptions::default())?;
+        if Iface::find(ifname).is_ok() {
+            let reason = format!("there is an interface `{ifname}` already");
+            return Err(OpenCause::Name { reason, help: Some(FREE_NAME_HELP.into()) });
+        }
+        let (descriptors, ifname) = attach(ifname, 1, 0)?;
+        sys::make_persistent(descriptors[0].as_fd())
+            .map_err(|error| refused("keep the TAP device", error))?;
+        Ok(Iface::find(&ifname)?.index)
+    };
+    create().map_err(|cause| OpenError::new(format!("tap:{ifname}"), cause))
+}
+
 /// Opens a port of `queues` ring pairs on the TAP device `ifname`. If the name is empty, the kernel
 /// chooses a name, which the mode line shows.
 ///

@@ -477,3 +477,18 @@ fn without_the_capability_it_is_named() {
     assert_eq!(error.code(), "SR0104");
     assert!(error.help().unwrap().contains("cap_net_admin"), "{:?}", error.help());
 }
+
+#[test]
+fn a_persistent_device_stays_without_a_program_and_is_made_once() {
+    let Some(namespace) = Namespace::new() else { return };
+    let made = namespace.run(|| {
+        [tap::create_persistent("keep0"), tap::create_persistent("keep0")]
+            .map(|made| made.map_err(|error| error.to_string()))
+    });
+    match &made[0] {
+        Ok(index) => assert!(*index > 1),
+        Err(error) => return skip!("no TAP device here: {error}"),
+    }
+    assert!(made[1].as_ref().unwrap_err().contains("there is an interface `keep0` already"));
+    assert!(namespace.ip("-d link show dev keep0").contains("persist on"));
+}

@@ -122,6 +122,19 @@ struct Coalesce {
     rest: [u32; 12],
 }
 
+/// How many bytes of registers are read at most.
+const MAX_REGISTER_BYTES: usize = 256;
+
+/// `struct ethtool_regs`: how many bytes of registers may be written, and the registers.
+#[repr(C)]
+struct Registers {
+    command: u32,
+    version: u32,
+    len: u32,
+    data: [u8; MAX_REGISTER_BYTES],
+}
+
+const _: () = assert!(size_of::<Registers>() == 12 + MAX_REGISTER_BYTES);
 const _: () = assert!(size_of::<Channels>() == 36 && size_of::<DriverInfo>() == 196);
 const _: () = assert!(size_of::<Coalesce>() == 92);
 
@@ -134,6 +147,10 @@ unsafe impl EthtoolCommand for DriverInfo {}
 
 // SAFETY: `repr(C)`, plain integers, 92 bytes as in the kernel; used only for ETHTOOL_GCOALESCE.
 unsafe impl EthtoolCommand for Coalesce {}
+
+// SAFETY: `repr(C)`, plain integers and bytes; used only for ETHTOOL_GREGS, for which the kernel
+// writes no more than `len` bytes of registers, and `len` is the size of `data`.
+unsafe impl EthtoolCommand for Registers {}
 
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
 const ETHTOOL_GDRVINFO: u32 = 0x03;
@@ -175,6 +192,20 @@ pub(super) fn coalescing(socket: &OwnedFd, name: &str) -> io::Result<(u32, u32, 
     };
     ethtool(socket, name, &mut coalesce)?;
     Ok((coalesce.rx_usecs, coalesce.rx_frames, coalesce.adaptive_rx != 0))
+}
+
+/// Returns the first registers of the interface's device, as its driver shows them.
+pub(super) fn registers(socket: &OwnedFd, name: &str) -> io::Result<Vec<u8>> {
+    const ETHTOOL_GREGS: u32 = 0x04;
+    let mut registers = Registers {
+        command: ETHTOOL_GREGS,
+        version: 0,
+        len: MAX_REGISTER_BYTES as u32,
+        data: [0; MAX_REGISTER_BYTES],
+    };
+    ethtool(socket, name, &mut registers)?;
+    let len = (registers.len as usize).min(MAX_REGISTER_BYTES);
+    Ok(registers.data[..len].to_vec())
 }
 
 pub(super) fn driver(socket: &OwnedFd, name: &str) -> io::Result<String> {

@@ -86,6 +86,12 @@ pub(super) fn set_offload(tun: BorrowedFd<'_>, offload: c_uint) -> io::Result<()
     })
 }
 
+/// Makes the device outlive its descriptors, until it is deleted.
+pub(super) fn make_persistent(tun: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: this request takes its argument by value.
+    check(unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETPERSIST, 1 as libc::c_ulong) })
+}
+
 /// Sets the length of the virtio-net header in bytes.
 pub(super) fn set_vnet_len(tun: BorrowedFd<'_>, len: u32) -> io::Result<()> {
     let len = len as c_int;

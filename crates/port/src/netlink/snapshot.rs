@@ -1,0 +1,234 @@
+//! The addresses and routes of a link, saved and given back to a link that takes its place.
+//!
+//! They are kept as the kernel's own messages: whatever `ip address` and `ip route` can set comes
+//! back. Only the index of the link changes, and what the kernel reports but does not accept is
+//! left out.
+
+use std::io;
+
+use netlink_packet_core::{Emitable, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, Parseable};
+use netlink_packet_route::address::{
+    AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage, AddressScope,
+};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteFlags, RouteHeader, RouteMessage, RouteNextHopFlags,
+    RouteProtocol, RouteType,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+
+use super::{Netlink, local_address};
+
+/// An address or a route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedSetting {
+    /// A description for people: `10.0.0.1/24`, `default via 10.0.0.254 table 254`.
+    pub text: String,
+    /// The kernel's message about it, without the netlink header.
+    pub message: Vec<u8>,
+}
+
+/// The addresses and routes of a link.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LinkSnapshot {
+    /// Addresses that someone has set; not those that the kernel derives by itself.
+    pub addresses: Vec<SavedSetting>,
+    /// Unicast routes by the link, those without a gateway first.
+    pub routes: Vec<SavedSetting>,
+    /// Whether one of the routes is a default route, in whichever table.
+    pub has_default_route: bool,
+}
+
+impl Netlink {
+    /// Returns the addresses and routes of a link.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn snapshot(&self, index: u32) -> io::Result<LinkSnapshot> {
+        let mut addresses = Vec::new();
+        self.send(RouteNetlinkMessage::GetAddress(AddressMessage::default()), NLM_F_DUMP)?;
+        self.responses(|message| {
+            if let RouteNetlinkMessage::NewAddress(message) = message
+                && message.header.index == index
+            {
+                addresses.extend(saved_address(message));
+            }
+        })?;
+        let mut routes = self.routes_by(AddressFamily::Inet, index)?;
+        routes.extend(self.routes_by(AddressFamily::Inet6, index)?);
+        // A gateway is accepted only once there is a route to it.
+        routes.sort_by_key(has_gateway);
+        let has_default_route =
+            routes.iter().any(|route| route.header.destination_prefix_length == 0);
+        let routes = routes.into_iter().map(saved_route).collect();
+        Ok(LinkSnapshot { addresses, routes, has_default_route })
+    }
+
+    /// Gives a saved address to a link. An address that it has already is no error.
+    ///
+    /// # Errors
+    /// The kernel's error; `InvalidData` if the message is none of an address.
+    pub fn restore_address(&self, index: u32, saved: &SavedSetting) -> io::Result<()> {
+        let mut message = AddressMessage::parse(&saved.message).map_err(invalid)?;
+        message.header.index = index;
+        unless_there(
+            self.request(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL),
+        )
+    }
+
+    /// Adds a saved route by a link. A route that is there already is no error.
+    ///
+    /// # Errors
+    /// The kernel's error; `InvalidData` if the message is none of a route.
+    pub fn restore_route(&self, index: u32, saved: &SavedSetting) -> io::Result<()> {
+        let mut message = RouteMessage::parse(&saved.message).map_err(invalid)?;
+        for attribute in &mut message.attributes {
+            match attribute {
+                RouteAttribute::Oif(oif) => *oif = index,
+                RouteAttribute::MultiPath(hops) => {
+                    // Hops by other links were left out when the route was saved.
+                    hops.iter_mut().for_each(|hop| hop.interface_index = index);
+                }
+                _ => {}
+            }
+        }
+        unless_there(
+            self.request(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL),
+        )
+    }
+
+    fn routes_by(&self, family: AddressFamily, index: u32) -> io::Result<Vec<RouteMessage>> {
+        let mut request = RouteMessage::default();
+        request.header.address_family = family;
+        self.send(RouteNetlinkMessage::GetRoute(request), NLM_F_DUMP)?;
+        let mut routes = Vec::new();
+        self.responses(|message| {
+            if let RouteNetlinkMessage::NewRoute(message) = message {
+                routes.extend(route_by(message, index));
+            }
+        })?;
+        Ok(routes)
+    }
+}
+
+fn invalid(error: impl std::fmt::Display) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error.to_string())
+}
+
+fn unless_there(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        result => result,
+    }
+}
+
+/// Prepares an address for [`Netlink::restore_address`]; `None` for one that the kernel makes by
+/// itself: the link-local one, and temporary ones of IPv6.
+fn saved_address(mut message: AddressMessage) -> Option<SavedSetting> {
+    let is_v6 = message.header.family == AddressFamily::Inet6;
+    let mut flags = AddressFlags::from_bits_retain(message.header.flags.bits().into());
+    for attribute in &message.attributes {
+        if let AddressAttribute::Flags(all) = attribute {
+            flags = *all;
+        }
+    }
+    let is_made_by_kernel = message.header.scope == AddressScope::Link
+        || flags.intersects(AddressFlags::Secondary) && !flags.contains(AddressFlags::Permanent);
+    if is_v6 && is_made_by_kernel {
+        return None;
+    }
+    let address = local_address(&message.attributes)?;
+    let state = AddressFlags::Tentative | AddressFlags::Dadfailed | AddressFlags::Deprecated;
+    message.header.flags = AddressHeaderFlags::empty();
+    for attribute in &mut message.attributes {
+        if let AddressAttribute::Flags(all) = attribute {
+            *all = all.difference(state | AddressFlags::Secondary | AddressFlags::Permanent);
+        }
+    }
+    let text = format!("{address}/{}", message.header.prefix_len);
+    Some(SavedSetting { text, message: bytes_of(&message) })
+}
+
+/// Prepares a route for [`Netlink::restore_route`]; `None` if it is none by the link `index` that
+/// someone has set.
+fn route_by(mut message: RouteMessage, index: u32) -> Option<RouteMessage> {
+    /// `RT_TABLE_LOCAL` of `linux/rtnetlink.h`: what the kernel derives from addresses.
+    const RT_TABLE_LOCAL: u8 = 255;
+    let header = &mut message.header;
+    let is_set = header.kind == RouteType::Unicast
+        && header.table != RT_TABLE_LOCAL
+        && header.protocol != RouteProtocol::Ra
+        && !header.flags.contains(RouteFlags::Cloned);
+    header.flags = header.flags.intersection(RouteFlags::Onlink);
+    let mut is_by_link = false;
+    for attribute in &mut message.attributes {
+        match attribute {
+            RouteAttribute::Oif(oif) => is_by_link |= *oif == index,
+            RouteAttribute::MultiPath(hops) => {
+                hops.retain(|hop| hop.interface_index == index);
+                is_by_link |= !hops.is_empty();
+                for hop in hops {
+                    hop.flags = hop.flags.intersection(RouteNextHopFlags::Onlink);
+                }
+            }
+            _ => {}
+        }
+    }
+    message.attributes.retain(is_accepted);
+    (is_set && is_by_link).then_some(message)
+}
+
+/// Returns whether the kernel accepts an attribute that it has reported. Next-hop objects end with
+/// their link; the route's own hop stands next to their number.
+fn is_accepted(attribute: &RouteAttribute) -> bool {
+    /// `RTA_NH_ID` of `linux/rtnetlink.h`.
+    const RTA_NH_ID: u16 = 30;
+    use netlink_packet_core::Nla;
+    !matches!(attribute, RouteAttribute::CacheInfo(_)) && attribute.kind() != RTA_NH_ID
+}
+
+fn has_gateway(message: &RouteMessage) -> bool {
+    message.attributes.iter().any(|attribute| {
+        matches!(
+            attribute,
+            RouteAttribute::Gateway(_) | RouteAttribute::Via(_) | RouteAttribute::MultiPath(_)
+        )
+    })
+}
+
+fn saved_route(message: RouteMessage) -> SavedSetting {
+    let len = message.header.destination_prefix_length;
+    let mut text = if len == 0 { "default".to_owned() } else { String::new() };
+    let mut table = u32::from(message.header.table);
+    let mut gateway = String::new();
+    for attribute in &message.attributes {
+        match attribute {
+            RouteAttribute::Destination(address) if len > 0 => {
+                text = format!("{}/{len}", address_text(address));
+            }
+            RouteAttribute::Gateway(address) => {
+                gateway = format!(" via {}", address_text(address));
+            }
+            RouteAttribute::Table(number) => table = *number,
+            _ => {}
+        }
+    }
+    text += &gateway;
+    if table != u32::from(RouteHeader::RT_TABLE_MAIN) {
+        text += &format!(" table {table}");
+    }
+    SavedSetting { text, message: bytes_of(&message) }
+}
+
+fn address_text(address: &RouteAddress) -> String {
+    match address {
+        RouteAddress::Inet(address) => address.to_string(),
+        RouteAddress::Inet6(address) => address.to_string(),
+        _ => "?".to_owned(),
+    }
+}
+
+fn bytes_of(message: &impl Emitable) -> Vec<u8> {
+    let mut bytes = vec![0; message.buffer_len()];
+    message.emit(&mut bytes);
+    bytes
+}
