@@ -76,6 +76,7 @@ const TABLE: &[(&str, Layer)] = &[
     ("slipring-datapath", Layer::Service),
     ("slipring-rules", Layer::Service),
     ("slipring-vale", Layer::Program),
+    ("slipring-nic", Layer::Program),
     ("slipring-daemon", Layer::Program),
     ("slipring-emulation", Layer::Program),
     ("slipring-dump", Layer::Program),
@@ -100,6 +101,11 @@ const PROGRAM_USES: &[(&str, &str, &str)] = &[
         "the switches that its settings describe are set up as `vale` does it",
     ),
     ("slipring", "slipring-vale", "the binary holds the command"),
+    (
+        "slipring",
+        "slipring-nic",
+        "the binary holds the command, and others say which cards have a driver",
+    ),
     ("slipring", "slipring-daemon", "the binary holds the command"),
     (
         "slipring",

@@ -43,6 +43,7 @@ commands! {
     mod replay;
     slipring_daemon::VERB;
     slipring_vale::VERB;
+    slipring_nic::VERB;
     mod serve;
     mod top;
     mod doctor;

@@ -22,4 +22,32 @@ codes! {
         example: "modprobe fuse\n\
                   slipring daemon --run-dir /run/slipring",
     }
+    SR0304 Machine "the machine cannot give the card to a program" {
+        cause: "A card is given to a program by VFIO, which needs an IOMMU with interrupt remapping, the\n\
+                module vfio-pci, and a group of devices none of which the kernel drives. The cause lines\n\
+                say what is missing. Nothing was changed.",
+        remedy: "The help lines have the commands. All checks together, with what is fine:",
+        example: "slipring nic doctor eth1\nmodprobe -a vfio-pci vfio_iommu_type1\ndmesg | grep -i -e dmar -e iommu",
+    }
+    SR0305 Usage "this machine uses the card" {
+        cause: "The card carries a default route, addresses, a connection or another interface, or a\n\
+                program has it open. Taking it, or giving it back, would cut that off.",
+        remedy: "Remove what the cause lines name, or say --force. For the card of a default route, --force\n\
+                 also needs a time after which the card is given back unless you confirm that you can\n\
+                 still reach the machine.",
+        example: "slipring nic bind eth0 --force --confirm-within 60\nslipring nic confirm eth0",
+    }
+    SR0306 Usage "not a card that a native driver can have" {
+        cause: "The name is that of no interface or PCI address, the device is no PCI card, no native\n\
+                driver knows its chip, or slipring has not taken it.",
+        remedy: "List the cards. docs/hardware.md says which chips are refused, and why.",
+        example: "slipring nic list\nslipring doctor netmap:eth0",
+    }
+    SR0307 Machine "taking or giving back a card failed" {
+        cause: "The kernel refused a step. If a card was being taken, the steps before it were undone, and\n\
+                the cause line says so. If one was being given back, the saved state stays.",
+        remedy: "Look at the kernel's messages, and repeat the command. A restart of the machine gives every\n\
+                 card back to its kernel driver.",
+        example: "dmesg | tail\nslipring nic restore --all",
+    }
 }

@@ -21,7 +21,7 @@ use crate::support::{SLIPRING, build_bench_program};
 
 /// Command lines that end by themselves and need neither privileges nor other programs, with @ for
 /// a capture of three frames and @@ for its path.
-const ALONE: [&str; 40] = [
+const ALONE: [&str; 46] = [
     "gen -i null: -f tx -n 10",
     "gen -i pcap:@@.gen.pcap -f tx -n 10",
     "gen -i pcap:@@.gen.pcap -f rx",
@@ -54,6 +54,12 @@ const ALONE: [&str; 40] = [
     "firewall --bench null --no-such-flag",
     "firewall --bench=10x64 -t 0.1",
     "daemon ctl hello",
+    "nic list",
+    "nic doctor here",
+    "nic bind here --dry-run",
+    "nic confirm here",
+    "nic restore --all",
+    "nic report here",
     "vale --device /no/such/device",
     "vale --show",
     "top",
@@ -526,7 +532,7 @@ fn every_command_line_with_json_has_its_case() {
             site.all(&[example.unwrap_or_else(|| panic!("{command} has no case"))]);
         }
     }
-    for group in ["emulate ctl", "daemon ctl"] {
+    for group in ["emulate ctl", "daemon ctl", "nic"] {
         let words = listed_commands(&help_of(namespace, group));
         assert!(words.len() > 4, "{group}: {words:?}");
         for word in words {

@@ -1,0 +1,242 @@
+//! Takes cards from their kernel drivers.
+//!
+//! ```text
+//!   1 save the state      2 start the timer      3 set the interface down
+//!   4 driver_override     5 unbind               6 drivers_probe, and see that VFIO has it
+//!   7 give the group to the user                 8 a TAP device with name, MAC address, MTU, addresses, routes
+//! ```
+//!
+//! All checks come before step 1. If a step fails, [`restore::put_back`] undoes the others.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use slipring_port::netlink::NetlinkLink;
+
+use crate::checks::{self, CheckResult, DEFAULT_ROUTE_CHECK, Verdict};
+use crate::host::{Host, LinkChange};
+use crate::restore;
+use crate::state::{SavedInterface, SavedNic, StateDir, boot_id};
+use crate::sysfs::{self, PciNic, VFIO_DRIVER, device_dir};
+
+/// What is asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct BindRequest {
+    /// The PCI addresses of all cards that are to be taken.
+    pub(crate) bdfs: Vec<String>,
+    /// The user who is to open the cards.
+    pub(crate) uid: Option<u32>,
+    /// Take cards that the machine uses.
+    pub(crate) force: bool,
+    /// Give the cards back after this time, unless that is confirmed.
+    pub(crate) confirm_within: Option<Duration>,
+    /// Leave the interface's name and addresses to a TAP device.
+    pub(crate) tap: bool,
+}
+
+/// A card that is to be taken, and what was found out about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BindPlan {
+    pub(crate) nic: PciNic,
+    pub(crate) checks: Vec<CheckResult>,
+    pub(crate) steps: Vec<BindStep>,
+    /// The card as it is.
+    saved: SavedNic,
+    /// The index of its interface.
+    index: Option<u32>,
+}
+
+/// A change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum BindStep {
+    /// Saves the state.
+    Save,
+    /// Starts the timer.
+    StartTimer(Duration),
+    /// Sets the interface down.
+    SetDown,
+    /// Lets only VFIO's driver have the device.
+    Override,
+    /// Takes the device from its driver.
+    Unbind,
+    /// Has the kernel look for a driver, and checks that it is VFIO's.
+    Probe,
+    /// Gives the group's node to a user.
+    Chown(u32),
+    /// Creates a TAP device with the interface's name, addresses and routes.
+    CreateTap,
+}
+
+impl BindPlan {
+    /// Examines a card. Nothing is changed.
+    ///
+    /// # Errors
+    /// If the links of the machine cannot be listed.
+    pub(crate) fn new(host: &dyn Host, nic: PciNic, request: &BindRequest) -> io::Result<Self> {
+        let mut checks = checks::examine(host, &nic, request);
+        checks.extend(require_confirmation(&checks, request));
+        let mut saved = SavedNic::new(&nic, nic.group.unwrap_or_default(), boot_id(host.root()));
+        let mut index = None;
+        if let Some(link) = interface_link(host, &nic)? {
+            let mac = <[u8; 6]>::try_from(&link.mac[..]).unwrap_or_default();
+            let snapshot = host.snapshot(link.index)?;
+            saved.interface =
+                Some(SavedInterface::new(&link.name, mac, link.mtu, link.up, &snapshot));
+            saved.tap = request.tap;
+            index = Some(link.index);
+        }
+        let steps = steps(&nic, &saved, request);
+        Ok(Self { nic, checks, steps, saved, index })
+    }
+
+    /// Returns whether VFIO has the card already.
+    pub(crate) fn is_bound(&self) -> bool {
+        self.nic.driver.as_deref() == Some(VFIO_DRIVER)
+    }
+
+    /// Returns what keeps the card from being taken.
+    pub(crate) fn refusals(&self, force: bool) -> Vec<&CheckResult> {
+        self.checks.iter().filter(|check| check.verdict.refuses(force)).collect()
+    }
+
+    /// Says what a step does, as the command that would do it.
+    pub(crate) fn describe(&self, step: &BindStep, state: &StateDir) -> String {
+        let bdf = &self.nic.bdf;
+        let name = self.saved.display_name();
+        match step {
+            BindStep::Save => format!("save the card's state to {}", state.path(bdf).display()),
+            BindStep::StartTimer(time) => format!(
+                "start a process that gives the card back after {} s, unless: slipring nic confirm {name}",
+                time.as_secs()
+            ),
+            BindStep::SetDown => format!("ip link set {name} down"),
+            BindStep::Override => {
+                format!("echo {VFIO_DRIVER} > /sys/bus/pci/devices/{bdf}/driver_override")
+            }
+            BindStep::Unbind => format!("echo {bdf} > /sys/bus/pci/devices/{bdf}/driver/unbind"),
+            BindStep::Probe => format!("echo {bdf} > /sys/bus/pci/drivers_probe"),
+            BindStep::Chown(uid) => format!("chown {uid} /dev/vfio/{}", self.saved.group),
+            BindStep::CreateTap => {
+                format!(
+                    "create the TAP device {name} with the card's MAC address, MTU, addresses and routes"
+                )
+            }
+        }
+    }
+
+    /// Takes the card. If a step fails, all is as before.
+    ///
+    /// # Errors
+    /// [`BindError`] says which step failed, and whether it could be undone.
+    pub(crate) fn execute(&self, host: &dyn Host, state: &StateDir) -> Result<(), BindError> {
+        for step in &self.steps {
+            let Err(source) = self.perform(step, host, state) else { continue };
+            let undone = restore::put_back(host, state, &self.saved);
+            let step = self.describe(step, state);
+            return Err(BindError { step, source, not_undone: undone.err() });
+        }
+        Ok(())
+    }
+
+    fn perform(&self, step: &BindStep, host: &dyn Host, state: &StateDir) -> io::Result<()> {
+        let root = host.root();
+        let bdf = &self.nic.bdf;
+        let dir = device_dir(root, bdf);
+        match step {
+            BindStep::Save => {
+                let confirm_by = self.steps.iter().find_map(|step| match step {
+                    BindStep::StartTimer(time) => Some(host.uptime() + *time),
+                    _ => None,
+                });
+                state.write(&self.saved.with_confirm_by(confirm_by))
+            }
+            BindStep::StartTimer(_) => host.start_timer(bdf),
+            BindStep::SetDown => {
+                let index = self.index.expect("only an interface is set down");
+                host.change_link(index, &LinkChange::Down)
+            }
+            BindStep::Override => host.write(&dir.join("driver_override"), VFIO_DRIVER),
+            BindStep::Unbind => host.write(&dir.join("driver/unbind"), bdf),
+            BindStep::Probe => {
+                host.write(&root.join("sys/bus/pci/drivers_probe"), bdf)?;
+                match sysfs::driver_of(root, bdf) {
+                    Some(driver) if driver == VFIO_DRIVER => Ok(()),
+                    other => Err(io::Error::other(format!(
+                        "the kernel gave the card to {}, and not to {VFIO_DRIVER}; `dmesg` may say why",
+                        other.as_deref().unwrap_or("no driver")
+                    ))),
+                }
+            }
+            BindStep::Chown(uid) => host.chown(&group_node(host, self.saved.group), *uid),
+            BindStep::CreateTap => create_tap(host, &self.saved),
+        }
+    }
+
+    /// Undoes a bind that was executed, because that of another card failed.
+    pub(crate) fn undo(&self, host: &dyn Host, state: &StateDir) -> io::Result<()> {
+        restore::put_back(host, state, &self.saved)
+    }
+}
+
+/// Returns the path of a group's node.
+pub(crate) fn group_node(host: &dyn Host, group: u32) -> PathBuf {
+    host.root().join(format!("dev/vfio/{group}"))
+}
+
+/// A step failed.
+#[derive(Debug)]
+pub(crate) struct BindError {
+    /// The step, as [`BindPlan::describe`] says it.
+    pub(crate) step: String,
+    /// Why it failed.
+    pub(crate) source: io::Error,
+    /// Why the steps before it could not be undone; `None` if all is as before.
+    pub(crate) not_undone: Option<io::Error>,
+}
+
+/// Returns a refusal if the default route's card is taken by force, without a way back.
+fn require_confirmation(checks: &[CheckResult], request: &BindRequest) -> Option<CheckResult> {
+    let route = checks.iter().find(|check| check.check == DEFAULT_ROUTE_CHECK)?;
+    (request.force && request.confirm_within.is_none()).then(|| CheckResult {
+        check: "confirm",
+        verdict: Verdict::NoCard,
+        finding:
+            "--force alone does not take the card of a default route: it needs --confirm-within"
+                .into(),
+        help: route.help.clone(),
+    })
+}
+
+/// Returns the link of a card; `None` if it has no interface.
+fn interface_link(host: &dyn Host, nic: &PciNic) -> io::Result<Option<NetlinkLink>> {
+    if nic.interfaces.is_empty() {
+        return Ok(None);
+    }
+    Ok(host.links()?.into_iter().find(|link| nic.interfaces.contains(&link.name)))
+}
+
+fn steps(nic: &PciNic, saved: &SavedNic, request: &BindRequest) -> Vec<BindStep> {
+    let mut steps = vec![BindStep::Save];
+    steps.extend(request.confirm_within.map(BindStep::StartTimer));
+    if saved.interface.as_ref().is_some_and(|interface| interface.up) {
+        steps.push(BindStep::SetDown);
+    }
+    steps.push(BindStep::Override);
+    if nic.driver.is_some() {
+        steps.push(BindStep::Unbind);
+    }
+    steps.push(BindStep::Probe);
+    steps.extend(request.uid.map(BindStep::Chown));
+    if saved.tap {
+        steps.push(BindStep::CreateTap);
+    }
+    steps
+}
+
+/// Creates the TAP device that stands in for the interface.
+fn create_tap(host: &dyn Host, saved: &SavedNic) -> io::Result<()> {
+    let Some(interface) = &saved.interface else { return Ok(()) };
+    let index = host.create_tap(&interface.name)?;
+    restore::configure(host, index, interface)
+}

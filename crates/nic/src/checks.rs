@@ -1,0 +1,167 @@
+//! What keeps a card from being taken, found out before anything is changed.
+
+mod machine;
+mod usage;
+
+pub(crate) use machine::{GroupHolder, group_holders};
+pub(crate) use usage::DEFAULT_ROUTE_CHECK;
+
+use serde::Serialize;
+
+use crate::bind::BindRequest;
+use crate::chips::{ChipSupport, supported_names, xid};
+use crate::host::Host;
+use crate::sysfs::{NamedDevice, PciNic};
+
+/// How much a finding matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Verdict {
+    /// Nothing is in the way.
+    Ok,
+    /// Something costs comfort or safety, and does not prevent anything.
+    Warn,
+    /// It is no card that can be taken.
+    NoCard,
+    /// The machine cannot do it.
+    Machine,
+    /// The machine uses the card. `--force` takes it nevertheless.
+    InUse,
+}
+
+impl Verdict {
+    /// Returns whether the card is not taken, even with `--force` if that is given.
+    pub(crate) fn refuses(self, force: bool) -> bool {
+        match self {
+            Self::Ok | Self::Warn => false,
+            Self::NoCard | Self::Machine => true,
+            Self::InUse => !force,
+        }
+    }
+}
+
+/// The result of one check.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct CheckResult {
+    /// The name of the check.
+    pub(crate) check: &'static str,
+    /// How much it matters.
+    pub(crate) verdict: Verdict,
+    /// What was found.
+    pub(crate) finding: String,
+    /// The command that helps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) help: Option<String>,
+}
+
+impl CheckResult {
+    fn ok(check: &'static str, finding: impl Into<String>) -> Self {
+        Self { check, verdict: Verdict::Ok, finding: finding.into(), help: None }
+    }
+
+    fn bad(
+        check: &'static str,
+        verdict: Verdict,
+        finding: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Self {
+        Self { check, verdict, finding: finding.into(), help: Some(help.into()) }
+    }
+}
+
+/// Explains why a word names no card; `None` if it does.
+pub(crate) fn no_card(name: &str, device: &NamedDevice) -> Option<CheckResult> {
+    const LIST: &str = "slipring nic list";
+    let no = |finding: String, help: &str| {
+        Some(CheckResult::bad("card", Verdict::NoCard, finding, help))
+    };
+    match device {
+        NamedDevice::Pci(nic) if nic.is_ethernet() => None,
+        NamedDevice::Pci(nic) => no(format!("{} is no Ethernet card", nic.bdf), LIST),
+        NamedDevice::OtherBus(bus) if bus == "usb" => no(
+            format!("`{name}` is connected by USB, which VFIO cannot give to a program"),
+            &format!("use it as packet:{name}"),
+        ),
+        NamedDevice::OtherBus(bus) => no(
+            format!("`{name}` is a device of the bus `{bus}`, and only PCI devices can be taken"),
+            &format!("use it as netmap:{name}"),
+        ),
+        NamedDevice::Virtual => no(
+            format!("`{name}` has no hardware of its own"),
+            &format!("use it as netmap:{name}, or name the card below it: {LIST}"),
+        ),
+        NamedDevice::Unknown => no(format!("there is no interface or PCI device `{name}`"), LIST),
+    }
+}
+
+/// Examines a card and the machine for a request.
+pub(crate) fn examine(host: &dyn Host, nic: &PciNic, request: &BindRequest) -> Vec<CheckResult> {
+    let mut results = vec![chip(host, nic)];
+    results.extend(machine::examine(host, nic, request));
+    results.extend(usage::examine(host, nic));
+    results
+}
+
+/// Checks whether a native driver exists for the chip.
+pub(crate) fn chip(host: &dyn Host, nic: &PciNic) -> CheckResult {
+    const CHECK: &str = "chip";
+    let id = format!("{:04x}:{:04x}", nic.chip.vendor, nic.chip.device);
+    let Some(chip) = nic.known_chip() else {
+        return CheckResult::bad(
+            CHECK,
+            Verdict::NoCard,
+            format!("no native driver knows the chip {id}, only {}", supported_names()),
+            "use it as netmap:IF",
+        );
+    };
+    let name = chip.name;
+    match chip.support {
+        ChipSupport::Native(driver) => {
+            CheckResult::ok(CHECK, format!("{name} ({id}): native driver {driver}"))
+        }
+        ChipSupport::Refused(why) => CheckResult::bad(
+            CHECK,
+            Verdict::NoCard,
+            format!("{name} ({id}) is refused: {why}"),
+            "use it as netmap:IF",
+        ),
+        ChipSupport::ByXid(driver, known) => {
+            let registers = nic.interfaces.first().map(|interface| host.registers(interface));
+            let version = registers.and_then(Result::ok).and_then(|bytes| xid(&bytes));
+            match version.map(|version| (version, known.iter().find(|xid| xid.number == version))) {
+                Some((version, Some(xid))) => CheckResult::ok(
+                    CHECK,
+                    format!(
+                        "{} ({id}, XID {version:03x}): native driver {driver}, experimental",
+                        xid.name
+                    ),
+                ),
+                Some((version, None)) => {
+                    let known: Vec<_> = known
+                        .iter()
+                        .map(|xid| format!("{:03x} ({})", xid.number, xid.name))
+                        .collect();
+                    CheckResult::bad(
+                        CHECK,
+                        Verdict::NoCard,
+                        format!(
+                            "{name} ({id}) with XID {version:03x} is refused: the native driver knows {}",
+                            known.join(" and ")
+                        ),
+                        "slipring nic report, and send what it prints; until then use it as netmap:IF",
+                    )
+                }
+                // The driver itself reads the version again, and refuses what it does not know.
+                None => CheckResult {
+                    verdict: Verdict::Warn,
+                    ..CheckResult::ok(
+                        CHECK,
+                        format!(
+                            "{name} ({id}): native driver {driver} if it knows the XID, which cannot be read now"
+                        ),
+                    )
+                },
+            }
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! What the machine lacks.
+
+use std::path::Path;
+
+use super::{BindRequest, CheckResult, Verdict};
+use crate::host::Host;
+use crate::sysfs::{self, PciNic, VFIO_DRIVER};
+
+/// How much memory a port of default size locks, in bytes: its buffers and descriptor rings.
+const PORT_LOCKED_BYTES: u64 = 8 << 20;
+
+pub(super) fn examine(host: &dyn Host, nic: &PciNic, request: &BindRequest) -> Vec<CheckResult> {
+    let root = host.root();
+    let mut results = vec![privilege(host), group(root, nic)];
+    if nic.group.is_some() {
+        results.extend([siblings(root, nic, &request.bdfs), remapping(root)]);
+    }
+    results.extend([module(root), virtual_functions(nic), holders(root, nic)]);
+    results.extend(request.uid.and_then(|uid| memory_lock(host, uid)));
+    results.extend(lockdown(root));
+    results
+}
+
+fn privilege(host: &dyn Host) -> CheckResult {
+    const CHECK: &str = "privilege";
+    if host.is_privileged() {
+        return CheckResult::ok(CHECK, "this process may bind devices");
+    }
+    CheckResult::bad(
+        CHECK,
+        Verdict::Machine,
+        "only root may bind devices to drivers",
+        "sudo slipring nic bind; with --user USER the card can be opened without root afterwards",
+    )
+}
+
+fn group(root: &Path, nic: &PciNic) -> CheckResult {
+    const CHECK: &str = "iommu";
+    if let Some(group) = nic.group {
+        return CheckResult::ok(CHECK, format!("{} is in group {group}", nic.bdf));
+    }
+    let has_iommu = !sysfs::names(&root.join("sys/class/iommu")).is_empty();
+    let (finding, help) = match has_iommu {
+        false => (
+            "this kernel uses no IOMMU, so a card could write to all memory",
+            "switch VT-d or AMD-Vi on in the firmware, and boot with intel_iommu=on; in QEMU: -device intel-iommu",
+        ),
+        true => (
+            "the IOMMU does not serve this card, so the card could write to all memory",
+            "boot with iommu=on intel_iommu=on, or move the card to another slot",
+        ),
+    };
+    CheckResult::bad(CHECK, Verdict::Machine, finding, help)
+}
+
+/// Checks the devices that the IOMMU cannot tell from the card. They must not be the kernel's.
+fn siblings(root: &Path, nic: &PciNic, taken_too: &[String]) -> CheckResult {
+    const CHECK: &str = "group";
+    let siblings = nic.siblings(root);
+    let foreign: Vec<_> = siblings
+        .iter()
+        .filter(|sibling| !taken_too.contains(&sibling.bdf))
+        .filter_map(|sibling| {
+            let driver = sibling.driver.as_deref().filter(|driver| *driver != VFIO_DRIVER)?;
+            Some((&*sibling.bdf, driver))
+        })
+        .collect();
+    if foreign.is_empty() {
+        let others = siblings.len();
+        let finding = format!("{others} other device(s) share it, none of them the kernel's");
+        return CheckResult::ok(CHECK, finding);
+    }
+    let named: Vec<_> = foreign.iter().map(|(bdf, driver)| format!("{bdf} ({driver})")).collect();
+    let bdfs: Vec<_> = foreign.iter().map(|(bdf, _)| *bdf).collect();
+    CheckResult::bad(
+        CHECK,
+        Verdict::Machine,
+        format!("the IOMMU cannot tell it from {}, which the kernel drives", named.join(", ")),
+        format!(
+            "if they are cards that can go too: slipring nic bind {} {}; or move the card to another slot",
+            nic.bdf,
+            bdfs.join(" ")
+        ),
+    )
+}
+
+/// Checks whether the IOMMU checks interrupts. Without that, a card could raise any interrupt.
+fn remapping(root: &Path) -> CheckResult {
+    const CHECK: &str = "interrupts";
+    let unsafe_allowed =
+        sysfs::read(&root.join("sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts"));
+    match remaps_interrupts(&sysfs::read(&root.join("proc/interrupts")).unwrap_or_default()) {
+        Some(true) => CheckResult::ok(CHECK, "the IOMMU remaps interrupts"),
+        // The kernel decides when a program opens the card.
+        None => CheckResult::ok(CHECK, "this architecture isolates interrupts by itself"),
+        Some(false) if unsafe_allowed.as_deref() == Some("Y") => CheckResult {
+            verdict: Verdict::Warn,
+            ..CheckResult::ok(
+                CHECK,
+                "no interrupt remapping, but vfio_iommu_type1.allow_unsafe_interrupts is set: a card can raise any interrupt",
+            )
+        },
+        Some(false) => CheckResult::bad(
+            CHECK,
+            Verdict::Machine,
+            "the IOMMU does not remap interrupts, so a card could raise any interrupt",
+            "switch interrupt remapping (x2APIC) on in the firmware, and boot without intremap=off; at your own risk: \
+             modprobe vfio_iommu_type1 allow_unsafe_interrupts=1",
+        ),
+    }
+}
+
+/// Returns whether interrupts are remapped, by the names of their controllers in `/proc/interrupts`;
+/// `None` if this is no x86.
+fn remaps_interrupts(interrupts: &str) -> Option<bool> {
+    let has = |start: &str| interrupts.split_ascii_whitespace().any(|word| word.starts_with(start));
+    if has("IR-") {
+        return Some(true);
+    }
+    (has("IO-APIC") || has("PCI-MSI")).then_some(false)
+}
+
+fn module(root: &Path) -> CheckResult {
+    const CHECK: &str = "module";
+    let missing: Vec<_> = [
+        ("vfio-pci", sysfs::driver_dir(root, VFIO_DRIVER).exists()),
+        ("vfio_iommu_type1", root.join("sys/module/vfio_iommu_type1").exists()),
+    ]
+    .into_iter()
+    .filter_map(|(module, is_there)| (!is_there).then_some(module))
+    .collect();
+    if missing.is_empty() {
+        return CheckResult::ok(CHECK, "vfio-pci is loaded");
+    }
+    CheckResult::bad(
+        CHECK,
+        Verdict::Machine,
+        format!("the kernel has no {} loaded", missing.join(" and no ")),
+        format!("modprobe -a {}", missing.join(" ")),
+    )
+}
+
+fn virtual_functions(nic: &PciNic) -> CheckResult {
+    const CHECK: &str = "functions";
+    match nic.virtual_functions {
+        0 => CheckResult::ok(CHECK, "no virtual functions in use"),
+        count => CheckResult::bad(
+            CHECK,
+            Verdict::Machine,
+            format!("{count} virtual function(s) of the card are in use"),
+            format!("echo 0 > /sys/bus/pci/devices/{}/sriov_numvfs", nic.bdf),
+        ),
+    }
+}
+
+/// A process that has a group of VFIO open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GroupHolder {
+    pub(crate) pid: u32,
+    pub(crate) process: String,
+}
+
+/// Returns the processes that have a group open. Only root sees those of other users.
+pub(crate) fn group_holders(root: &Path, group: u32) -> Vec<GroupHolder> {
+    let node = format!("/dev/vfio/{group}");
+    let proc = root.join("proc");
+    let pids = sysfs::names(&proc).into_iter().filter_map(|name| name.parse::<u32>().ok());
+    let holds = |pid: &u32| {
+        let dir = proc.join(pid.to_string()).join("fd");
+        let target = |fd: String| std::fs::read_link(dir.join(fd)).ok();
+        sysfs::names(&dir).into_iter().filter_map(target).any(|path| path == Path::new(&node))
+    };
+    let holder = |pid: u32| GroupHolder {
+        pid,
+        process: sysfs::read(&proc.join(format!("{pid}/comm"))).unwrap_or_default(),
+    };
+    pids.filter(holds).map(holder).collect()
+}
+
+fn holders(root: &Path, nic: &PciNic) -> CheckResult {
+    const CHECK: &str = "holder";
+    let holders = nic.group.map(|group| group_holders(root, group)).unwrap_or_default();
+    match holders.first() {
+        None => CheckResult::ok(CHECK, "no program has the group open"),
+        Some(GroupHolder { pid, process }) => CheckResult::bad(
+            CHECK,
+            Verdict::Machine,
+            format!("the program {process} (process {pid}) has its group open"),
+            format!("end it: kill {pid}"),
+        ),
+    }
+}
+
+/// Checks whether programs of a user may lock the memory of a port; `None` for root, who may.
+fn memory_lock(host: &dyn Host, uid: u32) -> Option<CheckResult> {
+    const CHECK: &str = "memlock";
+    if uid == 0 {
+        return None;
+    }
+    // Under sudo, this process has inherited the limit of the user's session.
+    Some(match host.memory_lock() {
+        Some(limit) if limit < PORT_LOCKED_BYTES => CheckResult::bad(
+            CHECK,
+            Verdict::InUse,
+            format!(
+                "programs may lock {} KiB of memory here, and a port needs {} KiB",
+                limit >> 10,
+                PORT_LOCKED_BYTES >> 10
+            ),
+            format!(
+                "add `{uid} - memlock 65536` to /etc/security/limits.conf and log in again, or LimitMEMLOCK=64M to a systemd unit"
+            ),
+        ),
+        _ => CheckResult::ok(CHECK, "enough for a port"),
+    })
+}
+
+/// Reports the kernel's lockdown, which does not concern VFIO; `None` if there is none.
+fn lockdown(root: &Path) -> Option<CheckResult> {
+    let text = sysfs::read(&root.join("sys/kernel/security/lockdown"))?;
+    let mode =
+        text.split_ascii_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'))?;
+    (mode != "none").then(|| {
+        CheckResult::ok("lockdown", format!("{mode}: allows VFIO, which the IOMMU confines"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn controllers_of_interrupts_say_whether_these_are_remapped() {
+        assert_eq!(remaps_interrupts(" 1: 9 IR-IO-APIC 1-edge i8042"), Some(true));
+        assert_eq!(remaps_interrupts(" 24: 0 IR-PCI-MSI-0000:00:02.0 0-edge eth0"), Some(true));
+        assert_eq!(remaps_interrupts(" 1: 9 IO-APIC 1-edge i8042"), Some(false));
+        assert_eq!(remaps_interrupts(" 11: 3 GICv3 27 Level arch_timer"), None);
+    }
+}

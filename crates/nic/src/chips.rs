@@ -1,0 +1,192 @@
+//! The network chips that native drivers exist for, and those that are refused by name.
+//!
+//! The identifiers are those of the PCI ID database. `docs/hardware.md` has the same list for people.
+
+/// The identity of a PCI device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ChipId {
+    pub(crate) vendor: u16,
+    pub(crate) device: u16,
+    /// Base class, subclass and programming interface.
+    pub(crate) class: u32,
+    pub(crate) revision: u8,
+}
+
+/// What can be done with a kind of chip.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ChipSupport {
+    /// The native driver of this name drives it.
+    Native(&'static str),
+    /// The native driver of this name drives some chips with this identifier, which differ in a
+    /// register (XID).
+    ByXid(&'static str, &'static [Xid]),
+    /// It cannot be driven, for this reason.
+    Refused(&'static str),
+}
+
+/// A version of Realtek's chips, as bits 20 to 31 of the register TxConfig say it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Xid {
+    pub(crate) number: u16,
+    pub(crate) name: &'static str,
+}
+
+/// A kind of chip.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Chip {
+    /// The name by which people know it.
+    pub(crate) name: &'static str,
+    vendor: u16,
+    devices: &'static [u16],
+    pub(crate) support: ChipSupport,
+}
+
+const INTEL: u16 = 0x8086;
+const REALTEK: u16 = 0x10ec;
+const VIRTIO: u16 = 0x1af4;
+
+const fn chip(
+    name: &'static str,
+    vendor: u16,
+    support: ChipSupport,
+    devices: &'static [u16],
+) -> Chip {
+    Chip { name, vendor, devices, support }
+}
+
+const XIDS_8168: &[Xid] =
+    &[Xid { number: 0x4c0, name: "RTL8168g" }, Xid { number: 0x541, name: "RTL8168h" }];
+const XIDS_8125: &[Xid] =
+    &[Xid { number: 0x609, name: "RTL8125A" }, Xid { number: 0x641, name: "RTL8125B" }];
+
+const PCH: ChipSupport = ChipSupport::Refused(
+    "the PHY is shared with the chipset's management engine, and needs workarounds that only the kernel's driver has",
+);
+const ZERO_COPY: ChipSupport = ChipSupport::Refused(
+    "the kernel's driver has AF_XDP zero-copy, which is as fast, and the card stays the kernel's: open netmap:IF",
+);
+const OTHER_REALTEK: ChipSupport =
+    ChipSupport::Refused("the native driver knows the RTL8168g and h and the RTL8125A and B only");
+
+/// Every kind of chip that is known.
+pub(crate) const CHIPS: &[Chip] = &[
+    chip("82540", INTEL, ChipSupport::Native("e1000"), &[0x100e, 0x1015, 0x1016, 0x1017, 0x101e]),
+    chip("82545", INTEL, ChipSupport::Native("e1000"), &[0x100f, 0x1011, 0x1026, 0x1027, 0x1028]),
+    chip("82574L", INTEL, ChipSupport::Native("e1000e"), &[0x10d3, 0x10f6]),
+    chip("82583V", INTEL, ChipSupport::Native("e1000e"), &[0x150c]),
+    chip(
+        "82576",
+        INTEL,
+        ChipSupport::Native("igb"),
+        &[0x10c9, 0x10e6, 0x10e7, 0x10e8, 0x150a, 0x150d, 0x1518, 0x1526],
+    ),
+    chip(
+        "I210",
+        INTEL,
+        ChipSupport::Native("igb"),
+        &[0x1533, 0x1536, 0x1537, 0x1538, 0x157b, 0x157c],
+    ),
+    chip("I211", INTEL, ChipSupport::Native("igb"), &[0x1539]),
+    chip("I350", INTEL, ChipSupport::Native("igb"), &[0x1521, 0x1522, 0x1523, 0x1524]),
+    chip("virtio-net", VIRTIO, ChipSupport::Native("virtio"), &[0x1041]),
+    chip("RTL8111/8168", REALTEK, ChipSupport::ByXid("rtl8168", XIDS_8168), &[0x8168, 0x8161]),
+    chip("RTL8125", REALTEK, ChipSupport::ByXid("rtl8168", XIDS_8125), &[0x8125]),
+    chip(
+        "virtio-net, transitional",
+        VIRTIO,
+        ChipSupport::Refused(
+            "it is a transitional device, which VFIO cannot isolate; in QEMU: disable-legacy=on,iommu_platform=on",
+        ),
+        &[0x1000],
+    ),
+    chip("82577/82578/82579", INTEL, PCH, &[0x10ea, 0x10eb, 0x10ef, 0x10f0, 0x1502, 0x1503]),
+    chip("I217", INTEL, PCH, &[0x153a, 0x153b]),
+    chip("I218", INTEL, PCH, &[0x155a, 0x1559, 0x15a0, 0x15a1, 0x15a2, 0x15a3]),
+    chip(
+        "I219",
+        INTEL,
+        PCH,
+        &[
+            0x156f, 0x1570, 0x15b7, 0x15b8, 0x15b9, 0x15bb, 0x15bc, 0x15bd, 0x15be, 0x15d6, 0x15d7,
+            0x15d8, 0x15df, 0x15e0, 0x15e1, 0x15e2, 0x15e3, 0x15f4, 0x15f5, 0x15f9, 0x15fa, 0x15fb,
+            0x15fc, 0x0d4c, 0x0d4d, 0x0d4e, 0x0d4f, 0x0d53, 0x0d55, 0x0dc5, 0x0dc6, 0x0dc7, 0x0dc8,
+            0x1a1c, 0x1a1d, 0x1a1e, 0x1a1f, 0x550a, 0x550b, 0x550c, 0x550d, 0x550e, 0x550f, 0x5510,
+            0x5511, 0x57a0, 0x57a1, 0x57b3, 0x57b4, 0x57b5, 0x57b6, 0x57b7, 0x57b8, 0x57b9, 0x57ba,
+        ],
+    ),
+    chip(
+        "I225/I226",
+        INTEL,
+        ZERO_COPY,
+        &[
+            0x15f2, 0x15f3, 0x15f8, 0x0d9f, 0x3100, 0x3101, 0x3102, 0x5502, 0x125b, 0x125c, 0x125d,
+            0x125e, 0x125f,
+        ],
+    ),
+    chip("RTL8139", REALTEK, OTHER_REALTEK, &[0x8138, 0x8139]),
+    chip("RTL8101/8136", REALTEK, OTHER_REALTEK, &[0x8136]),
+    chip("RTL8169", REALTEK, OTHER_REALTEK, &[0x8162, 0x8167, 0x8169]),
+    chip("RTL8126", REALTEK, OTHER_REALTEK, &[0x8126]),
+    chip("RTL8127", REALTEK, OTHER_REALTEK, &[0x8127]),
+    chip("Killer E2600/E3000", REALTEK, OTHER_REALTEK, &[0x2502, 0x2600, 0x3000, 0x5000]),
+];
+
+impl ChipId {
+    /// Returns what is known of this kind of chip.
+    pub(crate) fn find(self) -> Option<&'static Chip> {
+        CHIPS.iter().find(|chip| chip.vendor == self.vendor && chip.devices.contains(&self.device))
+    }
+}
+
+/// Returns the version of a Realtek chip from its first registers; `None` if they are too few, or
+/// the chip does not answer.
+pub(crate) fn xid(registers: &[u8]) -> Option<u16> {
+    /// Offset of the register TxConfig, which has the version in bits that read alike on all chips.
+    const TX_CONFIG: usize = 0x40;
+    const XID_SHIFT: u32 = 20;
+    const XID_MASK: u32 = 0xfcf;
+    let word = registers.get(TX_CONFIG..TX_CONFIG + 4)?;
+    let word = u32::from_le_bytes(word.try_into().ok()?);
+    (word != u32::MAX).then_some((word >> XID_SHIFT & XID_MASK) as u16)
+}
+
+/// Returns the names of all chips that native drivers exist for.
+pub(crate) fn supported_names() -> String {
+    let names = CHIPS.iter().filter(|chip| !matches!(chip.support, ChipSupport::Refused(_)));
+    names.map(|chip| chip.name).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_identifier_belongs_to_two_kinds_of_chips() {
+        let mut seen = std::collections::BTreeSet::new();
+        for chip in CHIPS {
+            for device in chip.devices {
+                assert!(seen.insert((chip.vendor, device)), "{}: {device:04x}", chip.name);
+            }
+        }
+    }
+
+    #[test]
+    fn the_version_of_a_realtek_chip_is_read_from_its_registers() {
+        let mut registers = vec![0; 256];
+        registers[0x40..0x44].copy_from_slice(&0x5410_0c00u32.to_le_bytes());
+        assert_eq!(xid(&registers), Some(0x541));
+        registers[0x40..0x44].copy_from_slice(&[0xff; 4]);
+        assert_eq!(xid(&registers), None, "a device that is gone reads as all ones");
+        assert_eq!(xid(&registers[..0x42]), None);
+    }
+
+    #[test]
+    fn every_chip_of_the_table_is_on_the_page_about_hardware() {
+        let page = include_str!("../../../docs/hardware.md");
+        for chip in CHIPS {
+            for name in chip.name.split('/') {
+                assert!(page.contains(name), "docs/hardware.md does not name {name}");
+            }
+        }
+    }
+}

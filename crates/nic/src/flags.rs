@@ -1,0 +1,180 @@
+//! The flags.
+
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use slipring_cli::codes::SR0002;
+use slipring_cli::units::{TimeSpan, UnitError};
+use slipring_cli::{Diagnostic, Failure, flags};
+
+use crate::timer;
+
+const EXAMPLES: &str = "\
+Examples:
+  slipring nic list
+  slipring nic doctor eth1
+  sudo slipring nic bind eth1 --dry-run
+  sudo slipring nic bind eth1 --user alice
+  sudo slipring nic bind eth0 --force --confirm-within 60
+  sudo slipring nic confirm eth0
+  sudo slipring nic restore --all
+  slipring nic report eth1 --json";
+
+/// What is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum NicRequest {
+    List,
+    Doctor { nic: String },
+    Bind(BindFlags),
+    Confirm { nics: Vec<String> },
+    Restore { nics: Vec<String>, all: bool, force: bool },
+    Report { nic: String },
+    Expire { bdf: String },
+}
+
+/// The flags of `bind`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BindFlags {
+    pub(crate) nics: Vec<String>,
+    pub(crate) dry_run: bool,
+    pub(crate) force: bool,
+    pub(crate) confirm_within: Option<Duration>,
+    pub(crate) user: Option<String>,
+    pub(crate) tap: bool,
+}
+
+/// The flag table.
+pub(crate) fn command() -> Command {
+    let command = Command::new("nic")
+        .about("Take network cards from the kernel for native drivers, and give them back")
+        .after_help(EXAMPLES);
+    let command = flags::run_dir(flags::reporting(command)).mut_args(|arg| arg.global(true));
+    let plain = |name: &'static str, about: &'static str, example: &'static str| {
+        Command::new(name).about(about).after_help(format!("Examples:\n  {example}"))
+    };
+    command.subcommand_required(true).disable_help_subcommand(true).subcommands([
+        plain(
+            "list",
+            "List the network cards, and how well each can be driven",
+            "slipring nic list",
+        ),
+        plain(
+            "doctor",
+            "Check whether a card can be taken; change nothing",
+            "slipring nic doctor eth1",
+        )
+        .arg(one_card()),
+        bind(),
+        plain(
+            "confirm",
+            "Keep cards that were taken with --confirm-within",
+            "sudo slipring nic confirm eth0",
+        )
+        .arg(cards().required(true)),
+        restore(),
+        plain(
+            "report",
+            "Describe a card and this machine, for the list of tested hardware",
+            "slipring nic report eth1",
+        )
+        .arg(one_card()),
+        Command::new(timer::COMMAND_NAME).hide(true).arg(one_card()),
+    ])
+}
+
+fn one_card() -> Arg {
+    Arg::new("nic").value_name("NIC").required(true).help("Interface or PCI address")
+}
+
+fn cards() -> Arg {
+    Arg::new("nic").value_name("NIC").num_args(1..).help("Interfaces or PCI addresses")
+}
+
+fn switch(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+}
+
+fn bind() -> Command {
+    let confirm = Arg::new("confirm-within")
+        .long("confirm-within")
+        .value_name("TIME")
+        .value_parser(seconds)
+        .help("Give the cards back after this time, unless `confirm` is run [default unit: s]");
+    let user = Arg::new("user")
+        .long("user")
+        .value_name("USER")
+        .value_parser(value_parser!(String))
+        .help("User who may open the cards: a name or a number [default: root]");
+    Command::new("bind")
+        .about("Take cards from their kernel drivers")
+        .args([
+            cards().required(true),
+            switch("dry-run", "Print what would be done, and change nothing"),
+            switch("force", "Take cards that this machine uses"),
+            confirm,
+            user,
+            switch("no-tap", "Leave no TAP device with the card's name and addresses"),
+        ])
+        .after_help(
+            "Every check comes before the first change. If a step fails, all is put back.\n\n\
+             Examples:\n  sudo slipring nic bind eth1\n  sudo slipring nic bind 0000:03:00.0 --user alice",
+        )
+}
+
+fn restore() -> Command {
+    Command::new("restore")
+        .about("Give cards back to their kernel drivers, with names, addresses and routes")
+        .args([
+            cards().required_unless_present("all").conflicts_with("all"),
+            switch("all", "Every card that was taken"),
+            switch("force", "End the programs that have the cards open"),
+        ])
+        .after_help(
+            "Examples:\n  sudo slipring nic restore eth1\n  sudo slipring nic restore --all",
+        )
+}
+
+/// Parses a time, at least a second.
+fn seconds(text: &str) -> Result<TimeSpan, UnitError> {
+    TimeSpan::parse(text, Duration::from_secs(1))
+}
+
+impl NicRequest {
+    pub(crate) fn of(matches: &ArgMatches) -> Result<Self, Failure> {
+        let (word, args) = matches.subcommand().expect("clap requires one");
+        let nics = || args.get_many::<String>("nic").into_iter().flatten().cloned().collect();
+        let nic = || args.get_one::<String>("nic").cloned().expect("clap requires it");
+        Ok(match word {
+            "list" => Self::List,
+            "doctor" => Self::Doctor { nic: nic() },
+            "bind" => Self::Bind(BindFlags {
+                nics: nics(),
+                dry_run: args.get_flag("dry-run"),
+                force: args.get_flag("force"),
+                confirm_within: confirm_within(args)?,
+                user: args.get_one::<String>("user").cloned(),
+                tap: !args.get_flag("no-tap"),
+            }),
+            "confirm" => Self::Confirm { nics: nics() },
+            "restore" => Self::Restore {
+                nics: nics(),
+                all: args.get_flag("all"),
+                force: args.get_flag("force"),
+            },
+            "report" => Self::Report { nic: nic() },
+            _ => Self::Expire { bdf: nic() },
+        })
+    }
+}
+
+fn confirm_within(args: &ArgMatches) -> Result<Option<Duration>, Failure> {
+    let Some(time) = args.get_one::<TimeSpan>("confirm-within") else { return Ok(None) };
+    if time.duration() < Duration::from_secs(1) {
+        let error = Diagnostic::new(SR0002, format!("--confirm-within {time} is too short"));
+        return Err(error
+            .with_cause("nobody can confirm in less than a second")
+            .with_help("leave yourself a minute: --confirm-within 60")
+            .into());
+    }
+    Ok(Some(time.duration()))
+}

@@ -1,0 +1,66 @@
+//! What the command needs from the machine. Tests have a machine of their own.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use slipring_port::netlink::{LinkSnapshot, NetlinkLink, SavedSetting};
+
+/// A machine: its files, its links, its clock.
+pub(crate) trait Host {
+    /// The directory in which `sys`, `proc` and `dev` are.
+    fn root(&self) -> &Path;
+
+    /// Whether this process may bind devices to drivers.
+    fn is_privileged(&self) -> bool;
+
+    /// How many bytes this process, and the programs of its user, may lock in memory; `None` for
+    /// any number.
+    fn memory_lock(&self) -> Option<u64>;
+
+    /// Writes to a file of sysfs, which changes the machine.
+    fn write(&self, path: &Path, text: &str) -> io::Result<()>;
+
+    /// Gives a file to a user.
+    fn chown(&self, path: &Path, uid: u32) -> io::Result<()>;
+
+    /// Returns all links.
+    fn links(&self) -> io::Result<Vec<NetlinkLink>>;
+
+    /// Returns the addresses and routes of a link.
+    fn snapshot(&self, index: u32) -> io::Result<LinkSnapshot>;
+
+    /// Changes a link.
+    fn change_link(&self, index: u32, change: &LinkChange<'_>) -> io::Result<()>;
+
+    /// Creates a TAP device that stays; returns its index.
+    fn create_tap(&self, name: &str) -> io::Result<u32>;
+
+    /// Returns the first registers of an interface's device, as its driver shows them.
+    fn registers(&self, interface: &str) -> io::Result<Vec<u8>>;
+
+    /// Starts the process that gives a card back when its time is over.
+    fn start_timer(&self, bdf: &str) -> io::Result<()>;
+
+    /// Sends a process the signal TERM, or KILL.
+    fn end_process(&self, pid: u32, kill: bool) -> io::Result<()>;
+
+    /// The time since the machine was started.
+    fn uptime(&self) -> Duration;
+
+    /// Waits.
+    fn pause(&self, time: Duration);
+}
+
+/// A change of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LinkChange<'a> {
+    Up,
+    Down,
+    Delete,
+    Name(&'a str),
+    Mac([u8; 6]),
+    Mtu(u32),
+    Address(&'a SavedSetting),
+    Route(&'a SavedSetting),
+}

@@ -1,0 +1,80 @@
+//! `slipring nic`: takes network cards from their kernel drivers, for native drivers, and gives them
+//! back.
+//!
+//! ```text
+//!   list, doctor, report      sysfs, netlink ------> chips, checks ----> text, JSON
+//!   bind                      checks -> plan -> steps, undone by restore if one fails
+//!   restore                   saved state -> driver, name, addresses, routes
+//!   confirm, timer            the state's `confirm_by`
+//! ```
+//!
+//! Everything that touches the machine goes through [`host::Host`].
+//!
+//! # Not for
+//! Driving a card: the port `vfio:BDF` does that.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod bind;
+mod checks;
+mod chips;
+mod commands;
+mod flags;
+mod host;
+mod host_linux;
+mod list;
+mod report;
+mod restore;
+mod state;
+mod sysfs;
+#[cfg(test)]
+mod tests;
+mod timer;
+
+use std::path::Path;
+
+use clap::ArgMatches;
+use slipring_cli::{Failure, Job, Verb};
+
+use crate::host_linux::LinuxHost;
+
+/// The entry of `slipring nic` in the table of commands.
+pub const VERB: Verb = Verb {
+    name: "nic",
+    classic: &[],
+    command: flags::command,
+    plan,
+    no_metrics: Some("changes drivers and ends"),
+};
+
+fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
+    let request = flags::NicRequest::of(matches)?;
+    Ok(Box::new(move |session| {
+        let host = LinuxHost::new(&session.run_dir);
+        commands::run(&host, &request, session)
+    }))
+}
+
+/// The native driver that could drive an interface, if its card were taken from the kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NativeDriver {
+    /// The card's PCI address, which `vfio:` takes.
+    pub pci_address: String,
+    /// The name of the chip.
+    pub chip: &'static str,
+    /// The native driver's name; or why there is none for the chip.
+    pub driver: Result<&'static str, &'static str>,
+}
+
+/// Finds the native driver for an interface of this machine; `None` if it is no PCI card, or its
+/// chip is unknown.
+#[must_use]
+pub fn native_driver(interface: &str) -> Option<NativeDriver> {
+    let sysfs::NamedDevice::Pci(nic) = sysfs::find(Path::new("/"), interface) else { return None };
+    let chip = nic.known_chip()?;
+    let driver = match chip.support {
+        chips::ChipSupport::Native(driver) | chips::ChipSupport::ByXid(driver, _) => Ok(driver),
+        chips::ChipSupport::Refused(why) => Err(why),
+    };
+    Some(NativeDriver { pci_address: nic.bdf, chip: chip.name, driver })
+}

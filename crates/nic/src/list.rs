@@ -1,0 +1,106 @@
+//! The list of cards.
+
+use std::io;
+
+use serde::Serialize;
+
+use crate::checks;
+use crate::chips::ChipSupport;
+use crate::host::Host;
+use crate::state::StateDir;
+use crate::sysfs::{PciNic, VFIO_DRIVER};
+
+/// A card, as the command lists it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct CardRow {
+    pub(crate) pci_address: String,
+    /// The name of its interface, or the one that it had; `null` if it has none.
+    pub(crate) interface: Option<String>,
+    /// Vendor and device.
+    pub(crate) id: String,
+    /// The name of the chip; `null` if it is unknown.
+    pub(crate) chip: Option<&'static str>,
+    /// The kernel driver.
+    pub(crate) driver: Option<String>,
+    /// The IOMMU group.
+    pub(crate) group: Option<u32>,
+    /// Whether VFIO has the card.
+    pub(crate) bound: bool,
+    /// Whether `slipring nic restore` can give the card back.
+    pub(crate) saved: bool,
+    /// How many seconds are left to confirm that the card may stay.
+    pub(crate) confirm_within_s: Option<u64>,
+    /// The native driver; `null` if there is none.
+    pub(crate) native: Option<&'static str>,
+    /// How the card can be driven, or why it cannot.
+    pub(crate) note: String,
+}
+
+/// Returns every network card of the machine.
+///
+/// # Errors
+/// If the saved states cannot be read.
+pub(crate) fn rows(host: &dyn Host, state: &StateDir) -> io::Result<Vec<CardRow>> {
+    let saved = state.all(host)?;
+    let row = |nic: PciNic| {
+        let saved = saved.iter().find(|saved| saved.bdf == nic.bdf);
+        let bound = nic.driver.as_deref() == Some(VFIO_DRIVER);
+        let of_saved = saved.and_then(|saved| Some(saved.interface.as_ref()?.name.clone()));
+        let native = nic.known_chip().and_then(|chip| match chip.support {
+            ChipSupport::Native(driver) | ChipSupport::ByXid(driver, _) => Some(driver),
+            ChipSupport::Refused(_) => None,
+        });
+        let left = |ms: u64| (ms / 1000).saturating_sub(host.uptime().as_secs());
+        CardRow {
+            interface: nic.interfaces.first().cloned().or(of_saved),
+            id: format!("{:04x}:{:04x}", nic.chip.vendor, nic.chip.device),
+            chip: nic.known_chip().map(|chip| chip.name),
+            driver: nic.driver.clone(),
+            group: nic.group,
+            bound,
+            saved: saved.is_some(),
+            confirm_within_s: saved.and_then(|saved| saved.confirm_by_ms).map(left),
+            native,
+            note: note(host, &nic, bound),
+            pci_address: nic.bdf,
+        }
+    };
+    Ok(PciNic::all(host.root()).into_iter().map(row).collect())
+}
+
+fn note(host: &dyn Host, nic: &PciNic, bound: bool) -> String {
+    let chip = checks::chip(host, nic);
+    if bound {
+        return format!("open it as vfio:{}", nic.bdf);
+    }
+    match nic.group {
+        _ if chip.verdict.refuses(false) => chip.finding,
+        None => format!("{}, but without an IOMMU", chip.finding),
+        Some(_) => chip.finding,
+    }
+}
+
+/// Formats the table. The last column is not padded.
+pub(crate) fn table(rows: &[CardRow]) -> String {
+    let none = || "-".to_owned();
+    let head = ["PCI ADDRESS", "INTERFACE", "CHIP", "DRIVER", "GROUP", "NOTE"].map(str::to_owned);
+    let cells = |row: &CardRow| {
+        let seconds = row.confirm_within_s.map(|left| format!("; to be confirmed within {left} s"));
+        [
+            row.pci_address.clone(),
+            row.interface.clone().unwrap_or_else(none),
+            row.chip.map_or_else(|| row.id.clone(), str::to_owned),
+            row.driver.clone().unwrap_or_else(none),
+            row.group.map_or_else(none, |group| group.to_string()),
+            format!("{}{}", row.note, seconds.unwrap_or_default()),
+        ]
+    };
+    let lines: Vec<_> = [head].into_iter().chain(rows.iter().map(cells)).collect();
+    let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or(0);
+    let widths: Vec<_> = (0..6).map(width).collect();
+    let line = |cells: &[String; 6]| {
+        let padded = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    lines.iter().map(line).collect::<Vec<_>>().join("\n")
+}

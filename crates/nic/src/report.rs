@@ -1,0 +1,103 @@
+//! What a report about a card says: facts that this command finds, and measurements that only a
+//! person at the machine can make.
+
+use serde::Serialize;
+
+use crate::bind::BindRequest;
+use crate::checks::{self, CheckResult};
+use crate::chips::xid;
+use crate::host::Host;
+use crate::sysfs::{self, PciNic, device_dir};
+
+/// A report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct CardReport {
+    version: &'static str,
+    kernel: String,
+    cpu: String,
+    pci_address: String,
+    id: String,
+    subsystem: String,
+    revision: String,
+    /// Realtek's version of the chip.
+    xid: Option<String>,
+    chip: Option<&'static str>,
+    driver: Option<String>,
+    link_speed: Option<String>,
+    pcie_speed: Option<String>,
+    pcie_width: Option<String>,
+    checks: Vec<CheckResult>,
+}
+
+/// Describes a card and the machine.
+pub(crate) fn of(host: &dyn Host, nic: &PciNic) -> CardReport {
+    let root = host.root();
+    let dir = device_dir(root, &nic.bdf);
+    let fact = |file: &str| sysfs::read(&dir.join(file));
+    let hex = |file: &str| fact(file).unwrap_or_default().trim_start_matches("0x").to_owned();
+    let interface = nic.interfaces.first();
+    let registers = interface.and_then(|name| host.registers(name).ok());
+    let cpuinfo = sysfs::read(&root.join("proc/cpuinfo")).unwrap_or_default();
+    let cpu = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let is_realtek = nic.chip.vendor == 0x10ec;
+    CardReport {
+        version: env!("CARGO_PKG_VERSION"),
+        kernel: sysfs::read(&root.join("proc/sys/kernel/osrelease")).unwrap_or_default(),
+        cpu: cpu.map_or_else(String::new, |(_, model)| model.to_owned()),
+        id: format!("{:04x}:{:04x}", nic.chip.vendor, nic.chip.device),
+        subsystem: format!("{}:{}", hex("subsystem_vendor"), hex("subsystem_device")),
+        revision: format!("{:02x}", nic.chip.revision),
+        xid: registers
+            .filter(|_| is_realtek)
+            .and_then(|bytes| xid(&bytes))
+            .map(|xid| format!("{xid:03x}")),
+        chip: nic.known_chip().map(|chip| chip.name),
+        driver: nic.driver.clone(),
+        link_speed: interface
+            .and_then(|name| sysfs::read(&root.join(format!("sys/class/net/{name}/speed")))),
+        pcie_speed: fact("current_link_speed"),
+        pcie_width: fact("current_link_width"),
+        checks: checks::examine(host, nic, &BindRequest::default()),
+        pci_address: nic.bdf.clone(),
+    }
+}
+
+impl CardReport {
+    /// Formats the report as Markdown, with gaps for what has to be measured.
+    pub(crate) fn text(&self) -> String {
+        let some = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".into());
+        let mut text = format!(
+            "## {} ({})\n\n| | |\n|---|---|\n",
+            self.chip.unwrap_or("unknown chip"),
+            self.id
+        );
+        for (name, value) in [
+            ("slipring", self.version.to_owned()),
+            ("kernel", self.kernel.clone()),
+            ("processor", self.cpu.clone()),
+            ("subsystem, revision", format!("{}, {}", self.subsystem, self.revision)),
+            ("XID", some(&self.xid)),
+            ("kernel driver", some(&self.driver)),
+            ("link (Mbit/s)", some(&self.link_speed)),
+            ("PCIe", format!("{} x{}", some(&self.pcie_speed), some(&self.pcie_width))),
+        ] {
+            text += &format!("| {name} | {value} |\n");
+        }
+        text += "\n";
+        for CheckResult { check, finding, verdict, .. } in &self.checks {
+            text += &format!("- {check} ({verdict:?}): {finding}\n");
+        }
+        text += &format!(
+            "\nTo be measured, with a second machine at the other end of the cable:\n\n\
+             ```\n\
+             sudo slipring nic bind {0}\n\
+             sudo slipring gen -i vfio:{0} -f tx -t 10     # packets/s, and CPU by `top`:\n\
+             sudo slipring gen -i vfio:{0} -f rx -t 10     # packets/s, and CPU by `top`:\n\
+             grep vfio /proc/interrupts                    # before and after:\n\
+             sudo slipring nic restore {0}                 # does the network come back?\n\
+             ```",
+            self.pci_address
+        );
+        text
+    }
+}

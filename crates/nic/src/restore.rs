@@ -1,0 +1,168 @@
+//! Gives cards back to their kernel drivers.
+//!
+//! Each step looks first whether it is still needed, so that a restore that was interrupted can be
+//! repeated, and a bind that failed anywhere can be undone.
+
+use std::io;
+use std::time::Duration;
+
+use slipring_port::netlink::NetlinkLink;
+
+use crate::checks::{GroupHolder, group_holders};
+use crate::host::{Host, LinkChange};
+use crate::state::{SavedInterface, SavedNic, StateDir};
+use crate::sysfs::{self, VFIO_DRIVER, device_dir};
+
+/// How long to wait for the driver's interface.
+const INTERFACE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a rule of udev may take to rename the interface.
+const RENAME_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a program may take to end after the signal TERM, and again after KILL.
+const END_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long to wait between two looks.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Gives a card back, with everything that was saved, and forgets the state.
+///
+/// # Errors
+/// The first error; the state stays, so that the command can be repeated.
+pub(crate) fn put_back(host: &dyn Host, state: &StateDir, saved: &SavedNic) -> io::Result<()> {
+    delete_tap(host, saved)?;
+    give_to_driver(host, saved)?;
+    if let Some(interface) = saved.interface.as_ref().filter(|_| saved.driver.is_some()) {
+        let link = wait_for_interface(host, saved, interface)?;
+        rename(host, &link, interface)?;
+        configure(host, link.index, interface)?;
+    }
+    state.remove(&saved.bdf)
+}
+
+/// Deletes the TAP device that stood in for the interface.
+fn delete_tap(host: &dyn Host, saved: &SavedNic) -> io::Result<()> {
+    let Some(interface) = saved.interface.as_ref().filter(|_| saved.tap) else { return Ok(()) };
+    let is_tap = |link: &&NetlinkLink| link.name == interface.name && link.kind == "tun";
+    match host.links()?.iter().find(is_tap) {
+        Some(tap) => host.change_link(tap.index, &LinkChange::Delete),
+        None => Ok(()),
+    }
+}
+
+fn give_to_driver(host: &dyn Host, saved: &SavedNic) -> io::Result<()> {
+    let root = host.root();
+    let dir = device_dir(root, &saved.bdf);
+    if !dir.exists() {
+        return Err(io::Error::new(
+            io::ErrorKind::NotFound,
+            "the card is no longer in the machine",
+        ));
+    }
+    if sysfs::override_of(root, &saved.bdf) != saved.driver_override {
+        // A newline alone means none.
+        let text = saved.driver_override.as_deref().unwrap_or("\n");
+        host.write(&dir.join("driver_override"), text)?;
+    }
+    if saved.driver.as_deref() != Some(VFIO_DRIVER)
+        && sysfs::driver_of(root, &saved.bdf).as_deref() == Some(VFIO_DRIVER)
+    {
+        host.write(&dir.join("driver/unbind"), &saved.bdf)?;
+    }
+    if saved.driver.is_some() && sysfs::driver_of(root, &saved.bdf).is_none() {
+        host.write(&root.join("sys/bus/pci/drivers_probe"), &saved.bdf)?;
+    }
+    let driver = sysfs::driver_of(root, &saved.bdf);
+    if driver != saved.driver {
+        let name = |driver: &Option<String>| driver.clone().unwrap_or_else(|| "no driver".into());
+        return Err(io::Error::other(format!(
+            "the kernel gave the card to {}, and not to {}",
+            name(&driver),
+            name(&saved.driver)
+        )));
+    }
+    Ok(())
+}
+
+/// Waits for the card's interface, and a little longer for its name, which udev may set.
+fn wait_for_interface(
+    host: &dyn Host,
+    saved: &SavedNic,
+    interface: &SavedInterface,
+) -> io::Result<NetlinkLink> {
+    let start = host.uptime();
+    loop {
+        let names = sysfs::interfaces_of(host.root(), &saved.bdf);
+        let links = host.links()?;
+        let mut own = links.into_iter().filter(|link| names.contains(&link.name));
+        let waited = host.uptime().saturating_sub(start);
+        match own.next() {
+            Some(link) if link.name == interface.name || waited >= RENAME_TIMEOUT => {
+                return Ok(link);
+            }
+            None if waited >= INTERFACE_TIMEOUT => {
+                let text = format!("the driver made no interface for {}", saved.bdf);
+                return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+            }
+            _ => host.pause(PAUSE),
+        }
+    }
+}
+
+fn rename(host: &dyn Host, link: &NetlinkLink, interface: &SavedInterface) -> io::Result<()> {
+    if link.name == interface.name {
+        return Ok(());
+    }
+    if link.up {
+        host.change_link(link.index, &LinkChange::Down)?;
+    }
+    host.change_link(link.index, &LinkChange::Name(&interface.name))
+}
+
+/// Gives a link the settings of a saved interface.
+pub(crate) fn configure(host: &dyn Host, index: u32, interface: &SavedInterface) -> io::Result<()> {
+    let links = host.links()?;
+    let link = links.iter().find(|link| link.index == index).ok_or(io::ErrorKind::NotFound)?;
+    if link.mac != interface.mac {
+        host.change_link(index, &LinkChange::Mac(interface.mac))?;
+    }
+    if link.mtu != interface.mtu {
+        host.change_link(index, &LinkChange::Mtu(interface.mtu))?;
+    }
+    for address in &interface.addresses {
+        host.change_link(index, &LinkChange::Address(&address.setting()?))?;
+    }
+    if interface.up {
+        host.change_link(index, &LinkChange::Up)?;
+        // The kernel has deleted the routes along with the interface.
+        for route in &interface.routes {
+            host.change_link(index, &LinkChange::Route(&route.setting()?))?;
+        }
+    }
+    Ok(())
+}
+
+/// Ends the programs that have a card's group open, because the kernel cannot take the card from
+/// them.
+///
+/// # Errors
+/// [`io::ErrorKind::TimedOut`] if one of them does not end.
+pub(crate) fn end_holders(host: &dyn Host, group: u32) -> io::Result<()> {
+    for kill in [false, true] {
+        for GroupHolder { pid, .. } in group_holders(host.root(), group) {
+            // It may have ended by itself.
+            let _ = host.end_process(pid, kill);
+        }
+        let until = host.uptime() + END_TIMEOUT;
+        while host.uptime() < until {
+            if group_holders(host.root(), group).is_empty() {
+                return Ok(());
+            }
+            host.pause(PAUSE);
+        }
+    }
+    match group_holders(host.root(), group).first() {
+        None => Ok(()),
+        Some(GroupHolder { pid, process }) => Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            format!("the program {process} (process {pid}) does not end"),
+        )),
+    }
+}

@@ -1,0 +1,218 @@
+//! What is remembered of a card that was taken, below the run directory: `nic/BDF.json`.
+//!
+//! A file is replaced as a whole, so that a process that is killed leaves the old state or the new
+//! one. The state counts only until the machine starts again: then each card has its kernel driver.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use slipring_native_proto::trust::{self, FileLock};
+use slipring_port::netlink::{LinkSnapshot, SavedSetting};
+
+use crate::host::Host;
+use crate::sysfs;
+
+/// The version of the file's form.
+const VERSION: u32 = 1;
+/// How long to wait for another `slipring nic` that is at work.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long to wait between two attempts.
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
+
+/// A card as it was before it was taken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SavedNic {
+    version: u32,
+    /// The PCI address.
+    pub(crate) bdf: String,
+    /// The kernel driver; `None` if the card had none.
+    pub(crate) driver: Option<String>,
+    /// The driver that alone could take the device.
+    pub(crate) driver_override: Option<String>,
+    /// The IOMMU group.
+    pub(crate) group: u32,
+    /// Which start of the machine this is about.
+    pub(crate) boot_id: String,
+    /// The interface; `None` if the card had none.
+    pub(crate) interface: Option<SavedInterface>,
+    /// Whether a TAP device has the interface's name and addresses meanwhile.
+    pub(crate) tap: bool,
+    /// When the card is given back unless that is confirmed, in milliseconds since the machine
+    /// was started.
+    pub(crate) confirm_by_ms: Option<u64>,
+}
+
+/// An interface as it was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SavedInterface {
+    pub(crate) name: String,
+    pub(crate) mac: [u8; 6],
+    pub(crate) mtu: u32,
+    pub(crate) up: bool,
+    pub(crate) addresses: Vec<SavedMessage>,
+    pub(crate) routes: Vec<SavedMessage>,
+}
+
+/// An address or a route, with the kernel's message as hexadecimal digits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SavedMessage {
+    pub(crate) text: String,
+    message: String,
+}
+
+impl SavedMessage {
+    fn of(setting: &SavedSetting) -> Self {
+        let message = setting.message.iter().map(|byte| format!("{byte:02x}")).collect();
+        Self { text: setting.text.clone(), message }
+    }
+
+    pub(crate) fn setting(&self) -> io::Result<SavedSetting> {
+        let byte = |at| {
+            let digits = self.message.get(at..at + 2)?;
+            u8::from_str_radix(digits, 16).ok()
+        };
+        let bytes: Option<Vec<_>> = (0..self.message.len()).step_by(2).map(byte).collect();
+        let message = bytes.ok_or(io::ErrorKind::InvalidData)?;
+        Ok(SavedSetting { text: self.text.clone(), message })
+    }
+}
+
+impl SavedInterface {
+    pub(crate) fn new(name: &str, mac: [u8; 6], mtu: u32, up: bool, saved: &LinkSnapshot) -> Self {
+        Self {
+            name: name.to_owned(),
+            mac,
+            mtu,
+            up,
+            addresses: saved.addresses.iter().map(SavedMessage::of).collect(),
+            routes: saved.routes.iter().map(SavedMessage::of).collect(),
+        }
+    }
+}
+
+impl SavedNic {
+    pub(crate) fn new(nic: &sysfs::PciNic, group: u32, boot_id: String) -> Self {
+        Self {
+            version: VERSION,
+            bdf: nic.bdf.clone(),
+            driver: nic.driver.clone(),
+            driver_override: nic.driver_override.clone(),
+            group,
+            boot_id,
+            interface: None,
+            tap: false,
+            confirm_by_ms: None,
+        }
+    }
+
+    /// Returns the same state with another time at which the card is given back.
+    pub(crate) fn with_confirm_by(&self, confirm_by: Option<Duration>) -> Self {
+        let confirm_by_ms = confirm_by.map(|time| time.as_millis() as u64);
+        Self { confirm_by_ms, ..self.clone() }
+    }
+
+    /// Returns the name by which people know the card.
+    pub(crate) fn display_name(&self) -> &str {
+        self.interface.as_ref().map_or(&self.bdf, |interface| &interface.name)
+    }
+}
+
+/// Returns which start of the machine this is.
+pub(crate) fn boot_id(root: &Path) -> String {
+    sysfs::read(&root.join("proc/sys/kernel/random/boot_id")).unwrap_or_default()
+}
+
+/// The directory of saved states.
+#[derive(Debug)]
+pub(crate) struct StateDir {
+    dir: PathBuf,
+}
+
+impl StateDir {
+    /// Names the directory, which need not exist.
+    pub(crate) fn below(run_dir: &Path) -> Self {
+        Self { dir: run_dir.join("nic") }
+    }
+
+    /// Returns the file of a card.
+    pub(crate) fn path(&self, bdf: &str) -> PathBuf {
+        self.dir.join(format!("{bdf}.json"))
+    }
+
+    /// Creates the directory, and waits until no other process changes cards.
+    ///
+    /// # Errors
+    /// An untrusted run directory, or a time-out.
+    pub(crate) fn lock(&self, host: &dyn Host) -> io::Result<FileLock> {
+        trust::make_dir(self.dir.parent().unwrap_or(Path::new("")), 0o755)?;
+        trust::make_dir(&self.dir, 0o755)?;
+        let until = host.uptime() + LOCK_TIMEOUT;
+        loop {
+            if let Some(lock) = FileLock::try_lock(&self.dir.join("lock"))? {
+                return Ok(lock);
+            }
+            if host.uptime() >= until {
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "another slipring nic is at work",
+                ));
+            }
+            host.pause(LOCK_PAUSE);
+        }
+    }
+
+    /// Returns the states that count. States of an earlier start of the machine do not.
+    pub(crate) fn all(&self, host: &dyn Host) -> io::Result<Vec<SavedNic>> {
+        let mut all = Vec::new();
+        for name in sysfs::names(&self.dir) {
+            if let Some(bdf) = name.strip_suffix(".json") {
+                all.extend(self.read(bdf)?);
+            }
+        }
+        let boot_id = boot_id(host.root());
+        all.retain(|saved| saved.boot_id == boot_id);
+        Ok(all)
+    }
+
+    /// Reads the state of a card; `None` if there is none.
+    pub(crate) fn read(&self, bdf: &str) -> io::Result<Option<SavedNic>> {
+        let path = self.path(bdf);
+        match fs::read(&path) {
+            Ok(bytes) => {
+                let saved = serde_json::from_slice(&bytes).map_err(|error| {
+                    io::Error::new(
+                        io::ErrorKind::InvalidData,
+                        format!("{}: {error}", path.display()),
+                    )
+                })?;
+                Ok(Some(saved))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Replaces the state of a card.
+    pub(crate) fn write(&self, saved: &SavedNic) -> io::Result<()> {
+        let path = self.path(&saved.bdf);
+        let partial = path.with_extension("partial");
+        let mut file = File::create(&partial)?;
+        file.write_all(&serde_json::to_vec_pretty(saved)?)?;
+        file.sync_all()?;
+        fs::rename(&partial, &path)
+    }
+
+    /// Forgets a card.
+    pub(crate) fn remove(&self, bdf: &str) -> io::Result<()> {
+        match fs::remove_file(self.path(bdf)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Taking a card, and giving it back.
+
+use std::time::Duration;
+
+use super::machine::{MAC, MadeUpHost};
+use crate::bind::{BindError, BindPlan, BindRequest};
+use crate::host::Host;
+use crate::restore;
+use crate::state::SavedNic;
+use crate::sysfs::{self, PciNic, VFIO_DRIVER, driver_of, override_of};
+use crate::timer;
+
+const BDF: &str = "0000:03:00.0";
+
+/// A machine whose card has an address and routes.
+fn busy_host() -> MadeUpHost {
+    let host = MadeUpHost::new();
+    host.edit("eth1", |link| {
+        link.link.up = true;
+        link.link.mtu = 1400;
+        link.addresses = vec!["10.0.0.1/24".into(), "fd00::1/64".into()];
+        link.routes = vec!["10.9.0.0/16 via 10.0.0.254".into(), "default via 10.0.0.254".into()];
+    });
+    host
+}
+
+fn request() -> BindRequest {
+    BindRequest {
+        bdfs: vec![BDF.into()],
+        uid: Some(1000),
+        force: true,
+        confirm_within: Some(Duration::from_secs(60)),
+        tap: true,
+    }
+}
+
+fn plan(host: &MadeUpHost) -> BindPlan {
+    BindPlan::new(host, PciNic::read(host.root(), BDF).unwrap(), &request()).unwrap()
+}
+
+/// Takes the card as the command does.
+fn bind(host: &MadeUpHost) -> Result<(), BindError> {
+    let state = host.state();
+    let _lock = state.lock(host).unwrap();
+    plan(host).execute(host, &state)
+}
+
+fn saved(host: &MadeUpHost) -> Option<SavedNic> {
+    host.state().all(host).unwrap().into_iter().next()
+}
+
+#[test]
+fn a_taken_card_is_vfios_and_a_tap_device_has_its_name_addresses_and_routes() {
+    let host = busy_host();
+    let before = host.link("eth1").unwrap();
+    bind(&host).unwrap();
+    assert_eq!(driver_of(host.root(), BDF).as_deref(), Some(VFIO_DRIVER));
+    assert_eq!(*host.timers.borrow(), [BDF]);
+    let mut tap = host.link("eth1").unwrap();
+    assert_eq!(tap.link.kind, "tun");
+    tap.link.kind = String::new();
+    assert_eq!(tap, before);
+    assert!(plan(&host).is_bound(), "a second time, there is nothing to do");
+}
+
+#[test]
+fn a_restored_card_has_its_driver_name_addresses_and_routes_again() {
+    let host = busy_host();
+    let before = host.link("eth1").unwrap();
+    bind(&host).unwrap();
+    // The kernel numbers interfaces anew, and no rule of udev renames this one.
+    *host.new_name.borrow_mut() = "eth7".into();
+    restore::put_back(&host, &host.state(), &saved(&host).unwrap()).unwrap();
+    assert_eq!(driver_of(host.root(), BDF).as_deref(), Some("e1000e"));
+    assert_eq!(override_of(host.root(), BDF), None);
+    assert_eq!(host.link("eth1").unwrap(), before);
+    assert_eq!(host.links().unwrap().len(), 1, "the TAP device is gone");
+    assert_eq!(saved(&host), None);
+}
+
+#[test]
+fn a_bind_that_fails_at_any_step_leaves_the_machine_as_it_was() {
+    for step in 0.. {
+        let host = busy_host();
+        let before = host.link("eth1").unwrap();
+        host.changes_left.set(Some(step));
+        let Err(error) = bind(&host) else {
+            assert!(step > 10, "{step} steps are too few");
+            return;
+        };
+        assert!(error.not_undone.is_none(), "step {step}: {error:?}");
+        assert_eq!(error.source.to_string(), "made to fail");
+        assert_eq!(driver_of(host.root(), BDF).as_deref(), Some("e1000e"), "step {step}");
+        assert_eq!(override_of(host.root(), BDF), None, "step {step}");
+        assert_eq!(host.link("eth1").unwrap(), before, "step {step}");
+        assert_eq!(host.links().unwrap().len(), 1, "step {step}");
+        assert_eq!(saved(&host), None, "step {step}");
+    }
+}
+
+#[test]
+fn a_restore_that_fails_at_any_step_can_be_repeated() {
+    for step in 0.. {
+        let host = busy_host();
+        let before = host.link("eth1").unwrap();
+        bind(&host).unwrap();
+        host.changes_left.set(Some(step));
+        let first = restore::put_back(&host, &host.state(), &saved(&host).unwrap());
+        if first.is_ok() {
+            assert!(step > 5, "{step} steps are too few");
+            return;
+        }
+        restore::put_back(&host, &host.state(), &saved(&host).unwrap()).unwrap();
+        assert_eq!(host.link("eth1").unwrap(), before, "step {step}");
+        assert_eq!(saved(&host), None, "step {step}");
+    }
+}
+
+#[test]
+fn an_override_that_somebody_else_has_set_comes_back() {
+    let host = busy_host();
+    host.put(&format!("sys/bus/pci/devices/{BDF}/driver_override"), "e1000e\n");
+    bind(&host).unwrap();
+    restore::put_back(&host, &host.state(), &saved(&host).unwrap()).unwrap();
+    assert_eq!(override_of(host.root(), BDF).as_deref(), Some("e1000e"));
+}
+
+#[test]
+fn a_card_that_is_not_confirmed_in_time_is_given_back_and_its_program_ended() {
+    let host = busy_host();
+    bind(&host).unwrap();
+    hold_group(&host);
+    let start = host.uptime();
+    assert!(timer::expire(&host, &host.state(), BDF).unwrap());
+    assert!(host.uptime() - start >= Duration::from_secs(60));
+    assert_eq!(*host.ended.borrow(), [41, 41], "TERM, then KILL");
+    assert_eq!(driver_of(host.root(), BDF).as_deref(), Some("e1000e"));
+    assert_eq!(host.link("eth1").unwrap().link.mac, MAC);
+}
+
+#[test]
+fn a_confirmed_card_stays_taken() {
+    let host = busy_host();
+    bind(&host).unwrap();
+    let confirmed = saved(&host).unwrap().with_confirm_by(None);
+    host.state().write(&confirmed).unwrap();
+    assert!(!timer::expire(&host, &host.state(), BDF).unwrap());
+    assert_eq!(driver_of(host.root(), BDF).as_deref(), Some(VFIO_DRIVER));
+}
+
+#[test]
+fn states_of_an_earlier_start_of_the_machine_do_not_count() {
+    let host = busy_host();
+    bind(&host).unwrap();
+    host.put("proc/sys/kernel/random/boot_id", "boot-2\n");
+    assert_eq!(saved(&host), None);
+    assert!(!timer::expire(&host, &host.state(), BDF).unwrap());
+}
+
+#[test]
+fn a_state_survives_its_file() {
+    let host = busy_host();
+    bind(&host).unwrap();
+    let before = saved(&host).unwrap();
+    host.state().write(&before).unwrap();
+    assert_eq!(saved(&host).unwrap(), before);
+    let names = sysfs::names(&host.path("run/nic"));
+    assert_eq!(names, [format!("{BDF}.json")], "no partial file, and no lock");
+}
+
+/// Makes a process that has the card's group open.
+pub(super) fn hold_group(host: &MadeUpHost) {
+    host.put("proc/41/comm", "suricata\n");
+    std::fs::create_dir_all(host.path("proc/41/fd")).unwrap();
+    std::os::unix::fs::symlink("/dev/vfio/7", host.path("proc/41/fd/5")).unwrap();
+}

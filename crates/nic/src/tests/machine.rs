@@ -1,0 +1,326 @@
+//! A machine that does not exist: a tree of files, and a kernel that acts on what is written there.
+
+use std::cell::{Cell, RefCell};
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use slipring_port::netlink::{LinkSnapshot, NetlinkLink, SavedSetting};
+
+use crate::host::{Host, LinkChange};
+use crate::state::StateDir;
+use crate::sysfs::{self, VFIO_DRIVER, device_dir, driver_dir};
+
+pub(crate) const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+
+/// A link and its addresses and routes, by their texts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MadeUpLink {
+    pub(crate) link: NetlinkLink,
+    pub(crate) addresses: Vec<String>,
+    pub(crate) routes: Vec<String>,
+}
+
+/// The machine.
+pub(crate) struct MadeUpHost {
+    dir: tempfile::TempDir,
+    pub(crate) privileged: bool,
+    pub(crate) memory_lock: Option<u64>,
+    pub(crate) registers: Vec<u8>,
+    pub(crate) links: RefCell<Vec<MadeUpLink>>,
+    /// How many more changes succeed; `None` for all.
+    pub(crate) changes_left: Cell<Option<usize>>,
+    pub(crate) timers: RefCell<Vec<String>>,
+    pub(crate) ended: RefCell<Vec<u32>>,
+    clock: Cell<Duration>,
+    next_index: Cell<u32>,
+    /// The name that the kernel gives to new interfaces.
+    pub(crate) new_name: RefCell<String>,
+}
+
+impl MadeUpHost {
+    /// Makes a machine with an IOMMU, VFIO, and a card `eth1`, which nothing uses.
+    pub(crate) fn new() -> Self {
+        let host = Self {
+            dir: tempfile::tempdir().unwrap(),
+            privileged: true,
+            memory_lock: None,
+            registers: Vec::new(),
+            links: RefCell::default(),
+            changes_left: Cell::new(None),
+            timers: RefCell::default(),
+            ended: RefCell::default(),
+            clock: Cell::new(Duration::from_secs(100)),
+            next_index: Cell::new(2),
+            new_name: RefCell::new("eth1".into()),
+        };
+        for dir in [
+            "sys/bus/pci/drivers/vfio-pci",
+            "sys/class/iommu/dmar0",
+            "sys/class/net",
+            "sys/module/vfio_iommu_type1/parameters",
+            "proc/sys/kernel/random",
+            "proc/thread-self/net",
+            "dev/vfio",
+        ] {
+            fs::create_dir_all(host.path(dir)).unwrap();
+        }
+        host.put("proc/sys/kernel/random/boot_id", "boot-1\n");
+        host.put("proc/interrupts", " 24: 1 IR-PCI-MSI 0-edge eth1\n");
+        host.put("sys/bus/pci/drivers_probe", "");
+        host.put(
+            "etc/passwd",
+            "root:x:0:0::/root:/bin/sh\nalice:x:1000:1000::/home/alice:/bin/sh\n",
+        );
+        host.add_card("0000:03:00.0", [0x8086, 0x10d3], "e1000e", 7);
+        host.make_interface("0000:03:00.0", "eth1");
+        host
+    }
+
+    pub(crate) fn path(&self, below: &str) -> PathBuf {
+        self.dir.path().join(below)
+    }
+
+    pub(crate) fn put(&self, below: &str, text: &str) {
+        let path = self.path(below);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    pub(crate) fn state(&self) -> StateDir {
+        StateDir::below(&self.path("run"))
+    }
+
+    /// Adds a card without an interface.
+    pub(crate) fn add_card(&self, bdf: &str, [vendor, device]: [u16; 2], driver: &str, group: u32) {
+        let dir = format!("sys/bus/pci/devices/{bdf}");
+        self.put(&format!("{dir}/vendor"), &format!("0x{vendor:04x}\n"));
+        self.put(&format!("{dir}/device"), &format!("0x{device:04x}\n"));
+        self.put(&format!("{dir}/class"), "0x020000\n");
+        self.put(&format!("{dir}/driver_override"), "(null)\n");
+        let group_dir = self.path(&format!("sys/kernel/iommu_groups/{group}/devices"));
+        fs::create_dir_all(group_dir.join(bdf)).unwrap();
+        symlink(group_dir.parent().unwrap(), self.path(&dir).join("iommu_group")).unwrap();
+        let driver = driver_dir(self.root(), driver);
+        fs::create_dir_all(&driver).unwrap();
+        fs::write(driver.join("unbind"), "").unwrap();
+        fs::write(driver_dir(self.root(), VFIO_DRIVER).join("unbind"), "").unwrap();
+        symlink(&driver, self.path(&dir).join("driver")).unwrap();
+        let bus = self.path("sys/bus/pci");
+        symlink(bus, self.path(&dir).join("subsystem")).unwrap();
+        self.put(&format!("dev/vfio/{group}"), "");
+    }
+
+    /// Makes the interface of a card, up and with an address.
+    pub(crate) fn make_interface(&self, bdf: &str, name: &str) -> u32 {
+        let device = device_dir(self.root(), bdf);
+        fs::create_dir_all(device.join("net").join(name)).unwrap();
+        symlink(&device, device.join("net").join(name).join("device")).unwrap();
+        let _ = symlink(device.join("net").join(name), self.path("sys/class/net").join(name));
+        self.add_link(name, "", MAC)
+    }
+
+    pub(crate) fn add_link(&self, name: &str, kind: &str, mac: [u8; 6]) -> u32 {
+        let index = self.next_index.replace(self.next_index.get() + 1);
+        self.links.borrow_mut().push(MadeUpLink {
+            link: NetlinkLink {
+                index,
+                name: name.into(),
+                up: false,
+                mtu: 1500,
+                kind: kind.into(),
+                running: false,
+                mac: mac.to_vec(),
+                master: None,
+                lower: None,
+            },
+            addresses: Vec::new(),
+            routes: Vec::new(),
+        });
+        index
+    }
+
+    /// Changes the link of this name.
+    pub(crate) fn edit(&self, name: &str, edit: impl FnOnce(&mut MadeUpLink)) {
+        let mut links = self.links.borrow_mut();
+        edit(links.iter_mut().find(|link| link.link.name == name).unwrap());
+    }
+
+    /// Returns a link without its index, which may change.
+    pub(crate) fn link(&self, name: &str) -> Option<MadeUpLink> {
+        let links = self.links.borrow();
+        let mut found = links.iter().find(|link| link.link.name == name)?.clone();
+        found.link.index = 0;
+        Some(found)
+    }
+
+    fn count_change(&self) -> io::Result<()> {
+        match self.changes_left.get() {
+            Some(0) => {
+                // Only this one fails, so that what follows can put things back.
+                self.changes_left.set(None);
+                Err(io::Error::other("made to fail"))
+            }
+            Some(left) => {
+                self.changes_left.set(Some(left - 1));
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn unbind(&self, bdf: &str) {
+        let dir = device_dir(self.root(), bdf);
+        for name in sysfs::interfaces_of(self.root(), bdf) {
+            self.links.borrow_mut().retain(|link| link.link.name != name);
+            let _ = fs::remove_file(self.path("sys/class/net").join(&name));
+        }
+        let _ = fs::remove_dir_all(dir.join("net"));
+        fs::remove_file(dir.join("driver")).unwrap();
+    }
+
+    fn probe(&self, bdf: &str) {
+        let dir = device_dir(self.root(), bdf);
+        let wanted = sysfs::override_of(self.root(), bdf);
+        let driver = wanted.unwrap_or_else(|| "e1000e".into());
+        symlink(driver_dir(self.root(), &driver), dir.join("driver")).unwrap();
+        if driver != VFIO_DRIVER {
+            let name = self.new_name.borrow().clone();
+            self.make_interface(bdf, &name);
+        }
+    }
+
+    fn apply(&self, path: &Path, text: &str) {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        match name {
+            "driver_override" => {
+                let text = if text == "\n" { "(null)\n" } else { text };
+                fs::write(path, text).unwrap();
+            }
+            "unbind" => self.unbind(text),
+            "drivers_probe" => self.probe(text),
+            other => panic!("nobody writes to {other}"),
+        }
+    }
+}
+
+impl Host for MadeUpHost {
+    fn root(&self) -> &Path {
+        self.dir.path()
+    }
+
+    fn is_privileged(&self) -> bool {
+        self.privileged
+    }
+
+    fn memory_lock(&self) -> Option<u64> {
+        self.memory_lock
+    }
+
+    fn write(&self, path: &Path, text: &str) -> io::Result<()> {
+        self.count_change()?;
+        assert!(path.exists(), "{}", path.display());
+        self.apply(path, text);
+        Ok(())
+    }
+
+    fn chown(&self, path: &Path, _: u32) -> io::Result<()> {
+        self.count_change()?;
+        fs::metadata(path).map(drop)
+    }
+
+    fn links(&self) -> io::Result<Vec<NetlinkLink>> {
+        Ok(self.links.borrow().iter().map(|link| link.link.clone()).collect())
+    }
+
+    fn snapshot(&self, index: u32) -> io::Result<LinkSnapshot> {
+        let links = self.links.borrow();
+        let link = links.iter().find(|link| link.link.index == index).unwrap();
+        let saved = |texts: &[String]| {
+            let one = |text: &String| SavedSetting {
+                text: text.clone(),
+                message: text.clone().into_bytes(),
+            };
+            texts.iter().map(one).collect()
+        };
+        Ok(LinkSnapshot {
+            addresses: saved(&link.addresses),
+            routes: saved(&link.routes),
+            has_default_route: link.routes.iter().any(|route| route.starts_with("default")),
+        })
+    }
+
+    fn change_link(&self, index: u32, change: &LinkChange<'_>) -> io::Result<()> {
+        self.count_change()?;
+        let mut links = self.links.borrow_mut();
+        if matches!(change, LinkChange::Delete) {
+            links.retain(|link| link.link.index != index);
+            return Ok(());
+        }
+        let link = links.iter_mut().find(|link| link.link.index == index).unwrap();
+        let text = |saved: &SavedSetting| String::from_utf8(saved.message.clone()).unwrap();
+        match *change {
+            LinkChange::Up => link.link.up = true,
+            LinkChange::Down => {
+                link.link.up = false;
+                link.routes.clear();
+            }
+            LinkChange::Delete => unreachable!("handled above"),
+            LinkChange::Name(name) => link.link.name = name.into(),
+            LinkChange::Mac(mac) => link.link.mac = mac.to_vec(),
+            LinkChange::Mtu(mtu) => link.link.mtu = mtu,
+            LinkChange::Address(address) => {
+                let text = text(address);
+                if !link.addresses.contains(&text) {
+                    link.addresses.push(text);
+                }
+            }
+            LinkChange::Route(route) => {
+                assert!(link.link.up, "a route needs an interface that is up");
+                let text = text(route);
+                if !link.routes.contains(&text) {
+                    link.routes.push(text);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn create_tap(&self, name: &str) -> io::Result<u32> {
+        self.count_change()?;
+        assert!(self.link(name).is_none(), "the name must be free");
+        Ok(self.add_link(name, "tun", [6; 6]))
+    }
+
+    fn registers(&self, _: &str) -> io::Result<Vec<u8>> {
+        match self.registers.is_empty() {
+            true => Err(io::ErrorKind::Unsupported.into()),
+            false => Ok(self.registers.clone()),
+        }
+    }
+
+    fn start_timer(&self, bdf: &str) -> io::Result<()> {
+        self.count_change()?;
+        self.timers.borrow_mut().push(bdf.to_owned());
+        Ok(())
+    }
+
+    fn end_process(&self, pid: u32, kill: bool) -> io::Result<()> {
+        // The process ignores TERM.
+        if kill {
+            fs::remove_dir_all(self.path(&format!("proc/{pid}"))).unwrap();
+        }
+        self.ended.borrow_mut().push(pid);
+        Ok(())
+    }
+
+    fn uptime(&self) -> Duration {
+        self.clock.get()
+    }
+
+    fn pause(&self, time: Duration) {
+        self.clock.set(self.clock.get() + time);
+    }
+}

@@ -1,0 +1,87 @@
+//! The way back: a process that gives a card back unless somebody confirms that it may stay.
+//!
+//! ```text
+//!   slipring nic bind --confirm-within 60     state: confirm_by
+//!        '-- starts --> slipring nic expire BDF          own session, no terminal
+//!                            | sleeps until confirm_by, however long the others live
+//!                            '-- is confirm_by still set? then restores
+//!   slipring nic confirm                      state: confirm_by removed
+//! ```
+//!
+//! The process starts before the card is taken, so that a machine which cannot start it loses nothing.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use crate::host::Host;
+use crate::restore;
+use crate::state::StateDir;
+
+/// The hidden command of the process.
+pub(crate) const COMMAND_NAME: &str = "expire";
+/// What the process writes once it no longer depends on the one that has started it.
+pub(crate) const READY: &str = "ready";
+/// Longest single sleep: the clock of sleeps stands still while the machine is suspended.
+const MAX_PAUSE: Duration = Duration::from_secs(1);
+
+/// Makes this process independent of the session that it was started in, and says so.
+///
+/// # Errors
+/// If the other process has ended, so that nobody takes the card.
+pub(crate) fn detach() -> io::Result<()> {
+    // It is the leader of a session already if it was started by hand.
+    let _ = rustix::process::setsid();
+    // A login manager may end all processes of a session's control group. Without version 2 of
+    // control groups, there is no such file.
+    let _ = fs::OpenOptions::new()
+        .write(true)
+        .open("/sys/fs/cgroup/cgroup.procs")
+        .and_then(|mut file| file.write_all(b"0"));
+    let mut stdout = io::stdout();
+    writeln!(stdout, "{READY}")?;
+    stdout.flush()
+}
+
+/// Waits until a card's time is over, and gives it back unless that was confirmed. Returns whether
+/// it was given back.
+///
+/// # Errors
+/// The errors of [`restore::put_back`].
+pub(crate) fn expire(host: &dyn Host, state: &StateDir, bdf: &str) -> io::Result<bool> {
+    let pending = |host: &dyn Host| -> io::Result<Option<u64>> {
+        let all = state.all(host)?;
+        let saved = all.iter().find(|saved| saved.bdf == bdf);
+        Ok(saved.and_then(|saved| saved.confirm_by_ms))
+    };
+    let Some(confirm_by_ms) = pending(host)? else { return Ok(false) };
+    let confirm_by = Duration::from_millis(confirm_by_ms);
+    while let Some(rest) = confirm_by.checked_sub(host.uptime()).filter(|rest| !rest.is_zero()) {
+        host.pause(rest.min(MAX_PAUSE));
+    }
+    let _lock = state.lock(host)?;
+    // The card may have been confirmed, or given back and taken again with another time.
+    if pending(host)? != Some(confirm_by_ms) {
+        return Ok(false);
+    }
+    let Some(saved) = state.read(bdf)? else { return Ok(false) };
+    restore::end_holders(host, saved.group)?;
+    restore::put_back(host, state, &saved)?;
+    Ok(true)
+}
+
+/// Writes down what became of a card whose time was over, since nobody may look.
+pub(crate) fn log(run_dir: &Path, bdf: &str, result: &io::Result<bool>) {
+    let text = match result {
+        Ok(true) => format!("{bdf}: not confirmed in time, so it was given back\n"),
+        Ok(false) => return,
+        Err(error) => format!("{bdf}: not confirmed in time, and cannot be given back: {error}\n"),
+    };
+    // Without a disk there is nobody to tell.
+    let _ = fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(run_dir.join("nic").join("log"))
+        .and_then(|mut file| file.write_all(text.as_bytes()));
+}
