@@ -5,6 +5,7 @@
 
 mod features;
 mod message;
+mod native;
 mod owners;
 
 use std::io;
@@ -18,6 +19,7 @@ use slipring_port::iface::Iface;
 use slipring_port::netlink::{Netlink, NetlinkLink};
 
 pub(crate) use features::InterfaceMode;
+pub(crate) use native::NativeOption;
 pub(crate) use owners::InterfaceOwner;
 
 pub(crate) const VERB: Verb =
@@ -92,6 +94,8 @@ pub(crate) struct InterfaceRow {
     pub(crate) modes: Vec<InterfaceMode>,
     /// Whether the driver can receive multi-buffer frames; `null` if the kernel does not report it.
     pub(crate) multi_buffer: Option<bool>,
+    /// The native driver that could drive the card, if the interface has no zero-copy mode.
+    pub(crate) native: Option<NativeOption>,
     /// Whether a default route uses the interface.
     pub(crate) default_route: bool,
     /// Processes that use the interface, by an XDP program or by AF_XDP sockets.
@@ -107,6 +111,7 @@ pub(crate) fn list() -> io::Result<Vec<InterfaceRow>> {
         // `None` if the interface has vanished since it was listed.
         let iface = Iface::find(&link.name).ok()?;
         let features = features.get(&link.index).copied();
+        let modes = InterfaceMode::possible(&iface, features);
         Some(InterfaceRow {
             port: port_name(&link.name),
             interface: link.name.clone(),
@@ -115,7 +120,8 @@ pub(crate) fn list() -> io::Result<Vec<InterfaceRow>> {
             mtu: iface.mtu,
             rx_queues: iface.rx_queues,
             tx_queues: iface.tx_queues,
-            modes: InterfaceMode::possible(&iface, features),
+            native: NativeOption::of(&iface, &modes),
+            modes,
             multi_buffer: features.map(features::XdpFeatures::multi_buffer),
             default_route: iface.default_route(),
             owners: owners.get(&link.index).into_iter().flatten().cloned().collect(),
@@ -176,6 +182,7 @@ fn notes(row: &InterfaceRow) -> Vec<String> {
         Some(queue) => format!("queue {queue} held by {process} ({pid})"),
         None => format!("held by {process} ({pid})"),
     }));
+    notes.extend(row.native.as_ref().map(NativeOption::note));
     match row.modes[..] {
         [] => notes.push("no Ethernet frames".to_owned()),
         [InterfaceMode::Packet] => {
@@ -203,6 +210,7 @@ mod tests {
             rx_queues: 8,
             tx_queues: 8,
             modes: vec![InterfaceMode::ZeroCopy, InterfaceMode::Generic],
+            native: None,
             multi_buffer: Some(true),
             default_route: true,
             owners: vec![InterfaceOwner { queue: Some(3), pid: 41, process: "suricata".into() }],

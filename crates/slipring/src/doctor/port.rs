@@ -78,11 +78,18 @@ fn driver(row: &InterfaceRow) -> Finding {
             Finding::ok("driver", format!("{name}: AF_XDP without copies"))
         }
         Some(InterfaceMode::Native) => {
-            Finding::ok("driver", format!("{name}: XDP in the driver, with a copy"))
+            let finding = Finding::ok("driver", format!("{name}: XDP in the driver, with a copy"));
+            match &row.native {
+                Some(native) => finding.with_fix(native.offer(&row.interface)),
+                None => finding,
+            }
         }
         Some(InterfaceMode::Generic | InterfaceMode::Packet) => {
-            Finding::warn("driver", format!("{name}: no XDP of its own, the stack's is slower"))
-                .with_fix("none on this interface; a NIC with XDP in its driver is faster")
+            let text = format!("{name}: no XDP of its own, the stack's is slower");
+            Finding::warn("driver", text).with_fix(match &row.native {
+                Some(native) => native.offer(&row.interface),
+                None => "none on this interface; a NIC with XDP in its driver is faster".into(),
+            })
         }
         None => Finding::fail("driver", format!("{name}: has no Ethernet frames"))
             .with_fix("slipring ports lists interfaces that have"),
