@@ -47,7 +47,7 @@ EXTCAP  ?= $(if $(SYSTEM),$(or $(wildcard /usr/lib/*/wireshark/extcap),$(HERE)/l
 MADE    := $(HERE)/share/slipring/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test qemu bench bench-gate soak fuzz mutants lint fmt format clippy tree targets docs release library libslipring libnetmap dist stage install uninstall clean
+.PHONY: help demo test qemu guest bench bench-gate soak fuzz mutants lint fmt format clippy tree targets docs release library libslipring libnetmap dist stage install uninstall clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -64,6 +64,10 @@ test: ## run every test; the last line counts passed, failed and skipped
 
 qemu: ## fetch the QEMU that tests of drivers of cards run against; into target, installs nothing
 	@scripts/qemu.sh $(TARGET)/qemu
+
+guest: ## take and give back network cards in virtual machines, behind an emulated IOMMU; needs QEMU, and no KVM
+	@scripts/setup.sh test
+	@scripts/guest.sh $(ARGS)
 
 bench: ## measure beside the floors and the peers; docs/benchmarks.md says how to read it
 	@scripts/setup.sh bench

@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# Runs `slipring nic` in virtual machines, on emulated cards behind an emulated IOMMU: guest.sh [MACHINE...]
+# A machine is one of those of machine_of() below; all by default. Needs no KVM, and does not use it.
+# The last line counts cases that passed, failed and were skipped.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+readonly TARGET=${CARGO_TARGET_DIR:-target}
+readonly DIR=$TARGET/guest CASES=crates/nic/tests/guest
+# Seconds until a machine that hangs is ended. It takes 20 s on an idle computer.
+readonly MACHINE_TIMEOUT=${SLIPRING_GUEST_TIMEOUT:-600}
+
+skip() {
+    echo "skipped: $*"
+    echo "0 passed, 0 failed, 1 skipped"
+    [ "${SLIPRING_NO_SKIP:-0}" != 1 ]
+    exit
+}
+
+command -v qemu-system-x86_64 > /dev/null || skip "no qemu-system-x86_64"
+mkdir -p "$DIR"
+why=$($CASES/kit.sh "$DIR")
+case $? in
+    0)  ;;
+    77) skip "$why" ;;
+    *)  echo "$why" "$(tail -n 3 "$DIR/log")"; exit 1 ;;
+esac
+
+# A static program, because the guest has no libraries. SLIPRING_GUEST_PROGRAM is one that was built elsewhere.
+program=${SLIPRING_GUEST_PROGRAM:-$DIR/slipring}
+if [ -z "${SLIPRING_GUEST_PROGRAM:-}" ]; then
+    cargo rustc -q -p slipring --bin slipring -- -C target-feature=+crt-static || exit 1
+    cp "$TARGET/debug/slipring" "$program"
+fi
+rm -rf "$DIR/program"
+mkdir -p "$DIR/program/bin" "$DIR/program/cases"
+strip -o "$DIR/program/bin/slipring" "$program" || exit 1
+cp "$CASES/init" "$DIR/program/"
+cp "$CASES"/cases/* "$DIR/program/cases/"
+chmod -R u=rwX,go=rX "$DIR/program"
+# The kernel unpacks one archive after the other.
+(cd "$DIR/program" && find . | ../busybox cpio -o -H newc 2> /dev/null) | cat "$DIR/initrd" - > "$DIR/initrd.all"
+
+# Sets `machine`: the options of a virtual machine. The cards that all have are at places 4 and 5, with a
+# cable between them.
+machine_of() {
+    machine=(-m 512 -smp 1 -cpu max -nodefaults -no-user-config -no-reboot -display none
+        -netdev hubport,id=a,hubid=1 -netdev hubport,id=b,hubid=1)
+    local cards=(-device e1000e,netdev=a,mac=52:54:00:00:00:01,addr=4,romfile= \
+        -device e1000e,netdev=b,mac=52:54:00:00:00:02,addr=5,romfile=)
+    case $1 in
+        iommu)
+            machine+=(-M q35,kernel-irqchip=split -device intel-iommu,intremap=on "${cards[@]}"
+                -netdev hubport,id=c,hubid=2 -netdev hubport,id=d,hubid=2
+                -device pcie-root-port,id=root,chassis=1,addr=6 -device pcie-pci-bridge,id=bridge,bus=root
+                -device e1000,netdev=c,bus=bridge,addr=1,mac=52:54:00:00:00:03,romfile=
+                -device e1000,netdev=d,bus=bridge,addr=2,mac=52:54:00:00:00:04,romfile=) ;;
+        no-remapping) machine+=(-M q35,kernel-irqchip=split -device intel-iommu,intremap=off "${cards[@]}") ;;
+        no-iommu)     machine+=(-M q35 "${cards[@]}") ;;
+        *)            echo "guest.sh: no machine $1" >&2; exit 2 ;;
+    esac
+}
+
+passed=0 failed=0
+[ $# -gt 0 ] || set -- iommu no-remapping no-iommu
+for name in "$@"; do
+    machine_of "$name"
+    start=$SECONDS
+    console=$DIR/$name.console log=$DIR/$name.log
+    # no_timer_check: on a busy computer, the kernel finds fewer ticks of the timer than it expects, and gives up.
+    timeout "$MACHINE_TIMEOUT" qemu-system-x86_64 -accel tcg "${machine[@]}" \
+        -serial "file:$console" -kernel "$DIR/kernel" -initrd "$DIR/initrd.all" \
+        -append "console=ttyS0 panic=-1 quiet no_timer_check mitigations=off intel_iommu=on cases=$name" < /dev/null 2> "$log"
+    tr -d '\r' < "$console" >> "$log"
+    grep -aE '^(ok|FAIL|    )' "$log"
+    passed=$((passed + $(grep -acE '^ok ' "$log")))
+    failed=$((failed + $(grep -acE '^FAIL ' "$log")))
+    if ! grep -aq '^guest: done' "$log"; then
+        echo "FAIL $name: the machine did not get through; $log:"
+        tail -n 20 "$log"
+        failed=$((failed + 1))
+    fi
+    echo "$name: $((SECONDS - start)) s"
+done
+echo "$passed passed, $failed failed, 0 skipped"
+[ $failed = 0 ]
