@@ -31,13 +31,13 @@ pub use metrics::serve_metrics;
 
 use crate::meter::PortMeter;
 
-/// Time between two updates if there are few links.
+/// Time between two updates if there are few objects.
 const MIN_PUBLISH_PERIOD: Duration = Duration::from_millis(100);
 /// Maximum time between two updates, which is the default period of reports.
 const MAX_PUBLISH_PERIOD: Duration = Duration::from_secs(1);
-/// Time between two updates, per link. An update is for all links, so it takes longer if there are
-/// more of them.
-const PUBLISH_PERIOD_PER_LINK: Duration = Duration::from_millis(1);
+/// Time between two updates, per object. An update is for all objects, so it takes longer if there
+/// are more of them.
+const PUBLISH_PERIOD_PER_OBJECT: Duration = Duration::from_millis(1);
 /// For how long updates continue after a read. A reader that comes in this time finds recent
 /// values.
 const WATCHED_FOR_NS: Nanos = 3_000_000_000;
@@ -57,40 +57,42 @@ struct PublisherStop {
 /// A function that waits until a descriptor is readable or a timeout has expired, such as `poll`.
 type PollFn = fn(&mut [PollFd<'_>], Option<&Timespec>) -> rustix::io::Result<usize>;
 
-/// The links of a command. Their values are published in addition to those of its ports.
-pub trait LinkMetrics: Send {
-    /// Returns the name and the seed of the run.
-    fn run(&self) -> (Option<String>, u64);
+/// The objects of a command other than its ports: the links of an emulator, the parts of a router.
+pub trait ObjectMetrics: Send {
+    /// Returns the name of the run, and its seed if it has one.
+    fn run(&self) -> (Option<String>, Option<u64>);
 
-    /// Returns the number of links.
+    /// Returns the number of objects.
     fn count(&self) -> usize;
 
-    /// Adds to `names` the links, and the name of each word that is published for a link.
+    /// Adds to `names` the objects, and the names of the words that are published for each.
     fn describe(&self, names: &mut MetricSchema);
 
-    /// Appends the current words of all links. Returns the time of these values, or 0 if it is not
+    /// Appends the current words of all objects. Returns the time of these values, or 0 if it is not
     /// known.
     fn sample(&mut self, words: &mut Vec<u64>) -> Nanos;
 
-    /// Returns the causes for which packets are lost between the links and a port.
-    fn boundary_loss_causes(&self) -> Vec<&'static str>;
+    /// Returns the causes for which packets are lost between links and a port.
+    fn boundary_loss_causes(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
 
-    /// Appends how many packets were lost between the links and port `at`, as of the last
+    /// Appends how many packets were lost between links and port `at`, as of the last
     /// [`Self::sample`].
-    fn boundary_losses(&self, at: usize, words: &mut Vec<u64>);
+    fn boundary_losses(&self, _at: usize, _words: &mut Vec<u64>) {}
 }
 
-/// Publishes the counters of ports, and those of links if `links` is given.
+/// Publishes the counters of ports, and those of other objects if `objects` is given.
 ///
 /// # Errors
 /// [`Failure`] if stderr cannot be written. If counters cannot be published, this is only reported
 /// there.
 pub fn start(
     meter: PortMeter,
-    links: Option<Box<dyn LinkMetrics>>,
+    objects: Option<Box<dyn ObjectMetrics>>,
     session: &mut Session<'_>,
 ) -> Result<Option<PublishGuard>, Failure> {
-    match MetricsSource::new(meter, links).publish(&session.run_dir) {
+    match MetricsSource::new(meter, objects).publish(&session.run_dir) {
         Ok(publishing) => Ok(Some(publishing)),
         Err(error) => {
             let message = format_args!("# nothing to see for slipring top: {error}");
@@ -115,18 +117,15 @@ impl Drop for PublishGuard {
 /// Where the published words come from.
 struct MetricsSource {
     meter: PortMeter,
-    links: Option<Box<dyn LinkMetrics>>,
+    objects: Option<Box<dyn ObjectMetrics>>,
     names: MetricSchema,
     wait: PollFn,
 }
 
 impl MetricsSource {
-    fn new(meter: PortMeter, links: Option<Box<dyn LinkMetrics>>) -> Self {
+    fn new(meter: PortMeter, objects: Option<Box<dyn ObjectMetrics>>) -> Self {
         let args = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned());
-        let (name, seed) = links.as_ref().map_or((None, None), |links| {
-            let (name, seed) = links.run();
-            (name, Some(seed))
-        });
+        let (name, seed) = objects.as_ref().map_or((None, None), |objects| objects.run());
         let mut names = MetricSchema {
             schema: SCHEMA_VERSION,
             line: args.collect::<Vec<_>>().join(" "),
@@ -135,16 +134,16 @@ impl MetricsSource {
             seed,
             ..MetricSchema::default()
         };
-        if let Some(links) = &links {
-            links.describe(&mut names);
+        if let Some(objects) = &objects {
+            objects.describe(&mut names);
         }
-        let between = links.as_ref().map_or_else(Vec::new, |links| links.boundary_loss_causes());
+        let between = objects.as_ref().map_or_else(Vec::new, |of| of.boundary_loss_causes());
         names.describe("port", ports::counters(&between));
         for (name, _) in meter.snapshots() {
             let (kind, name) = ("port".to_owned(), name.to_owned());
             names.add(MetricObject { kind, name, ..MetricObject::default() });
         }
-        Self { meter, links, names, wait: poll }
+        Self { meter, objects, names, wait: poll }
     }
 
     fn publish(mut self, dir: &Path) -> io::Result<PublishGuard> {
@@ -157,9 +156,9 @@ impl MetricsSource {
     }
 
     fn run(&mut self, publisher: &mut Publisher, stop: &PublisherStop) {
-        let links = self.links.as_ref().map_or(0, |links| links.count());
-        let period = PUBLISH_PERIOD_PER_LINK
-            .saturating_mul(links as u32)
+        let objects = self.objects.as_ref().map_or(0, |objects| objects.count());
+        let period = PUBLISH_PERIOD_PER_OBJECT
+            .saturating_mul(objects as u32)
             .clamp(MIN_PUBLISH_PERIOD, MAX_PUBLISH_PERIOD);
         // If it is not known whether there are readers, updates never stop.
         let readers = publisher.readers().ok();
@@ -183,12 +182,12 @@ impl MetricsSource {
 
     fn publish_once(&mut self, publisher: &mut Publisher, words: &mut Vec<u64>) {
         words.clear();
-        // Links that were never sampled have no time yet.
-        let time = self.links.as_mut().map_or(0, |links| links.sample(words));
+        // Objects that were never sampled have no time yet.
+        let time = self.objects.as_mut().map_or(0, |objects| objects.sample(words));
         for (at, (_, counts)) in self.meter.snapshots().enumerate() {
             ports::values(&counts, words);
-            if let Some(links) = &self.links {
-                links.boundary_losses(at, words);
+            if let Some(objects) = &self.objects {
+                objects.boundary_losses(at, words);
             }
         }
         publisher.publish(if time > 0 { time } else { now() }, words.iter().copied());
@@ -225,9 +224,9 @@ mod tests {
     /// Links that count how often they are sampled.
     struct SampleCount(Arc<AtomicU64>);
 
-    impl LinkMetrics for SampleCount {
-        fn run(&self) -> (Option<String>, u64) {
-            (None, 0)
+    impl ObjectMetrics for SampleCount {
+        fn run(&self) -> (Option<String>, Option<u64>) {
+            (None, None)
         }
 
         fn count(&self) -> usize {
@@ -244,19 +243,13 @@ mod tests {
             words.push(self.0.fetch_add(1, Ordering::Relaxed) + 1);
             now()
         }
-
-        fn boundary_loss_causes(&self) -> Vec<&'static str> {
-            Vec::new()
-        }
-
-        fn boundary_losses(&self, _: usize, _: &mut Vec<u64>) {}
     }
 
     #[test]
     fn figures_are_published_for_those_who_look_and_for_nobody_else() {
         let dir = tempfile::tempdir().unwrap();
         let looks = Arc::new(AtomicU64::new(0));
-        let links: Box<dyn LinkMetrics> = Box::new(SampleCount(looks.clone()));
+        let links: Box<dyn ObjectMetrics> = Box::new(SampleCount(looks.clone()));
         let publishing =
             MetricsSource::new(PortMeter::new(&[]), Some(links)).publish(dir.path()).unwrap();
         let count = || looks.load(Ordering::Relaxed);
@@ -284,7 +277,7 @@ mod tests {
     fn figures_are_published_though_waiting_fails_and_the_end_comes_soon() {
         let dir = tempfile::tempdir().unwrap();
         let looks = Arc::new(AtomicU64::new(0));
-        let links: Box<dyn LinkMetrics> = Box::new(SampleCount(looks.clone()));
+        let links: Box<dyn ObjectMetrics> = Box::new(SampleCount(looks.clone()));
         let mut source = MetricsSource::new(PortMeter::new(&[]), Some(links));
         source.wait = |_, _| Err(Errno::NOMEM);
         let publishing = source.publish(dir.path()).unwrap();

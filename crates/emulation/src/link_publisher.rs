@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use slipring_datapath::publish::LinkMetrics;
+use slipring_datapath::publish::ObjectMetrics;
 use slipring_link::{
     LinkCounters, LinkDropCause, LinkDrops, LinkSource, LinkTarget, NetworkSpec, PacketCounts,
     RateSpec,
@@ -108,9 +108,9 @@ impl LinkPublisher {
     }
 }
 
-impl LinkMetrics for LinkPublisher {
-    fn run(&self) -> (Option<String>, u64) {
-        (self.run.name.clone(), self.run.seed)
+impl ObjectMetrics for LinkPublisher {
+    fn run(&self) -> (Option<String>, Option<u64>) {
+        (self.run.name.clone(), Some(self.run.seed))
     }
 
     fn count(&self) -> usize {
@@ -137,7 +137,7 @@ impl LinkMetrics for LinkPublisher {
             };
             let (from, to) = (Some(from.clone()), Some(to.clone()));
             let (kind, name) = ("link".to_owned(), link.spec.name.clone());
-            names.add(MetricObject { kind, name, from, to, first: 0 });
+            names.add(MetricObject { kind, name, from, to, ..MetricObject::default() });
         }
     }
 

@@ -78,6 +78,8 @@ pub(crate) struct RuleFigures {
 pub(crate) struct FibFigures {
     pub(crate) v4: u64,
     pub(crate) v6: u64,
+    /// Neighbours on the router's interfaces.
+    pub(crate) neighbours: u64,
     /// Snapshots that the programs were given.
     pub(crate) generation: u64,
     /// Tables of the kernel that were read again after the first time.
@@ -103,6 +105,12 @@ pub(crate) struct RouterFigures {
 
 /// The cause of packets that an interface's driver has dropped after they were redirected to it.
 pub(crate) const DRIVER_DROP: &str = "driver";
+
+/// The cause of packets of a subinterface that found a ring full.
+pub(crate) const QUEUE_FULL: &str = "ring-full";
+
+/// Why the kernel gets packets of a subinterface without a decision of the engine.
+pub(crate) const OWN_PASSES: [&str; 2] = ["unresolved", "left-to-kernel"];
 
 /// The number of tables that a start reads.
 const FIRST_DUMPS: u64 = DumpKind::ALL.len() as u64;
@@ -135,6 +143,7 @@ impl RouterFigures {
         let fib = FibFigures {
             v4: routes(RouteFamily::V4),
             v6: routes(RouteFamily::V6),
+            neighbours: neighbour_count(routing),
             generation: routing.counters.published,
             resyncs: routing.counters.dumps.saturating_sub(FIRST_DUMPS),
             overruns: mirror.overruns,
@@ -194,33 +203,33 @@ impl RouterFigures {
         self.workers.iter().filter_map(|worker| worker.rules)
     }
 
+    /// What all rules have done; `None` without rules.
+    pub(crate) fn rule_sums(&self) -> Option<RuleFigures> {
+        self.rules().reduce(|sums, of| RuleFigures {
+            dropped: sums.dropped + of.dropped,
+            delayed: sums.delayed + of.delayed,
+            waiting: sums.waiting + of.waiting,
+            made: sums.made + of.made,
+            unsent: sums.unsent + of.unsent,
+        })
+    }
+
     fn rule_metrics(&self, text: &mut MetricsText) {
-        let sum = |value: fn(RuleFigures) -> u64| self.rules().map(value).sum::<u64>();
-        if self.rules().next().is_none() {
-            return;
-        }
+        let Some(sums) = self.rule_sums() else { return };
         for (name, help, value) in [
-            (
-                "slipring_route_rule_dropped",
-                "Packets dropped by rules or pipes",
-                sum(|of| of.dropped),
-            ),
+            ("slipring_route_rule_dropped", "Packets dropped by rules or pipes", sums.dropped),
             (
                 "slipring_route_rule_delayed",
                 "Packets put into pipes, or kept for reass",
-                sum(|of| of.delayed),
+                sums.delayed,
             ),
-            ("slipring_route_rule_made", "Packets that the rules have made", sum(|of| of.made)),
-            (
-                "slipring_route_rule_unsent",
-                "Packets of the rules without a route",
-                sum(|of| of.unsent),
-            ),
+            ("slipring_route_rule_made", "Packets that the rules have made", sums.made),
+            ("slipring_route_rule_unsent", "Packets of the rules without a route", sums.unsent),
         ] {
             text.counter(name, help, [(NO_LABELS, value)]);
         }
-        let waiting = sum(|of| of.waiting);
-        text.gauge("slipring_route_rule_waiting", "Packets in pipes", [(NO_LABELS, waiting)]);
+        let waiting = [(NO_LABELS, sums.waiting)];
+        text.gauge("slipring_route_rule_waiting", "Packets in pipes", waiting);
     }
 
     /// All counters as OpenMetrics.
@@ -264,6 +273,8 @@ impl RouterFigures {
         let routes = [("ipv4", self.fib.v4), ("ipv6", self.fib.v6)];
         let routes = routes.map(|(family, count)| ([("family", family)], count));
         text.gauge("slipring_route_fib_routes", "Routes in the tables", routes);
+        let neighbours = [(NO_LABELS, self.fib.neighbours)];
+        text.gauge("slipring_route_neighbours", "Neighbours on the interfaces", neighbours);
         for (name, help, value) in [
             ("slipring_route_resyncs", "Tables of the kernel read again", self.fib.resyncs),
             (
@@ -305,15 +316,14 @@ impl InterfaceFigures {
         let by_class: u64 = routed.kernel.iter().sum();
         let by_reason: u64 = routed.reasons.iter().sum();
         let given = counters.to_kernel + counters.resolution_from_wire;
-        let rest = [
-            ("unresolved", by_class.saturating_sub(by_reason)),
-            ("left-to-kernel", given.saturating_sub(by_class)),
-        ];
+        let rest = OWN_PASSES
+            .into_iter()
+            .zip([by_class.saturating_sub(by_reason), given.saturating_sub(by_class)]);
         let punted = PuntClass::ALL.iter().zip(routed.kernel);
         let punted = punted.map(|(class, count)| (class.name(), count));
         let dropped = RouteDropCause::ALL.iter().zip(routed.dropped);
         let dropped = dropped.map(|(cause, count)| (cause.name(), count));
-        let dropped = dropped.chain([("ring-full", counters.full)]);
+        let dropped = dropped.chain([(QUEUE_FULL, counters.full)]);
         Self {
             name: name.to_owned(),
             mode: OWN_MODE,
@@ -427,6 +437,12 @@ fn own_interfaces(routing: &Routing, workers: &[WorkerFigures]) -> Vec<Interface
         }
     });
     figures.collect()
+}
+
+/// Neighbours of both families on the router's interfaces.
+fn neighbour_count(routing: &Routing) -> u64 {
+    let ours: Vec<_> = routing.ifindexes().collect();
+    routing.mirror.neighbours().filter(|of| ours.contains(&of.ifindex)).count() as u64
 }
 
 /// The mode of subinterfaces that the kernel does not have.

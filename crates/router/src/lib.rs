@@ -20,6 +20,7 @@ mod pace;
 mod packet_trace;
 mod pages;
 mod plan;
+mod publication;
 mod reasons;
 mod reload;
 mod resident;

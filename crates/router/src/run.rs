@@ -22,6 +22,7 @@ use crate::feed::KernelFeed;
 use crate::figures::RouterFigures;
 use crate::neighbours::NeighbourRequests;
 use crate::plan::RoutePlan;
+use crate::publication;
 use crate::reload::RouterReload;
 use crate::resident::{ResidentEngine, UserSpaceIo};
 use crate::routing::{Routing, RoutingHandle};
@@ -106,6 +107,7 @@ impl RoutePlan {
         let _control = self.serve(reservation, &handle, &watch, running, started)?;
         let _compat = self.serve_compat(compat.zip(answers))?;
         let _metrics = serve_metrics(session, handle.clone())?;
+        let _publishing = publication::start(self.name.clone(), &handle, session)?;
         let supervision = Supervision {
             plan: &self,
             handle: &handle,

@@ -66,9 +66,10 @@ fn status(answer: &Value) -> String {
     );
     let _ = writeln!(
         text,
-        "routes: {} IPv4, {} IPv6; generation {}, {} resyncs",
+        "routes: {} IPv4, {} IPv6; {} neighbours; generation {}, {} resyncs",
         field(fib, "v4"),
         field(fib, "v6"),
+        field(fib, "neighbours"),
         field(fib, "generation"),
         field(fib, "resyncs")
     );
@@ -212,12 +213,12 @@ mod tests {
     #[test]
     fn a_status_names_what_is_left_to_the_kernel() {
         let answer = json!({ "state": "forwarding", "uptime_s": 12, "io": "xdp (native)",
-            "fib": { "v4": 3, "v6": 2, "generation": 8, "resyncs": 1 },
+            "fib": { "v4": 3, "v6": 2, "neighbours": 4, "generation": 8, "resyncs": 1 },
             "left_to_kernel": ["eth0: tc filters at ingress"] });
         assert_eq!(
             text("status", &answer),
             "forwarding for 12 s by xdp (native)\n\
-             routes: 3 IPv4, 2 IPv6; generation 8, 1 resyncs\n\
+             routes: 3 IPv4, 2 IPv6; 4 neighbours; generation 8, 1 resyncs\n\
              left to the kernel: eth0: tc filters at ingress\n"
         );
     }

@@ -6,6 +6,7 @@ use serde::Serialize;
 use slipring_core::counters::CountersSnapshot;
 
 use crate::attach::AttachedProgram;
+use crate::router::TopRouter;
 use crate::schema::{MetricObject, MetricSchema, NO_VALUE};
 
 /// The figures of a program at one moment.
@@ -25,6 +26,9 @@ pub struct TopSample {
     pub links: Vec<TopLink>,
     /// All ports of the program, in its own order.
     pub ports: Vec<TopPort>,
+    /// The router, if the program is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub router: Option<TopRouter>,
 }
 
 /// A link in one direction.
@@ -151,21 +155,31 @@ impl TopSample {
             now,
             interval_ns: now.at_ns.saturating_sub(since_ns),
         };
-        let all = |kind| names.objects.iter().filter(move |object| object.kind == kind);
         Self {
             pid: attached.pid(),
             name: names.name.clone(),
             command: names.line.clone(),
             elapsed_ns: now.at_ns.saturating_sub(attached.start_ns()),
             interval_ns: looks.interval_ns,
-            links: all("link").map(|object| looks.of(object).link()).collect(),
-            ports: all("port").map(|object| looks.of(object).port()).collect(),
+            links: looks.all("link").map(|object| object.link()).collect(),
+            ports: looks.all("port").map(|object| object.port()).collect(),
+            router: TopRouter::of(&looks),
+        }
+    }
+
+    /// Returns the bits per second of each row that can be selected: the links, or the interfaces of
+    /// a router.
+    #[must_use]
+    pub fn row_rates(&self) -> Vec<f64> {
+        match &self.router {
+            Some(router) => router.interfaces.iter().map(|of| of.forwarded_rate.bps).collect(),
+            None => self.links.iter().map(|link| link.rate_bps).collect(),
         }
     }
 }
 
 /// Two snapshots of all objects of a program.
-struct SnapshotPair<'l> {
+pub(crate) struct SnapshotPair<'l> {
     schema: &'l MetricSchema,
     before: Option<&'l CountersSnapshot>,
     now: &'l CountersSnapshot,
@@ -173,20 +187,26 @@ struct SnapshotPair<'l> {
 }
 
 impl<'l> SnapshotPair<'l> {
+    /// Returns the objects of a kind.
+    pub(crate) fn all(&'l self, kind: &'l str) -> impl Iterator<Item = ObjectSample<'l>> + 'l {
+        let objects = self.schema.objects.iter();
+        objects.filter(move |object| object.kind == kind).map(|object| self.of(object))
+    }
+
     fn of(&'l self, object: &'l MetricObject) -> ObjectSample<'l> {
         ObjectSample { snapshots: self, object }
     }
 }
 
 /// Two snapshots of one object.
-struct ObjectSample<'l> {
+pub(crate) struct ObjectSample<'l> {
     snapshots: &'l SnapshotPair<'l>,
-    object: &'l MetricObject,
+    pub(crate) object: &'l MetricObject,
 }
 
 impl ObjectSample<'_> {
     fn link(&self) -> TopLink {
-        let (output, lost) = (self.change("output.packets"), self.lost_in_interval());
+        let (output, lost) = (self.change("output.packets"), self.sum_in_interval("lost."));
         let TopSpeed { bps, pps } = self.speed("output");
         TopLink {
             name: self.object.name.clone(),
@@ -240,19 +260,19 @@ impl ObjectSample<'_> {
         Some((*self.snapshots.now.words.get(index)?, before.unwrap_or(0)))
     }
 
-    fn value(&self, name: &str) -> u64 {
+    pub(crate) fn value(&self, name: &str) -> u64 {
         self.words(name).map_or(0, |(now, _)| now)
     }
 
-    fn change(&self, name: &str) -> u64 {
+    pub(crate) fn change(&self, name: &str) -> u64 {
         self.words(name).map_or(0, |(now, before)| now.saturating_sub(before))
     }
 
-    fn gauge(&self, name: &str) -> Option<u64> {
+    pub(crate) fn gauge(&self, name: &str) -> Option<u64> {
         self.words(name).map(|(now, _)| now).filter(|now| *now != NO_VALUE)
     }
 
-    fn traffic(&self, name: &str) -> TopTraffic {
+    pub(crate) fn traffic(&self, name: &str) -> TopTraffic {
         let value = |unit| self.value(&format!("{name}.{unit}"));
         TopTraffic { packets: value("packets"), bytes: value("bytes") }
     }
@@ -262,25 +282,38 @@ impl ObjectSample<'_> {
         Some(TopQuantiles { p50: value("p50")?, p99: value("p99")? })
     }
 
-    fn speed(&self, name: &str) -> TopSpeed {
-        let per_sec = |unit| match self.snapshots.interval_ns {
-            0 => 0.0,
-            time => self.change(&format!("{name}.{unit}")) as f64 * 1e9 / time as f64,
-        };
+    pub(crate) fn speed(&self, name: &str) -> TopSpeed {
+        let per_sec = |unit| self.per_sec(self.change(&format!("{name}.{unit}")));
         TopSpeed { bps: per_sec("bytes") * 8.0, pps: per_sec("packets") }
     }
 
-    fn causes(&self) -> impl Iterator<Item = (&str, &str)> {
+    /// Returns the rate of a counter that has grown by `change` in the interval.
+    pub(crate) fn per_sec(&self, change: u64) -> f64 {
+        match self.snapshots.interval_ns {
+            0 => 0.0,
+            time => change as f64 * 1e9 / time as f64,
+        }
+    }
+
+    /// Returns the counters of a group, such as `lost.`, with their names after the prefix.
+    fn group(&self, prefix: &'static str) -> impl Iterator<Item = (&str, &str)> {
         let counters = self.snapshots.schema.counters(self.object).iter();
-        counters.filter_map(|counter| Some((counter.name.strip_prefix("lost.")?, &*counter.name)))
+        counters
+            .filter_map(move |counter| Some((counter.name.strip_prefix(prefix)?, &*counter.name)))
+    }
+
+    /// Returns the counters of a group that are not 0.
+    pub(crate) fn by_name(&self, prefix: &'static str) -> BTreeMap<String, u64> {
+        let counters = self.group(prefix).map(|(part, name)| (part.to_owned(), self.value(name)));
+        counters.filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// Returns by how much all counters of a group have grown in the interval.
+    pub(crate) fn sum_in_interval(&self, prefix: &'static str) -> u64 {
+        self.group(prefix).map(|(_, name)| self.change(name)).fold(0, u64::saturating_add)
     }
 
     fn lost(&self) -> BTreeMap<String, u64> {
-        let causes = self.causes().map(|(cause, name)| (cause.to_owned(), self.value(name)));
-        causes.filter(|(_, count)| *count > 0).collect()
-    }
-
-    fn lost_in_interval(&self) -> u64 {
-        self.causes().map(|(_, name)| self.change(name)).fold(0, u64::saturating_add)
+        self.by_name("lost.")
     }
 }

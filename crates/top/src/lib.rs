@@ -11,6 +11,7 @@
 //! | [`schema`] | the meaning of the published words: objects, their counters, units |
 //! | [`attach`] | finds running programs, and reads their counters |
 //! | [`figures`] | compares two snapshots: rates, delays, losses of every link and port |
+//! | [`router`] | what a router publishes, and its figures |
 //! | [`model`] | the state of the screen: history, selection, pause; and the effect of keys |
 //! | [`view`] | draws a model on a screen |
 //! | [`plain`] | a sample as plain text |
@@ -33,6 +34,7 @@ pub mod figures;
 pub mod model;
 pub mod openmetrics;
 pub mod plain;
+pub mod router;
 pub mod schema;
 pub mod screen;
 pub mod view;

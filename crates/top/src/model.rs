@@ -16,9 +16,9 @@ const RATE_HISTORY_LEN: usize = 240;
 pub struct TopModel {
     /// The current sample.
     pub sample: TopSample,
-    /// For each link, the rates of recent samples in bits per second, the newest last.
+    /// For each link, or interface of a router, the rates of recent samples in bits per second, the newest last.
     pub rates: Vec<VecDeque<u64>>,
-    /// The link shown in detail.
+    /// The link or interface shown in detail.
     pub selected: usize,
     /// Whether the display is paused: new samples are ignored.
     pub paused: bool,
@@ -45,14 +45,15 @@ impl TopModel {
         if self.paused {
             return;
         }
-        self.rates.resize_with(frame.links.len(), VecDeque::new);
-        for (rates, link) in self.rates.iter_mut().zip(&frame.links) {
+        let now = frame.row_rates();
+        self.rates.resize_with(now.len(), VecDeque::new);
+        for (rates, rate) in self.rates.iter_mut().zip(&now) {
             if rates.len() == RATE_HISTORY_LEN {
                 rates.pop_front();
             }
-            rates.push_back(link.rate_bps as u64);
+            rates.push_back(*rate as u64);
         }
-        self.selected = self.selected.min(frame.links.len().saturating_sub(1));
+        self.selected = self.selected.min(now.len().saturating_sub(1));
         self.sample = frame;
     }
 
@@ -67,7 +68,7 @@ impl TopModel {
         match key.code {
             KeyCode::Char('p' | ' ') => self.paused = !self.paused,
             KeyCode::Char('?' | 'h') => self.shows_help = !self.shows_help,
-            _ => self.selected = move_selection(self.selected, self.sample.links.len(), key.code),
+            _ => self.selected = move_selection(self.selected, self.rates.len(), key.code),
         }
         KeyAction::Nothing
     }

@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use slipring_cli::units::human;
 
-use crate::figures::{TopLink, TopLinkRate, TopPort, TopQuantiles, TopSample, TopSpeed};
+use crate::figures::{
+    TopLink, TopLinkRate, TopPort, TopQuantiles, TopSample, TopSpeed, TopTraffic,
+};
+use crate::router::{TopFib, TopInterface, TopRouter, TopRules, TopWorker};
 
 /// A column: its heading, and the text of its cells.
 pub(crate) type TopColumn<T> = (&'static str, fn(&T) -> String);
@@ -31,10 +34,38 @@ pub(crate) const PORT_COLUMNS: [TopColumn<TopPort>; 4] = [
     ("lost", |port| lost(&port.lost)),
 ];
 
+/// The columns of an interface of a router.
+pub(crate) const INTERFACE_COLUMNS: [TopColumn<TopInterface>; 6] = [
+    ("interface", |of| of.name.clone()),
+    ("engine", |of| of.engine.clone()),
+    ("state", |of| of.state.clone()),
+    ("forwarded", |of| speed(of.forwarded_rate)),
+    ("to kernel", |of| human::packets_per_sec(of.passed_pps)),
+    ("dropped", |of| human::packets_per_sec(of.dropped_pps)),
+];
+
+/// The columns of a thread of a router.
+pub(crate) const WORKER_COLUMNS: [TopColumn<TopWorker>; 6] = [
+    ("worker", |of| of.id.clone()),
+    ("received", |of| human::packets_per_sec(of.frames_pps)),
+    ("busy", |of| percent((of.busy_share * 1000.0).round() / 1000.0)),
+    ("held", |of| of.held.to_string()),
+    ("over the rate for the kernel", |of| lost(&of.limited)),
+    ("not taken by the kernel", |of| of.failed.to_string()),
+];
+
 /// Formats the whole sample.
 #[must_use]
 pub fn text(frame: &TopSample) -> String {
-    let mut text = head(frame) + "\n";
+    let text = head(frame) + "\n";
+    match &frame.router {
+        Some(router) => text + &self::router(router),
+        None => text + &links_and_ports(frame),
+    }
+}
+
+fn links_and_ports(frame: &TopSample) -> String {
+    let mut text = String::new();
     if !frame.links.is_empty() {
         text += "\n";
         text += &table(&LINK_COLUMNS, &frame.links);
@@ -44,6 +75,57 @@ pub fn text(frame: &TopSample) -> String {
     }
     text += "\n";
     text + &table(&PORT_COLUMNS, &frame.ports)
+}
+
+fn router(router: &TopRouter) -> String {
+    let mut text = format!(
+        "{}\n\n{}",
+        state(router).join("\n"),
+        table(&INTERFACE_COLUMNS, &router.interfaces)
+    );
+    for of in &router.interfaces {
+        for line in counters(of) {
+            let _ = writeln!(text, "{}", printable(&format!("{}: {line}", of.name)));
+        }
+    }
+    if !router.workers.is_empty() {
+        text += "\n";
+        text += &table(&WORKER_COLUMNS, &router.workers);
+    }
+    text
+}
+
+/// Formats `forwarding: 12 IPv4 and 3 IPv6 routes, 4 neighbours, …`, and in a second line what rules
+/// have done.
+#[must_use]
+pub fn state(router: &TopRouter) -> Vec<String> {
+    let TopFib { v4, v6, neighbours, generation, resyncs, overruns, refused } = router.fib;
+    let state = &router.state;
+    let tables = format!(
+        "{state}: {v4} IPv4 and {v6} IPv6 routes, {neighbours} neighbours; generation {generation}, \
+         {resyncs} resyncs, {overruns} overruns, {refused} refused"
+    );
+    let rules = router.rules.map(|TopRules { dropped, delayed, waiting, made, unsent }| {
+        format!(
+            "rules: {dropped} dropped, {delayed} delayed ({waiting} wait), {made} made ({unsent} not sent)"
+        )
+    });
+    std::iter::once(tables).chain(rules).collect()
+}
+
+/// Formats the counters of an interface since the start.
+#[must_use]
+pub fn counters(of: &TopInterface) -> [String; 3] {
+    let TopTraffic { packets, bytes } = of.forwarded;
+    let by_class = match of.punted.is_empty() {
+        true => String::new(),
+        false => format!("; by class {}", lost(&of.punted)),
+    };
+    [
+        format!("forwarded {packets} packets, {bytes} bytes"),
+        format!("to the kernel {}{by_class}", lost(&of.passed)),
+        format!("dropped {}", lost(&of.dropped)),
+    ]
 }
 
 /// Formats `lab, process 42, 12.5 s: slipring emulate …`

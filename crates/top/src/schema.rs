@@ -45,10 +45,10 @@ pub struct MetricSchema {
     pub kinds: BTreeMap<String, Vec<MetricCounter>>,
 }
 
-/// An object with counters: a link or a port.
+/// An object with counters: a link, a port, or a part of a router.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetricObject {
-    /// The object's kind: `link` or `port`.
+    /// The object's kind: `link`, `port`, or one of [`crate::router`].
     pub kind: String,
     /// The object's name.
     pub name: String,
@@ -58,6 +58,9 @@ pub struct MetricObject {
     /// Destination of the object's frames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
+    /// How the program uses the object, such as `xdp native` for an interface.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
     /// Index of the object's first word.
     pub first: usize,
 }

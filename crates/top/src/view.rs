@@ -43,31 +43,54 @@ const HELP_LINES: [&str; 9] = [
     "p pause   ? this help   q, Esc, Ctrl-C quit",
 ];
 
+/// The help text for a router.
+const ROUTER_HELP_LINES: [&str; 9] = [
+    "forwarded  what arrived on the interface and was forwarded, in the last interval",
+    "to kernel  what arrived on it and was left to the kernel",
+    "dropped    what arrived on it and was dropped; cause driver: what was to leave by it",
+    "busy       share of the last interval in which the thread moved frames",
+    "held       packets that wait for the address of a neighbour",
+    "refused    routes and neighbours for which the tables have no space",
+    "",
+    "arrows, j k, PgUp PgDn, Home End   another interface",
+    "p pause   ? this help   q, Esc, Ctrl-C quit",
+];
+
 /// Height of the detail part below the links.
 const DETAIL_ROWS: u16 = 10;
 
 /// Draws a model.
 pub fn draw(screen: &mut Screen<'_>, model: &TopModel) {
     let frame = &model.sample;
-    let RowLayout { links, detail, ports } = RowLayout::of(model, screen.area().height);
-    let rows = [1, links, detail, ports].map(Constraint::Length);
-    let [head, links, detail, ports, _, keys] =
+    let RowLayout { state, links, detail, ports } = RowLayout::of(model, screen.area().height);
+    let rows = [1, state, links, detail, ports].map(Constraint::Length);
+    let [head, state, links, detail, ports, _, keys] =
         Layout::vertical(rows.into_iter().chain([Constraint::Fill(1), Constraint::Length(1)]))
             .areas(screen.area());
     screen.render_widget(header(model), head);
-    if !frame.links.is_empty() {
-        table::links(screen, links, model);
-        detail::draw(screen, detail, model);
+    if let Some(router) = &frame.router {
+        let lines = plain::state(router).into_iter().map(|line| Line::from(printable(&line)));
+        screen.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), state);
+        table::interfaces(screen, links, model, router);
+        detail::draw_interface(screen, detail, model, &router.interfaces);
+        table::workers(screen, ports, router);
+    } else {
+        if !frame.links.is_empty() {
+            table::links(screen, links, model);
+            detail::draw(screen, detail, model);
+        }
+        table::ports(screen, ports, frame);
     }
-    table::ports(screen, ports, frame);
     screen.render_widget(Line::from(KEYS_LINE).dim(), keys);
     if model.shows_help {
-        help(screen);
+        help(screen, if frame.router.is_some() { &ROUTER_HELP_LINES } else { &HELP_LINES });
     }
 }
 
-/// The number of rows of each part.
+/// The number of rows of each part. The interfaces and workers of a router have those of links and
+/// ports.
 struct RowLayout {
+    state: u16,
     links: u16,
     detail: u16,
     ports: u16,
@@ -81,12 +104,23 @@ impl RowLayout {
             count => u16::try_from(count + 1).unwrap_or(u16::MAX),
         };
         let room = height.saturating_sub(2);
-        let links = table(model.sample.links.len());
+        let frame = &model.sample;
+        let state = frame
+            .router
+            .as_ref()
+            .map_or(0, |router| 1 + u16::from(router.rules.is_some()))
+            .min(room);
+        let room = room - state;
+        let (links, ports) = match &frame.router {
+            Some(router) => (router.interfaces.len(), router.workers.len()),
+            None => (frame.links.len(), frame.ports.len()),
+        };
+        let links = table(links);
         let few = links.min(4).min(room);
-        let ports = table(model.sample.ports.len()).min(8).min(room - few);
+        let ports = table(ports).min(8).min(room - few);
         let has_room = links > 0 && room - few - ports >= DETAIL_ROWS;
         let detail = if has_room { DETAIL_ROWS } else { 0 };
-        Self { links: links.min(room - ports - detail), detail, ports }
+        Self { state, links: links.min(room - ports - detail), detail, ports }
     }
 }
 
@@ -122,10 +156,10 @@ fn header(model: &TopModel) -> Line<'static> {
     ])
 }
 
-fn help(screen: &mut Screen<'_>) {
-    let widest = HELP_LINES.iter().map(|line| line.chars().count()).max().unwrap_or(0) as u16;
-    let area = centred(screen.area(), widest + 4, HELP_LINES.len() as u16 + 2);
-    let lines: Vec<_> = HELP_LINES.iter().map(|line| Line::from(format!(" {line}"))).collect();
+fn help(screen: &mut Screen<'_>, lines: &[&str]) {
+    let widest = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0) as u16;
+    let area = centred(screen.area(), widest + 4, lines.len() as u16 + 2);
+    let lines: Vec<_> = lines.iter().map(|line| Line::from(format!(" {line}"))).collect();
     screen.render_widget(Clear, area);
     screen.render_widget(Paragraph::new(lines).block(Block::bordered().title(" Help ")), area);
 }

@@ -27,6 +27,7 @@
 //! | `reload` | files that are read again while the router runs |
 //! | `settings` | the file of `--config` |
 //! | `compat` | the interface of netmap-fwd |
+//! | `top` | what `slipring top` shows of a router |
 //! | `trace` | what `slipring route ctl trace` shows |
 //! | `why` | what `slipring route ctl why` says about a described packet |
 //! | `control` | what `slipring route ctl` tells |
@@ -113,6 +114,7 @@ mod routes;
 mod rules;
 mod settings;
 mod soak;
+mod top;
 mod topology;
 mod trace;
 mod vlan;

@@ -1,4 +1,4 @@
-//! The selected link in detail: its rate over time, its counters, its losses by cause.
+//! The selected link or interface in detail: its rate over time, its counters, its losses by cause.
 
 use std::time::Duration;
 
@@ -12,39 +12,60 @@ use slipring_cli::units::human;
 use crate::figures::{TopLink, TopLinkRate, TopQuantiles};
 use crate::model::TopModel;
 use crate::plain::{self, printable};
+use crate::router::TopInterface;
 
 /// Draws the selected link.
 pub(super) fn draw(screen: &mut Screen<'_>, area: Rect, model: &TopModel) {
     let Some(link) = model.sample.links.get(model.selected) else { return };
     let title = format!(" {}: {} to {} ", link.name, link.from, link.to);
-    let block = Block::bordered().title(printable(&title));
+    let asked = match link.asked.rate {
+        TopLinkRate::Bps(bps) => bps,
+        TopLinkRate::Unlimited | TopLinkRate::Varies => 1,
+    };
+    row(screen, area, model, &RowDetail { title, asked, lines: figures(link) });
+}
+
+/// Draws the selected interface of a router.
+pub(super) fn draw_interface(
+    screen: &mut Screen<'_>,
+    area: Rect,
+    model: &TopModel,
+    interfaces: &[TopInterface],
+) {
+    let Some(of) = interfaces.get(model.selected) else { return };
+    let title = format!(" {}: {} ", of.name, of.engine);
+    let lines = plain::counters(of).map(|line| Line::from(printable(&line)));
+    row(screen, area, model, &RowDetail { title, asked: 1, lines: lines.into() });
+}
+
+/// What is said about the selected row.
+struct RowDetail {
+    title: String,
+    /// Bits per second that the chart has space for at least.
+    asked: u64,
+    lines: Vec<Line<'static>>,
+}
+
+fn row(screen: &mut Screen<'_>, area: Rect, model: &TopModel, detail: &RowDetail) {
+    let block = Block::bordered().title(printable(&detail.title));
     let inner = block.inner(area);
     screen.render_widget(block, area);
-    let lines = figures(link);
     let [scale, rates, text] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Min(1),
-        Constraint::Length(lines.len() as u16),
+        Constraint::Length(detail.lines.len() as u16),
     ])
     .areas(inner);
     let width = usize::from(rates.width);
     let all = model.rates.get(model.selected);
     let all = all.map(|all| all.iter().copied().collect::<Vec<_>>()).unwrap_or_default();
     let seen = &all[all.len().saturating_sub(width)..];
-    let top = top(link, seen);
+    // The rate at the top of the chart: the configured rate, or the maximum measured rate if that is
+    // higher.
+    let top = seen.iter().copied().fold(detail.asked, u64::max);
     screen.render_widget(Line::from(human::bits_per_sec(top as f64)).dim(), scale);
     screen.render_widget(Sparkline::default().data(seen).max(top).green(), rates);
-    screen.render_widget(Paragraph::new(lines), text);
-}
-
-/// Returns the rate at the top of the chart: the configured rate, or the maximum measured rate if
-/// that is higher.
-fn top(link: &TopLink, rates: &[u64]) -> u64 {
-    let asked = match link.asked.rate {
-        TopLinkRate::Bps(bps) => bps,
-        TopLinkRate::Unlimited | TopLinkRate::Varies => 1,
-    };
-    rates.iter().copied().fold(asked, u64::max)
+    screen.render_widget(Paragraph::new(detail.lines.clone()), text);
 }
 
 fn figures(link: &TopLink) -> Vec<Line<'static>> {

@@ -1,4 +1,4 @@
-//! The tables of links and ports.
+//! The tables of links and ports, and of the parts of a router.
 
 use std::collections::VecDeque;
 
@@ -10,36 +10,69 @@ use ratatui::widgets::{Row, Table};
 use super::selection_style;
 use crate::figures::TopSample;
 use crate::model::TopModel;
-use crate::plain::{LINK_COLUMNS, PORT_COLUMNS, printable};
+use crate::plain::{
+    INTERFACE_COLUMNS, LINK_COLUMNS, PORT_COLUMNS, TopColumn, WORKER_COLUMNS, printable,
+};
+use crate::router::TopRouter;
 
 /// Number of rates in a sparkline.
 const SPARKLINE_WIDTH: usize = 16;
 
 /// Draws the links that fit, including the selected one.
 pub(super) fn links(screen: &mut Screen<'_>, area: Rect, model: &TopModel) {
+    selectable(screen, area, model, &LINK_COLUMNS, &model.sample.links);
+}
+
+/// Draws the interfaces of a router that fit, including the selected one.
+pub(super) fn interfaces(
+    screen: &mut Screen<'_>,
+    area: Rect,
+    model: &TopModel,
+    router: &TopRouter,
+) {
+    selectable(screen, area, model, &INTERFACE_COLUMNS, &router.interfaces);
+}
+
+/// Draws the rows that fit, including the selected one, each with its rate over time.
+fn selectable<T>(
+    screen: &mut Screen<'_>,
+    area: Rect,
+    model: &TopModel,
+    columns: &[TopColumn<T>],
+    all: &[T],
+) {
     let rows = usize::from(area.height).saturating_sub(1);
     let first = first_row(model.selected, rows);
-    let seen = model.sample.links.iter().enumerate().skip(first).take(rows);
+    let seen = all.iter().enumerate().skip(first).take(rows);
     let none = VecDeque::new();
     let cells: Vec<(Vec<String>, bool)> = seen
-        .map(|(at, link)| {
+        .map(|(at, row)| {
             let glance = sparkline(model.rates.get(at).unwrap_or(&none));
-            let cells = LINK_COLUMNS.iter().map(|(_, cell)| printable(&cell(link)));
+            let cells = columns.iter().map(|(_, cell)| printable(&cell(row)));
             (cells.chain([glance]).collect(), at == model.selected)
         })
         .collect();
-    let headings = LINK_COLUMNS.iter().map(|(heading, _)| *heading).chain(["rate over time"]);
+    let headings = columns.iter().map(|(heading, _)| *heading).chain(["rate over time"]);
     render(screen, area, &headings.collect::<Vec<_>>(), cells);
 }
 
 /// Draws the ports that fit.
 pub(super) fn ports(screen: &mut Screen<'_>, area: Rect, frame: &TopSample) {
-    let seen = frame.ports.iter().take(usize::from(area.height).saturating_sub(1));
-    let cells = seen.map(|port| {
-        let cells = PORT_COLUMNS.iter().map(|(_, cell)| printable(&cell(port)));
+    plain(screen, area, &PORT_COLUMNS, &frame.ports);
+}
+
+/// Draws the threads of a router that fit.
+pub(super) fn workers(screen: &mut Screen<'_>, area: Rect, router: &TopRouter) {
+    plain(screen, area, &WORKER_COLUMNS, &router.workers);
+}
+
+fn plain<T>(screen: &mut Screen<'_>, area: Rect, columns: &[TopColumn<T>], all: &[T]) {
+    let seen = all.iter().take(usize::from(area.height).saturating_sub(1));
+    let cells = seen.map(|row| {
+        let cells = columns.iter().map(|(_, cell)| printable(&cell(row)));
         (cells.collect::<Vec<_>>(), false)
     });
-    let headings: Vec<_> = PORT_COLUMNS.iter().map(|(heading, _)| *heading).collect();
+    let headings: Vec<_> = columns.iter().map(|(heading, _)| *heading).collect();
     render(screen, area, &headings, cells.collect());
 }
 

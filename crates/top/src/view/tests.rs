@@ -10,6 +10,7 @@ use crate::figures::{
     TopLink, TopLinkRate, TopLinkSettings, TopPort, TopQuantiles, TopSample, TopSpeed, TopTraffic,
 };
 use crate::model::KeyAction;
+use crate::router::{TopFib, TopInterface, TopRouter, TopRules, TopWorker};
 
 fn amount(packets: u64) -> TopTraffic {
     TopTraffic { packets, bytes: packets * 1000 }
@@ -64,6 +65,50 @@ fn frame() -> TopSample {
             TopLink { name: "down".into(), ..link("down", TopLinkRate::Unlimited, 0.0) },
         ],
         ports: vec![port("tap:a"), port("tap:b")],
+        router: None,
+    }
+}
+
+fn interface(name: &str, bps: f64) -> TopInterface {
+    TopInterface {
+        name: name.into(),
+        engine: "xsk zero-copy".into(),
+        state: "forwarding".into(),
+        forwarded: amount(1000),
+        forwarded_rate: TopSpeed { bps, pps: bps / 8000.0 },
+        dropped: BTreeMap::from([("driver".into(), 3), ("ttl".into(), 2)]),
+        dropped_pps: 5.0,
+        passed: BTreeMap::from([("local".into(), 17)]),
+        passed_pps: 17.0,
+        punted: BTreeMap::from([("bgp".into(), 12), ("arp".into(), 5)]),
+    }
+}
+
+/// A router that publishes all that one can.
+fn router() -> TopSample {
+    let fib =
+        TopFib { v4: 1000, v6: 200, neighbours: 4, generation: 8, resyncs: 1, ..TopFib::default() };
+    let worker = |id: &str| TopWorker {
+        id: id.into(),
+        frames: 1000,
+        frames_pps: 1234.0,
+        busy_share: 0.25,
+        held: 1,
+        limited: BTreeMap::from([("icmp".into(), 9)]),
+        failed: 0,
+    };
+    TopSample {
+        command: "slipring route eth0 eth1 --rules edge.rules".into(),
+        links: Vec::new(),
+        ports: Vec::new(),
+        router: Some(TopRouter {
+            state: "forwarding".into(),
+            fib,
+            interfaces: vec![interface("eth0", 9_870_000.0), interface("eth1", 0.0)],
+            workers: vec![worker("0"), worker("1")],
+            rules: Some(TopRules { dropped: 6, delayed: 5, waiting: 4, made: 3, unsent: 2 }),
+        }),
+        ..frame()
     }
 }
 
@@ -113,6 +158,23 @@ fn a_program_without_links_shows_its_ports() {
     let mut model = TopModel::default();
     model.update(TopSample { links: Vec::new(), ..frame() });
     golden("ports", &drawn(100, 8, |screen| draw(screen, &model)));
+}
+
+#[test]
+fn a_router_shows_its_interfaces_and_its_threads() {
+    let mut model = TopModel::default();
+    for _ in 0..3 {
+        model.update(router());
+    }
+    golden("router", &drawn(130, 24, |screen| draw(screen, &model)));
+    model.key(press(KeyCode::Down));
+    assert!(drawn(100, 24, |screen| draw(screen, &model)).contains(" eth1: xsk zero-copy "));
+    model.key(press(KeyCode::Char('?')));
+    assert!(drawn(100, 24, |screen| draw(screen, &model)).contains("another interface"));
+    for (width, height) in [(1, 1), (0, 0), (10, 3), (200, 2), (60, 9)] {
+        drawn(width, height, |screen| draw(screen, &model));
+    }
+    golden("router-plain", &crate::plain::text(&router()));
 }
 
 #[test]

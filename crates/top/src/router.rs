@@ -1,0 +1,201 @@
+//! What a router publishes, and its figures.
+//!
+//! | kind | object | words |
+//! |---|---|---|
+//! | [`ROUTER_KIND`] | the router | its state, sizes and events of the tables |
+//! | [`INTERFACE_KIND`] | each interface | what arrived on it: forwarded, lost by cause, passed to the kernel by reason and by class |
+//! | [`WORKER_KIND`] | each thread of the engine in user space | frames, busy time |
+//! | [`RULES_KIND`] | the rules, if there are any | dropped, delayed, made |
+//!
+//! A state is published as its index in a list.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::figures::{ObjectSample, SnapshotPair, TopSpeed, TopTraffic};
+
+/// Kind of the object with the state and the tables.
+pub const ROUTER_KIND: &str = "router";
+/// Kind of interfaces.
+pub const INTERFACE_KIND: &str = "interface";
+/// Kind of threads.
+pub const WORKER_KIND: &str = "worker";
+/// Kind of the object with what rules have done.
+pub const RULES_KIND: &str = "rules";
+
+/// The states of a router.
+pub const ROUTER_STATES: [&str; 3] = ["loading", "forwarding", "kernel"];
+/// The states of an interface.
+pub const INTERFACE_STATES: [&str; 3] = ["forwarding", "kernel", "deleted"];
+
+/// A router.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct TopRouter {
+    /// One of [`ROUTER_STATES`].
+    pub state: String,
+    /// The sizes and events of its tables.
+    pub fib: TopFib,
+    /// Its interfaces.
+    pub interfaces: Vec<TopInterface>,
+    /// The threads of its engine in user space; none if it forwards in XDP.
+    pub workers: Vec<TopWorker>,
+    /// What its rules have done, if it has any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rules: Option<TopRules>,
+}
+
+/// The sizes and events of a router's tables.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct TopFib {
+    /// IPv4 routes.
+    pub v4: u64,
+    /// IPv6 routes.
+    pub v6: u64,
+    /// Neighbours on the router's interfaces.
+    pub neighbours: u64,
+    /// Snapshots that have been in use.
+    pub generation: u64,
+    /// Tables of the kernel that were read again.
+    pub resyncs: u64,
+    /// Times that the kernel dropped notifications.
+    pub overruns: u64,
+    /// Routes, neighbours and next hops for which there was no space.
+    pub refused: u64,
+}
+
+/// An interface of a router: what became of the packets that arrived on it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct TopInterface {
+    /// The interface's name.
+    pub name: String,
+    /// How its packets are forwarded, such as `xdp native`.
+    pub engine: String,
+    /// One of [`INTERFACE_STATES`].
+    pub state: String,
+    /// Packets forwarded since the start.
+    pub forwarded: TopTraffic,
+    /// Rate of forwarded packets over the interval.
+    pub forwarded_rate: TopSpeed,
+    /// Packets dropped since the start, by cause; causes without a drop are omitted.
+    pub dropped: BTreeMap<String, u64>,
+    /// Dropped packets per second over the interval.
+    pub dropped_pps: f64,
+    /// Packets left to the kernel since the start, by reason.
+    pub passed: BTreeMap<String, u64>,
+    /// Packets left to the kernel per second over the interval.
+    pub passed_pps: f64,
+    /// Those of `passed` that threads have given to the kernel, by class.
+    pub punted: BTreeMap<String, u64>,
+}
+
+/// A thread of a router.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct TopWorker {
+    /// The thread's number.
+    pub id: String,
+    /// Frames received since the start.
+    pub frames: u64,
+    /// Received frames per second over the interval.
+    pub frames_pps: f64,
+    /// Share of the interval in which it moved frames.
+    pub busy_share: f64,
+    /// Packets that wait for a neighbour.
+    pub held: u64,
+    /// Packets for the kernel that exceeded the rate of their class, by class.
+    pub limited: BTreeMap<String, u64>,
+    /// Packets that the kernel did not take.
+    pub failed: u64,
+}
+
+/// What rules have done since the start, in packets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct TopRules {
+    /// Dropped by rules and pipes.
+    pub dropped: u64,
+    /// Put into pipes, or kept for other fragments.
+    pub delayed: u64,
+    /// Waiting now.
+    pub waiting: u64,
+    /// Made by rules: resets and keepalives.
+    pub made: u64,
+    /// Those of them for which there was no way.
+    pub unsent: u64,
+}
+
+impl TopRouter {
+    /// Returns the figures of the router in two snapshots, if the program is a router.
+    pub(crate) fn of(snapshots: &SnapshotPair<'_>) -> Option<Self> {
+        let router = snapshots.all(ROUTER_KIND).next()?;
+        Some(Self {
+            state: state(&router, &ROUTER_STATES),
+            fib: TopFib::of(&router),
+            interfaces: snapshots.all(INTERFACE_KIND).map(|it| TopInterface::of(&it)).collect(),
+            workers: snapshots.all(WORKER_KIND).map(|it| TopWorker::of(&it)).collect(),
+            rules: snapshots.all(RULES_KIND).next().map(|it| TopRules::of(&it)),
+        })
+    }
+}
+
+impl TopFib {
+    fn of(sample: &ObjectSample<'_>) -> Self {
+        Self {
+            v4: sample.value("routes.ipv4"),
+            v6: sample.value("routes.ipv6"),
+            neighbours: sample.value("neighbours"),
+            generation: sample.value("generation"),
+            resyncs: sample.value("resyncs"),
+            overruns: sample.value("overruns"),
+            refused: sample.value("refused"),
+        }
+    }
+}
+
+impl TopInterface {
+    fn of(sample: &ObjectSample<'_>) -> Self {
+        Self {
+            name: sample.object.name.clone(),
+            engine: sample.object.mode.clone().unwrap_or_default(),
+            state: state(sample, &INTERFACE_STATES),
+            forwarded: sample.traffic("forwarded"),
+            forwarded_rate: sample.speed("forwarded"),
+            dropped: sample.by_name("lost."),
+            dropped_pps: sample.per_sec(sample.sum_in_interval("lost.")),
+            passed: sample.by_name("passed."),
+            passed_pps: sample.per_sec(sample.sum_in_interval("passed.")),
+            punted: sample.by_name("punted."),
+        }
+    }
+}
+
+impl TopWorker {
+    fn of(sample: &ObjectSample<'_>) -> Self {
+        Self {
+            id: sample.object.name.clone(),
+            frames: sample.value("rx.packets"),
+            frames_pps: sample.per_sec(sample.change("rx.packets")),
+            busy_share: sample.per_sec(sample.change("busy")) / 1e9,
+            held: sample.value("held"),
+            limited: sample.by_name("limited."),
+            failed: sample.value("failed.packets"),
+        }
+    }
+}
+
+impl TopRules {
+    fn of(sample: &ObjectSample<'_>) -> Self {
+        Self {
+            dropped: sample.value("dropped.packets"),
+            delayed: sample.value("delayed.packets"),
+            waiting: sample.value("waiting"),
+            made: sample.value("made.packets"),
+            unsent: sample.value("unsent.packets"),
+        }
+    }
+}
+
+/// Returns the published state. Another version of the program may have more.
+fn state(sample: &ObjectSample<'_>, states: &[&str]) -> String {
+    let index = sample.gauge("state").and_then(|index| usize::try_from(index).ok());
+    index.and_then(|index| states.get(index)).copied().unwrap_or("unknown").to_owned()
+}
