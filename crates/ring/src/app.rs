@@ -268,6 +268,22 @@ impl<D> AppRing<D> {
         }
     }
 
+    /// The word that lies beside the frame in our `i`-th slot (netmap's `ptr`). A pipe passes it on
+    /// with the frame. `None` if the slot is not ours.
+    #[must_use]
+    #[inline(always)]
+    pub fn word(&self, i: u32) -> Option<u64> {
+        (i < self.owned_slots()).then(|| self.mem.slot(self.index(i)).ptr())
+    }
+
+    /// Sets the word of our `i`-th slot. Not for rings of devices, to which it can be an offset.
+    #[inline(always)]
+    pub fn set_word(&mut self, i: u32, word: u64) {
+        if i < self.owned_slots() {
+            self.mem.slot(self.index(i)).set_ptr(word);
+        }
+    }
+
     /// Releases our first `count` slots to the driver, at most as many as the last [`Self::avail`]
     /// returned.
     #[inline(always)]

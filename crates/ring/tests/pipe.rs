@@ -334,3 +334,20 @@ fn flags_reach_the_peer() {
     b.rx.avail();
     assert_eq!(b.rx.slot(0).map(|slot| slot.flags), Some(SlotFlags::REPORT));
 }
+
+#[test]
+fn the_word_beside_a_frame_arrives_with_it() {
+    let PipePair { mut a, mut b } = pipe(&region(2048));
+    assert!(a.tx.push(&[1; 60]) && a.tx.push(&[2; 60]));
+    assert_eq!(a.tx.word(SLOTS), None, "no such slot");
+    a.tx_sync().unwrap();
+    for word in [7, u64::MAX] {
+        assert!(a.tx.write(0, &[3; 60], SlotFlags::default()));
+        a.tx.set_word(0, word);
+        a.tx.advance(1);
+    }
+    a.tx_sync().unwrap();
+    b.rx_sync().unwrap();
+    b.rx.avail();
+    assert_eq!([2, 3].map(|at| b.rx.word(at)), [Some(7), Some(u64::MAX)]);
+}

@@ -81,11 +81,13 @@ impl SlotCell {
     }
 
     /// Returns the slot's second word, netmap's `ptr`.
+    #[inline(always)]
     pub(crate) fn ptr(&self) -> u64 {
         self.0[1].load(Ordering::Relaxed)
     }
 
     /// Sets the slot's second word, netmap's `ptr`.
+    #[inline(always)]
     pub(crate) fn set_ptr(&self, ptr: u64) {
         self.0[1].store(ptr, Ordering::Relaxed);
     }
