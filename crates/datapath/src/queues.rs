@@ -258,6 +258,20 @@ impl WorkerQueues {
         true
     }
 
+    /// Hands the frame in the slots `at..at + slots` of the rx ring of `from` over to the thread at
+    /// the other end of the pipe `to`, with a word about it, by exchanging buffers. If there is no
+    /// space, changes nothing and returns false.
+    pub fn hand_over(&mut self, from: usize, at: u32, slots: u32, to: usize, word: u64) -> bool {
+        let pair = self.queues.get_disjoint_mut([from, to]);
+        let [source, pipe] = pair.expect("a worker has the queues that it forwards between");
+        let first = pipe.filled;
+        let is_sent = pipe.forward_frame(source.queue.rings().rx, at, slots, true);
+        if is_sent {
+            pipe.queue.rings().tx.set_word(first, word);
+        }
+        is_sent
+    }
+
     /// Returns whether at least one input will deliver no more frames, and all its frames were
     /// taken.
     pub fn is_any_exhausted(&mut self) -> bool {
