@@ -119,6 +119,8 @@ drop_causes! {
     OutputQueueFull = "output-queue-full",
     /// The egress port's transmit queue was full.
     TransmitQueueFull = "transmit-queue-full",
+    /// The thread that was to process the frame had too many.
+    ThreadQueueFull = "thread-queue-full",
 }
 
 impl core::fmt::Display for RouteDropCause {

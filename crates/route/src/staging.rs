@@ -83,6 +83,14 @@ impl RouteEngine {
         }
     }
 
+    /// Drops a frame of `len` bytes that arrived at `port`, in place of all stages.
+    pub fn refuse(&mut self, port: FibPortIndex, len: usize, cause: RouteDropCause) {
+        let counters = self.counters.port(port.0);
+        counters.rx_packets += 1;
+        counters.rx_bytes += len as u64;
+        self.counters.count(port.0, &RouteVerdict::Drop(cause));
+    }
+
     /// Drops a delayed packet that arrived at `port`.
     pub fn discard_delayed(&mut self, port: FibPortIndex, cause: RouteDropCause) {
         self.counters.delayed -= 1;

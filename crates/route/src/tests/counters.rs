@@ -99,3 +99,13 @@ fn a_rule_can_name_another_next_hop() {
     let Some(RouteVerdict::Hold(held)) = batch.verdict(1) else { panic!("not held") };
     assert_eq!(held.next_hop, ip("10.3.0.9"));
 }
+
+#[test]
+fn a_frame_that_no_stage_gets_counts_as_received_and_dropped() {
+    let mut engine = engine();
+    engine.refuse(LEFT, 60, RouteDropCause::ThreadQueueFull);
+    let counters = engine.counters();
+    assert!(counters.is_balanced());
+    assert_eq!((counters.received(), counters.ports[0].rx_bytes), (1, 60));
+    assert_eq!(counters.dropped(RouteDropCause::ThreadQueueFull), 1);
+}
