@@ -28,7 +28,7 @@ pub fn copy_of_rules(control_plane: &ControlPlane) -> Result<Firewall, CommandFa
     let known = control_plane.run_on_engines(|| {
         |dataplane: &mut dyn RuleDataplane, _| dataplane.firewall().flow_snapshot()
     })?;
-    known.into_iter().for_each(|known| firewall.take_flows(known));
+    firewall.take_flows(known);
     Ok(firewall)
 }
 

@@ -32,6 +32,12 @@ impl Firewall {
         restored.filter(Result::is_err).count()
     }
 
+    /// Removes all states and returns the living ones, for other firewalls with the same list to
+    /// [`Self::restore`].
+    pub fn take_states(&mut self, now_ns: u64) -> Vec<SavedState> {
+        self.states.take(now_ns)
+    }
+
     /// Returns the commands that restore the states of these firewalls, which have the same list.
     #[must_use]
     pub fn state_commands(&self, of_all: &[StateSnapshot], now_ns: u64) -> Vec<StateCommand> {

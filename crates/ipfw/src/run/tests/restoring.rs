@@ -276,3 +276,27 @@ fn restored_states_count_towards_their_limit_and_know_where_they_came_in() {
     let again = written(&fixture);
     assert!(again.lines().all(|line| line.contains(" in em0")), "{again}");
 }
+
+#[test]
+fn states_that_are_taken_and_restored_are_found_counted_and_limited_as_before() {
+    let rules = "add 10 count udp from any to any 53 record-state :a\n\
+                 add 20 count udp from any to any 53 record-state :b\n\
+                 add 30 allow udp from any to any 53 limit src-addr 1\nadd 40 check-state";
+    let mut fixture = Fixture::new(rules);
+    assert!(fixture.passes(udp()) && !fixture.passes(udp_ports(1, 53)));
+    // The second flow has two states, of which the newer one is hit by `check-state`.
+    let listed = |fixture: &Fixture| {
+        let states = fixture.firewall.states().sorted().into_iter();
+        states.map(|state| (state.number, state.packets, state.expires_ns)).collect::<Vec<_>>()
+    };
+    let before = listed(&fixture);
+    let taken = fixture.firewall.take_states(fixture.now);
+    assert_eq!((taken.len(), fixture.firewall.states().len()), (5, 0));
+    assert_eq!(fixture.firewall.next_tick_ns(), None);
+    assert_eq!(fixture.firewall.restore(taken, fixture.now), 0);
+    assert_eq!(listed(&fixture), before);
+    assert!(fixture.passes(udp()) && fixture.passes(udp_back()));
+    assert!(!fixture.passes(udp_ports(2, 53)), "the limit is reached");
+    fixture.now = 100 * SECOND;
+    assert_eq!(fixture.firewall.take_states(fixture.now).len(), 0, "they have expired");
+}

@@ -86,9 +86,23 @@ fn flows_that_are_taken_over_replace_those_that_were_there() {
     one.check(udp());
     one.cross(&mut ping(), &mut PacketMetadata::incoming(0).outgoing(1));
     (1..4).for_each(|port| drop(other.check(udp_ports(port, 9))));
-    other.firewall.take_flows(one.firewall.flow_snapshot());
+    other.firewall.take_flows([one.firewall.flow_snapshot()]);
     assert_eq!(other.firewall.states().len(), 1);
     assert_eq!(other.firewall.nat_instance(1).unwrap().flows().count(), 1);
+}
+
+#[test]
+fn the_flows_of_several_firewalls_are_taken_over_together() {
+    let (_, mut all) = pair("add 100 allow udp from any to any keep-state");
+    let mut parts = [
+        pair("add 100 allow udp from any to any keep-state").1,
+        pair("add 100 allow udp from any to any keep-state").1,
+    ];
+    for (part, port) in parts.iter_mut().zip([1, 2]) {
+        assert!(part.passes(udp_ports(port, 53)));
+    }
+    all.firewall.take_flows(parts.iter().map(|part| part.firewall.flow_snapshot()));
+    assert_eq!(all.firewall.states().len(), 2);
 }
 
 #[test]

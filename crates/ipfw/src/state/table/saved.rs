@@ -1,5 +1,7 @@
 //! Saved states, and their restoration.
 
+use alloc::vec::Vec;
+
 use super::{FlowState, StateKind, StateRefusal, StateTable};
 use crate::rule::{LimitFields, ObjectName, RuleNumber};
 use crate::state::keepalive::FlowEthernet;
@@ -118,6 +120,19 @@ impl StateTable {
         state.wakes_ns = state.wake_from(now, self.keepalive);
         self.put(state, hash);
         Ok(())
+    }
+
+    /// Removes all states, and returns those that have not expired, the oldest first. Restored in
+    /// this order, they are found as before.
+    pub fn take(&mut self, now: u64) -> Vec<SavedState> {
+        let mut taken = core::mem::take(&mut self.slots);
+        taken.sort_by_key(|slot| slot.as_ref().map(|state| state.generation));
+        self.heads.clear();
+        self.free.clear();
+        self.wakes.clear();
+        self.parents.clear();
+        let living = taken.iter().flatten().filter(|state| state.expires_ns > now);
+        living.map(FlowState::saved).collect()
     }
 
     /// Removes expired states if the table is full.
