@@ -16,6 +16,7 @@
 
 mod changes;
 mod engine_replies;
+mod steered;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -30,7 +31,7 @@ use slipring_dummynet::text::{DummynetCommand as ShaperCommand, QueueCaps};
 use slipring_ipfw::run::{
     CommandFlags, Firewall, IpfwConfig, LineError, PortIndex, RestoredStates, RuleCounters, Ruleset,
 };
-use slipring_ipfw::state::{SavedState, ip_frame};
+use slipring_ipfw::state::SavedState;
 use slipring_ipfw::text::{IpfwCommand, StateCommand};
 
 use crate::command_batch::{
@@ -38,7 +39,7 @@ use crate::command_batch::{
     merge_line_faults, sysexits,
 };
 use crate::dataplane::{RuleDataplane, RuleThread, submit};
-use crate::distribution::{FlowDistribution, distribution_obstacle};
+use crate::distribution::{FlowDistribution, Steering, distribution_obstacle};
 use crate::lint;
 use crate::save::{self, ShaperState};
 use crate::shaper_commands::{CommandsResult, ShaperReply, changes_shaper, of_shaper, shape};
@@ -49,9 +50,6 @@ use changes::{
     unrestored_states,
 };
 use engine_replies::ChangeClaim;
-
-/// Maximum number of bytes that are read of a transport header to find its ports.
-const MAX_TRANSPORT_HEADER_BYTES: usize = 20;
 
 /// Maximum time to wait until all packet threads have executed a task.
 const ENGINE_REPLY_TIMEOUT: Duration =
@@ -65,6 +63,8 @@ pub struct ControlPlane {
     caps: Mutex<QueueCaps>,
     /// Which engine handles a flow; `None` if there is only one engine.
     distribution: Option<FlowDistribution>,
+    /// Which engine must check a frame of a flow, if that depends on the rules.
+    steering: Option<Mutex<Steering>>,
     /// Why rules cannot be executed here; `None` if they can.
     obstacle: Option<RuleObstacle>,
     /// The file to which the rules are written after each change.
@@ -115,12 +115,14 @@ impl ControlPlane {
         master.set_plain(true);
         let master = Mutex::new(master);
         let (caps, distribution, state_file) = (Mutex::default(), None, None);
+        let steering = None;
         let reply_timeout = ENGINE_REPLY_TIMEOUT;
         Self {
             master,
             engines,
             caps,
             distribution,
+            steering,
             obstacle: None,
             state_file,
             persists_states: false,
@@ -132,6 +134,15 @@ impl ControlPlane {
     pub fn with_distribution(mut self, dealing: FlowDistribution) -> Self {
         self.distribution = Some(dealing);
         self.refusing(distribution_obstacle)
+    }
+
+    /// Sets how flows are distributed among the engines if the rules permit that: as their
+    /// [`Steering`] says.
+    #[must_use]
+    pub fn with_steering(mut self, distribution: FlowDistribution) -> Self {
+        self.distribution = Some(distribution);
+        self.steering = Some(Mutex::default());
+        self
     }
 
     /// Refuses the rules for which `obstacle` returns a reason.
@@ -418,13 +429,21 @@ impl ControlPlane {
     /// Makes every engine apply a change. If one engine refuses a shaper command, no engine is
     /// changed.
     fn apply_to_engines(&self, change: DataplaneChange) -> Result<ChangeReport, ChangeFaults> {
-        let DataplaneChange { ruleset, shaper, counters, states, options: flags, rows } = change;
-        let is_nothing = ruleset.is_none() && shaper.is_empty() && counters.is_empty();
-        if is_nothing && states.is_empty() {
+        let is_nothing =
+            change.ruleset.is_none() && change.shaper.is_empty() && change.counters.is_empty();
+        if is_nothing && change.states.is_empty() {
             return Ok(ChangeReport::default());
         }
-        self.try_shaper(&shaper, rows)?;
-        let engines = self.engines.len() as u32;
+        self.try_shaper(&change.shaper, change.rows)?;
+        match self.new_steering(change.ruleset.as_ref()) {
+            Some(steering) => self.steer_by(steering, |plane| plane.change_engines(change)),
+            None => self.change_engines(change),
+        }
+    }
+
+    fn change_engines(&self, change: DataplaneChange) -> Result<ChangeReport, ChangeFaults> {
+        let DataplaneChange { ruleset, shaper, counters, states, options: flags, rows } = change;
+        let engines = self.engines_with_states();
         let mut states = self.partition_states(states).into_iter();
         let answers = self.change_on_engines(|| {
             let ruleset = ruleset.clone().map(|ruleset| ruleset.shared_among(engines));
@@ -475,22 +494,6 @@ impl ControlPlane {
         replies_of(tried.map_err(|fault| vec![(fault, None)])?).map(drop)
     }
 
-    /// Groups states by the engine that handles their flow. Returns one list per engine.
-    fn partition_states(&self, states: Vec<SavedState>) -> Vec<Vec<SavedState>> {
-        let Some(dealing) = &self.distribution else { return vec![states] };
-        let mut all = vec![Vec::new(); self.engines.len()];
-        for state in states {
-            let frame = ip_frame(
-                &state.link,
-                &state.flow,
-                state.flow.proto,
-                &[0; MAX_TRANSPORT_HEADER_BYTES],
-            );
-            all[dealing.thread_of(&frame)].push(state);
-        }
-        all
-    }
-
     /// Runs a closure on every engine and waits for all results.
     pub fn run_on_engines<T, F>(&self, mut act: impl FnMut() -> F) -> Result<Vec<T>, CommandFault>
     where
@@ -499,6 +502,17 @@ impl ControlPlane {
     {
         let posted = self.engines.iter().map(|thread| submit(&**thread, act())).collect();
         engine_replies::wait_for_all(posted, self.reply_timeout)
+    }
+
+    /// Like [`Self::run_on_engines`], for the rest of a change that the engines have begun: waits for
+    /// the results however late they are.
+    fn finish_on_engines<T, F>(&self, mut act: impl FnMut() -> F) -> Result<Vec<T>, CommandFault>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut dyn RuleDataplane, u64) -> T + Send + 'static,
+    {
+        let posted = self.engines.iter().map(|thread| submit(&**thread, act())).collect();
+        engine_replies::wait_until_done(posted)
     }
 
     /// Like [`Self::run_on_engines`], but the closure changes state, so either every engine runs it

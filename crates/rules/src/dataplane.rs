@@ -19,6 +19,10 @@ pub trait RuleDataplane {
     /// Adopts compiled rules.
     fn adopt(&mut self, ruleset: &mut Ruleset);
 
+    /// Sets whether frames stay where they are, unchecked. Needed if threads give a flow to different
+    /// threads before and after a change of the rules ([`crate::distribution::Steering`]).
+    fn hold_frames(&mut self, _holds: bool) {}
+
     /// Handles what a change of the pipes has caused, for example dropped frames.
     fn apply_shaper_events(&mut self, events: Vec<ShaperEvent<u32>>, now_ns: u64);
 

@@ -1,11 +1,17 @@
 //! Distributes flows among packet threads that have rules.
 
 use slipring_balance::OutputSpread;
-use slipring_ipfw::rule::{KeepState, RuleAction};
+use slipring_ipfw::rule::{KeepState, Rule, RuleAction};
 use slipring_ipfw::run::IpfwConfig;
-use slipring_wire::assigned::IpProto;
+use slipring_wire::assigned::{EtherType, IpProto};
 use slipring_wire::flow::{FlowEndpoint, FlowKind};
 use slipring_wire::{FlowHasher, FlowKey};
+
+/// Offset of the EtherType in a frame without tags, in bytes.
+const ETHERTYPE_AT: usize = 12;
+const TAG_LEN: usize = 4;
+/// Maximum number of VLAN tags before an IP packet: two, and a priority tag.
+const MAX_TAGS: usize = 3;
 
 /// Maps each pair of hosts to the thread that checks the frames between them.
 #[derive(Clone)]
@@ -36,9 +42,10 @@ impl FlowDistribution {
     }
 }
 
-/// Returns a key that is the same for all frames between two hosts.
+/// Returns a key that is the same for all frames between two hosts. For IP, it depends on nothing
+/// but the addresses: headers that are malformed, or that only some parser knows, change nothing.
 fn host_pair_key(frame: &[u8]) -> FlowKey {
-    let key = FlowKey::of(frame);
+    let key = ip_addresses(frame).unwrap_or_else(|| FlowKey::of(frame));
     let host = |end: FlowEndpoint| FlowEndpoint { port: 0, ..end };
     let any = IpProto(0);
     let kind = match key.kind {
@@ -47,6 +54,83 @@ fn host_pair_key(frame: &[u8]) -> FlowKey {
         link @ FlowKind::Link(_) => link,
     };
     FlowKey { kind, vlans: 0, src: host(key.src), dst: host(key.dst) }
+}
+
+/// Returns the addresses of an IP packet as a key; `None` if the frame has none.
+fn ip_addresses(frame: &[u8]) -> Option<FlowKey> {
+    let mut at = ETHERTYPE_AT;
+    let mut ethertype = EtherType(u16::from_be_bytes(field(frame, at)?));
+    for _ in 0..MAX_TAGS {
+        if ethertype.is_vlan() {
+            at += TAG_LEN;
+            ethertype = EtherType(u16::from_be_bytes(field(frame, at)?));
+        }
+    }
+    let packet = at + 2;
+    let end = |address| FlowEndpoint { address, port: 0 };
+    let (kind, src, dst) = match ethertype {
+        EtherType::IPV4 => {
+            let address = |at| field(frame, packet + at).map(u32::from_be_bytes).map(u128::from);
+            (FlowKind::V4(IpProto(0)), address(12)?, address(16)?)
+        }
+        EtherType::IPV6 => {
+            let address = |at| field(frame, packet + at).map(u128::from_be_bytes);
+            (FlowKind::V6(IpProto(0)), address(8)?, address(24)?)
+        }
+        _ => return None,
+    };
+    Some(FlowKey { kind, vlans: 0, src: end(src), dst: end(dst) })
+}
+
+fn field<const N: usize>(frame: &[u8], at: usize) -> Option<[u8; N]> {
+    frame.get(at..)?.first_chunk().copied()
+}
+
+/// Which thread of a router must check a frame. Frames that share something with others (a state, a
+/// count, a translation, a pipe) must all be checked by one thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Steering {
+    /// The thread that has received it: no packet depends on an earlier one.
+    #[default]
+    Anywhere,
+    /// The thread of its two addresses: states are those of two hosts, and so are fragments.
+    ByHosts,
+    /// The first thread: translations, pipes and limits are shared by all hosts.
+    First,
+}
+
+impl Steering {
+    /// Returns what these rules need. Rules of disabled sets count, because their states can still be
+    /// hit.
+    #[must_use]
+    pub fn of(config: &IpfwConfig) -> Self {
+        let needs = config.list.iter().map(|(entry, _)| Self::of_rule(&entry.rule));
+        needs.max_by_key(|steering| *steering as u8).unwrap_or_default()
+    }
+
+    fn of_rule(rule: &Rule) -> Self {
+        use RuleAction::{CheckState, Nat, Nptv6, Pipe, Queue, Reass};
+        match (&rule.action, &rule.keep) {
+            (Nat(_) | Nptv6(_) | Pipe(_) | Queue(_), _) => Self::First,
+            (_, Some(keep)) if counts_across_flows(keep) => Self::First,
+            (CheckState(_) | Reass, _) | (_, Some(_)) => Self::ByHosts,
+            _ => Self::Anywhere,
+        }
+    }
+
+    /// Returns the index of the thread that must check a frame; `None` if any thread may, as for a
+    /// frame without IP, which a router has meet no rules.
+    #[must_use]
+    pub fn thread_of(self, frame: &[u8], distribution: &FlowDistribution) -> Option<usize> {
+        if self == Self::Anywhere {
+            return None;
+        }
+        let hosts = ip_addresses(frame)?;
+        match self {
+            Self::ByHosts => Some(distribution.thread_by(distribution.hasher.hash(&hosts))),
+            Self::First | Self::Anywhere => Some(0),
+        }
+    }
 }
 
 /// Returns why flows cannot be distributed over several threads with these rules; `None` if they
@@ -71,3 +155,6 @@ pub fn distribution_obstacle(config: &IpfwConfig) -> Option<String> {
 fn counts_across_flows(keep: &KeepState) -> bool {
     keep.limit.is_some_and(|limit| !(limit.fields.src_addr && limit.fields.dst_addr))
 }
+
+#[cfg(test)]
+mod tests;

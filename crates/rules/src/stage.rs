@@ -44,6 +44,7 @@ use slipring_ipfw::run::{
 use slipring_route::{MAX_ROUTE_BATCH, PuntClass, RouteBatch, RouteEngine, RouteFrame};
 
 use crate::dataplane::RuleDataplane;
+use crate::distribution::Steering;
 use crate::events::LogEvents;
 use delayed::{DelayedFrames, ResumedFrame};
 pub use directions::asks_directions;
@@ -71,6 +72,8 @@ struct RuleNeeds {
     rewrites: bool,
     /// Rules change addresses.
     translates: bool,
+    /// Which of several threads must check a frame.
+    steering: Steering,
 }
 
 /// Counters of a stage, apart from those of its rules and pipes.
@@ -92,6 +95,8 @@ pub struct RuleStage {
     firewall: Firewall,
     shaper: Dummynet<u32>,
     needs: RuleNeeds,
+    /// Whether no frame may be checked for now.
+    holds_frames: bool,
     delayed: DelayedFrames,
     /// Frames that go on: they have left a pipe, or their packet's last fragment has come.
     resumed: Vec<ResumedFrame>,
@@ -119,6 +124,7 @@ impl RuleStage {
             firewall,
             shaper,
             needs: RuleNeeds::default(),
+            holds_frames: false,
             delayed: DelayedFrames::default(),
             resumed: Vec::new(),
             punted: Vec::new(),
@@ -148,6 +154,18 @@ impl RuleStage {
         self.needs.checks_out
     }
 
+    /// Returns which of several stages with the same rules must check a frame.
+    #[must_use]
+    pub const fn steering(&self) -> Steering {
+        self.needs.steering
+    }
+
+    /// Returns whether frames must stay where they are for now, because states move between stages.
+    #[must_use]
+    pub const fn holds_frames(&self) -> bool {
+        self.holds_frames
+    }
+
     /// Returns whether nothing waits in a pipe or for other fragments.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -169,6 +187,7 @@ impl RuleStage {
                 && !any(|action| matches!(action, Reass)),
             rewrites: any(|action| matches!(action, Nat(_) | Nptv6(_) | SetDscp(_) | TcpSetMss(_))),
             translates: any(|action| matches!(action, Nat(_) | Nptv6(_))),
+            steering: Steering::of(config),
         };
         self.shaper.settings_mut().one_pass = !self.firewall.continues_after_shaper();
     }
@@ -269,6 +288,10 @@ impl RuleDataplane for RuleStage {
     fn adopt(&mut self, ruleset: &mut Ruleset) {
         self.firewall.adopt(ruleset);
         self.inspect();
+    }
+
+    fn hold_frames(&mut self, holds: bool) {
+        self.holds_frames = holds;
     }
 
     /// Queues the events for the next [`Self::run`], which is due then.

@@ -59,6 +59,14 @@ pub(super) fn wait_for_all<T>(
     posted.into_iter().map(answer).collect()
 }
 
+/// Collects the results of all engines, however late they are.
+///
+/// # Errors
+/// [`CommandFault`] if an engine has ended.
+pub(super) fn wait_until_done<T>(posted: Vec<Receiver<T>>) -> Result<Vec<T>, CommandFault> {
+    posted.into_iter().map(|answered| answered.recv().map_err(|_| ending())).collect()
+}
+
 /// Collects the results of a change. If no engine starts the change in time, the change is
 /// withdrawn. If one has started it, all others will also make it, so this waits for all results.
 ///

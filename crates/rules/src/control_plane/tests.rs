@@ -1,5 +1,7 @@
 //! Tests of changes to several engines.
 
+mod steering;
+
 use std::sync::mpsc::{Sender, channel};
 use std::thread::spawn;
 

@@ -1,3 +1,4 @@
 mod behaviour;
 mod kit;
 mod model;
+mod threads;

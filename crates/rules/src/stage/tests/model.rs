@@ -57,7 +57,7 @@ impl Model {
     }
 }
 
-fn rule() -> impl Strategy<Value = String> {
+pub(super) fn rule() -> impl Strategy<Value = String> {
     let action = prop::sample::select(vec![
         "allow",
         "deny",
