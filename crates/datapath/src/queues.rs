@@ -272,6 +272,18 @@ impl WorkerQueues {
         is_sent
     }
 
+    /// Hands a copy of a frame over to the thread at the other end of the pipe `to`, with a word about
+    /// it. If there is no space, changes nothing and returns false.
+    pub fn hand_over_copy(&mut self, frame: &[u8], to: usize, word: u64) -> bool {
+        let pipe = &mut self.queues[to];
+        let first = pipe.filled;
+        let is_sent = pipe.copy_frame(frame);
+        if is_sent {
+            pipe.queue.rings().tx.set_word(first, word);
+        }
+        is_sent
+    }
+
     /// Returns whether at least one input will deliver no more frames, and all its frames were
     /// taken.
     pub fn is_any_exhausted(&mut self) -> bool {

@@ -42,6 +42,8 @@ pub(crate) struct WorkerSummary {
     pub(crate) queues: Vec<u16>,
     /// Frames received.
     pub(crate) frames: u64,
+    /// Frames given to the thread whose rules must check them, which counts them as received.
+    pub(crate) handed: u64,
     /// Time of turns that moved frames, in ns.
     pub(crate) busy_ns: u64,
     /// Packets that wait for a neighbour.
@@ -392,6 +394,7 @@ impl WorkerSummary {
             id: worker.id,
             queues: worker.queues.clone(),
             frames: worker.totals.frames,
+            handed: worker.handed,
             busy_ns: worker.totals.busy_ns,
             held: worker.route.held,
             generated: worker.route.generated,
@@ -469,6 +472,7 @@ mod tests {
             id: 0,
             queues: vec![0],
             frames: 9,
+            handed: 0,
             busy_ns: 1,
             held: 0,
             generated: 0,

@@ -71,7 +71,7 @@ impl RoutePlan {
         let io = io.unwrap_or(IoChoice::Auto);
         let threads = typed::<u16>(matches, "threads").map(usize::from).or(file.workers);
         let rules: Option<PathBuf> = typed(matches, "rules").or(file.rules);
-        let (io, threads) = if rules.is_some() { for_rules(io, threads)? } else { (io, threads) };
+        let io = if rules.is_some() { for_rules(io)? } else { io };
         let max_routes = typed(matches, "max-routes").or(file.max_routes);
         Ok(Self {
             interfaces,
@@ -105,10 +105,10 @@ impl RoutePlan {
     /// The settings that differ in `new`, and that a run cannot change.
     pub(crate) fn fixed_changes(&self, new: &Self) -> Vec<&'static str> {
         let had_rules = self.rules.is_some() == new.rules.is_some();
-        // Without these, the choice of the engine is another one.
-        let engines = [("io", self.io != new.io), ("threads.workers", self.threads != new.threads)];
-        let engines = engines.into_iter().filter(|_| had_rules);
+        // Without rules, the choice of the engine is another one.
+        let engines = had_rules.then_some(("io", self.io != new.io));
         let others = [
+            ("threads.workers", self.threads != new.threads),
             ("interfaces", self.interfaces != new.interfaces),
             ("rules", !had_rules),
             ("fallback", self.no_fallback != new.no_fallback),
@@ -123,7 +123,7 @@ impl RoutePlan {
             ("metrics.listen", self.metrics != new.metrics),
             ("the settings of netmap-fwd", self.compat != new.compat),
         ];
-        let changed = engines.chain(others).filter(|(_, is_changed)| *is_changed);
+        let changed = engines.into_iter().chain(others).filter(|(_, is_changed)| *is_changed);
         changed.map(|(name, _)| name).collect()
     }
 }
@@ -137,24 +137,14 @@ fn typed<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, id: &str) -> Op
     matches.get_one(id).filter(|_| is_typed(matches, id)).cloned()
 }
 
-/// The engine and the number of threads that a router with rules has: states and limits of rules
-/// must see all packets of a flow.
-fn for_rules(io: IoChoice, threads: Option<usize>) -> Result<(IoChoice, Option<usize>), Failure> {
-    let (flag, cause, help) = match (io.for_rules(), threads) {
-        (Some(io), None | Some(1)) => return Ok((io, Some(1))),
-        (None, _) => (
-            "--io",
-            "rules are executed by a thread, and this engine forwards in XDP",
-            "leave out --io, or choose threads: --io xsk",
-        ),
-        (Some(_), _) => (
-            "--threads",
-            "one thread executes rules, so that it sees all packets of a flow",
-            "leave out --threads",
-        ),
-    };
-    let what = format!("--rules does not go together with this value of {flag}");
-    Err(Diagnostic::new(SR0003, what).with_cause(cause).with_help(help).into())
+/// The engine of a router with rules.
+fn for_rules(io: IoChoice) -> Result<IoChoice, Failure> {
+    io.for_rules().ok_or_else(|| {
+        Diagnostic::new(SR0003, "--rules does not go together with this value of --io")
+            .with_cause("rules are executed by threads, and this engine forwards in XDP")
+            .with_help("leave out --io, or choose threads: --io xsk")
+            .into()
+    })
 }
 
 fn check_names(interfaces: &[String]) -> Result<(), Failure> {

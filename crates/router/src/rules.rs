@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   --rules FILE --> load, replace --------.
-//!   slipring ipfw --> service.rs ---------+--> ControlPlane --whole rulesets--> RuleStage of a worker
-//!   addresses of the interfaces ----------'     (main thread: it may wait for the worker)
+//!   slipring ipfw --> service.rs ---------+--> ControlPlane --whole rulesets--> RuleStage of each worker
+//!   addresses of the interfaces ----------'     (main thread: it may wait for the workers)
 //! ```
 //!
 //! The routing thread never calls the control plane: it would wait while others compile rules, and
@@ -23,6 +23,7 @@ use slipring_port::now;
 use slipring_rules::command_batch::{CommandBatch, CommandFault, CommandOutcome, sysexits};
 use slipring_rules::control_plane::ControlPlane;
 use slipring_rules::dataplane::{RuleTask, RuleThread};
+use slipring_rules::distribution::FlowDistribution;
 use slipring_rules::dry_run::{DryRunPorts, dry_run_file};
 use slipring_rules::explain;
 use slipring_rules::randomness::Randomness;
@@ -66,17 +67,22 @@ impl InitialRules {
         Self { ports: ports.to_vec(), ..self }
     }
 
+    /// How flows are distributed among workers if the rules permit it.
+    pub(crate) fn distribution(&self, workers: usize) -> FlowDistribution {
+        FlowDistribution::new(self.random.secret, workers as u16)
+    }
+
     /// The stage of a worker. It denies all packets until it has the rules.
-    pub(crate) fn stage(&self) -> RuleStage {
-        let Randomness { seed, secret } = self.random;
+    pub(crate) fn stage(&self, worker: usize) -> RuleStage {
+        let Randomness { seed, secret } = self.random.of_thread(worker as u16);
         let (firewall, shaper) = (Firewall::new(seed, secret), Dummynet::new(seed, secret));
         RuleStage::new(firewall, shaper, self.events.clone())
     }
 
-    /// Puts the rules in force in the running worker, and lets it take frames.
+    /// Puts the rules in force in the running workers, and lets them take frames.
     ///
     /// # Errors
-    /// If the worker cannot execute a rule.
+    /// If the workers cannot execute a rule.
     pub(crate) fn load(
         self,
         workers: &[WorkerLink],
@@ -84,6 +90,7 @@ impl InitialRules {
     ) -> Result<Arc<RunningRules>, Failure> {
         let threads = workers.iter().map(|worker| Arc::new(worker.clone()));
         let control_plane = ControlPlane::new(self.master(), threads).refusing(router_obstacle);
+        let control_plane = control_plane.with_steering(self.distribution(workers.len()));
         let log = LogFileWriter::start(self.events.clone(), Box::new(io::stderr()));
         check_accepted(&control_plane.begin(), Some(&self.path))?;
         let outcome = control_plane.execute(&self.commands, now());

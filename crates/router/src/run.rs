@@ -155,7 +155,8 @@ impl RoutePlan {
         }
         let io = engine.user_space_io()?;
         let mode = self.io.sockets().unwrap_or_default();
-        let ports = UserSpacePorts::open(sockets, mode, (self.threads, own))?;
+        let shape = (self.threads, self.rules.is_some());
+        let ports = UserSpacePorts::open(sockets, mode, shape, own)?;
         Ok(Some((ports, io)))
     }
 
@@ -324,7 +325,8 @@ fn port_names(ifaces: &[Iface], own: &[OwnSubinterface]) -> Vec<String> {
 fn end_forwarding(handle: &RoutingHandle, links: &[WorkerLink]) {
     // Without an answer, the thread has ended, and its engine before it.
     handle.ask(|routing| drop(routing.engine.stop()));
-    for link in links {
+    // Twice: a worker may give its last frames to one that has none any more.
+    for link in links.iter().chain(links) {
         link.drain(DRAIN_LIMIT);
     }
 }

@@ -5,7 +5,8 @@
 //!                                      |-- forward, ICMP errors, fragments --> tx queue of the egress
 //!                                      |-- kernel: punt.rs, limited by class --> received by the
 //!                                      |                                         real interface
-//!                                      '-- hold: held.rs --> the routing thread asks the kernel
+//!                                      |-- hold: held.rs --> the routing thread asks the kernel
+//!                                      '-- another worker's, by the rules: handover.rs
 //!   routing thread --tables--> WorkerLink --> run_tasks          and tells by the next tables
 //! ```
 //!
@@ -16,7 +17,8 @@
 //! # Invariants
 //! 1. The heartbeat of a queue is written by its worker, and is never later than the time up to which
 //!    the routing thread had read all changes when the tables that the worker uses were current. If
-//!    either thread hangs, the program of the interface leaves the queue's packets to the kernel.
+//!    either thread hangs, or another worker that gets frames of the queue, the program of the
+//!    interface leaves the queue's packets to the kernel.
 //!    For a worker that has had no frames for a while, the routing thread writes it (`parking.rs`).
 //! 2. A frame in a slot of the worker is in memory that no one else writes: the region is private, and
 //!    the kernel gets the buffer back only after the slot is released.
@@ -25,12 +27,15 @@
 
 mod deliver;
 mod drain;
+mod handover;
 mod held;
 mod link;
 mod open;
 mod parking;
+mod pipes;
 mod punt;
 mod rule_turn;
+mod steer;
 mod survivor;
 mod trace;
 mod turn;
@@ -48,7 +53,8 @@ use slipring_datapath::queues::WorkerQueues;
 use slipring_datapath::worker::FrameProcessor;
 use slipring_fib::{FibPortIndex, ForwardingTables};
 use slipring_port::{DropCause, Nanos, QueueCounters};
-use slipring_route::{RouteBatch, RouteCounters, RouteEngine, RouteOutput};
+use slipring_ring::RxRing;
+use slipring_route::{MAX_ROUTE_BATCH, RouteBatch, RouteCounters, RouteEngine, RouteOutput};
 use slipring_route_bpf::ResidentHeartbeat;
 use slipring_rules::{RuleStage, RuleStageCounters};
 
@@ -62,6 +68,7 @@ use crate::routing::RoutingHandle;
 use crate::subinterface::{QueueRole, SubinterfaceCounters};
 use crate::traffic::ForwardedTraffic;
 use drain::WorkerDrain;
+use handover::Handover;
 use held::HeldFrames;
 use link::WorkerShared;
 use punt::{KernelPunts, PuntFigures};
@@ -75,8 +82,9 @@ const WAKE_MARGIN_NS: Nanos = 30_000;
 
 /// The queues and interfaces of a worker.
 pub(crate) struct WorkerPorts {
-    /// The port of each of the worker's queues, by the index of the queue.
-    pub(crate) of_queue: Vec<FibPortIndex>,
+    /// The port of each of the worker's queues, by the index of the queue; none for the pipes from
+    /// other workers, whose frames each say their port.
+    pub(crate) of_queue: Vec<Option<FibPortIndex>>,
     /// The queue by which frames leave, by interface: the first ports have the same index.
     pub(crate) tx_of: Vec<usize>,
     /// Kernel's index of each interface: those of the router, then those that only carry
@@ -84,14 +92,31 @@ pub(crate) struct WorkerPorts {
     pub(crate) ifindexes: Vec<u32>,
     /// Numbers of the interfaces' queues that this worker owns.
     pub(crate) numbers: Vec<u16>,
-    /// Counters of each of the worker's queues, with what the kernel has lost before them.
+    /// Counters of each of these queues but the pipes, with what the kernel has lost before them.
     pub(crate) counters: Vec<Arc<QueueCounters>>,
 }
 
 impl WorkerPorts {
+    /// The port at which a frame in a queue's rx ring arrived.
+    fn ingress(&self, input: usize, at: u32, rx: &RxRing) -> FibPortIndex {
+        self.of_queue[input].unwrap_or_else(|| FibPortIndex(rx.word(at).unwrap_or_default() as u16))
+    }
+
+    /// The ports at which the first `count` frames in a queue's rx ring arrived.
+    fn ingresses(&self, input: usize, count: u32, rx: &RxRing) -> [FibPortIndex; MAX_ROUTE_BATCH] {
+        if let Some(port) = self.of_queue[input] {
+            return [port; MAX_ROUTE_BATCH];
+        }
+        let mut ports = [FibPortIndex(0); MAX_ROUTE_BATCH];
+        for (port, at) in ports.iter_mut().zip(0..count) {
+            *port = self.ingress(input, at, rx);
+        }
+        ports
+    }
+
     fn lost(&self) -> Vec<(FibPortIndex, DropCause, u64)> {
         let mut lost = Vec::new();
-        for (port, counters) in self.of_queue.iter().zip(&self.counters) {
+        for (port, counters) in self.of_queue.iter().flatten().zip(&self.counters) {
             let counts = counters.snapshot();
             lost.extend(counts.drops().map(|(cause, count)| (*port, cause, count)));
         }
@@ -111,6 +136,8 @@ pub(crate) struct RouteWorker {
     ports: WorkerPorts,
     /// Subinterfaces that the kernel does not have, if there are any.
     subinterfaces: Option<WorkerSubinterfaces>,
+    /// The other workers, if there are several and rules.
+    handover: Option<Handover>,
     /// The interface of each port of the tables, as an index into [`WorkerPorts::ifindexes`].
     interface_of: Vec<Option<usize>>,
     /// Interfaces whose packets the kernel forwards, by interface; those that only carry
@@ -143,7 +170,7 @@ pub(crate) struct RouteWorker {
 /// What a worker has done since the start.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WorkerTotals {
-    /// Frames taken from the queues.
+    /// Frames taken from the queues and from other workers.
     pub(crate) frames: u64,
     /// Time of turns that moved frames, in ns.
     pub(crate) busy_ns: u64,
@@ -158,6 +185,8 @@ pub(crate) struct WorkerFigures {
     pub(crate) queues: Vec<u16>,
     pub(crate) totals: WorkerTotals,
     pub(crate) route: RouteCounters,
+    /// Frames given to other workers, which have counted them.
+    pub(crate) handed: u64,
     pub(crate) punts: PuntFigures,
     /// What the rules have done, if there are any.
     pub(crate) rules: Option<RuleStageCounters>,
@@ -175,6 +204,7 @@ impl RouteWorker {
             queues: self.ports.numbers.clone(),
             totals: self.totals.clone(),
             route: self.engine.counters().clone(),
+            handed: self.handover.as_ref().map_or(0, Handover::handed),
             punts: self.punts.figures().clone(),
             rules: self.rules.as_ref().map(|rules| *rules.counters()),
             lost: self.ports.lost(),
@@ -213,8 +243,11 @@ impl RouteWorker {
     /// this one have brought the tables up to `seen`.
     pub(crate) fn catch_up(&mut self, seen: u64) {
         self.seen = self.seen.max(seen);
-        self.next_beat = 0;
-        self.beat(slipring_port::now());
+        self.next_beat = slipring_port::now() + BUSY_PERIOD_NS;
+        // Not by the others' last runs: they have been late as well, and run soon.
+        let beat = self.seen.min(ResidentHeartbeat::now());
+        self.shared.parking.note_run(beat);
+        self.write_beat(beat);
     }
 
     /// Drops the frames that wait for a neighbour which the kernel has not found.
@@ -257,7 +290,15 @@ impl RouteWorker {
             return;
         }
         self.next_beat = now + BUSY_PERIOD_NS;
-        let beat = self.seen.min(ResidentHeartbeat::now());
+        let time = ResidentHeartbeat::now();
+        let own = self.seen.min(time);
+        self.shared.parking.note_run(own);
+        let steering = self.steering();
+        let others = self.handover.as_ref().and_then(|others| others.oldest_beat(steering, time));
+        self.write_beat(others.map_or(own, |oldest| own.min(oldest)));
+    }
+
+    fn write_beat(&self, beat: u64) {
         self.ports.numbers.iter().for_each(|number| self.heartbeat.beat(*number, beat));
     }
 }
@@ -275,7 +316,7 @@ impl FrameProcessor for RouteWorker {
     fn run_tasks(&mut self, _: &mut WorkerQueues, clock: &impl Clock) -> bool {
         self.turn_start = clock.now();
         if self.is_parked {
-            self.shared.parking.unpark();
+            self.shared.parking.unpark(ResidentHeartbeat::now());
         }
         // Before the tasks: the tables of that time are among them.
         let seen = self.shared.seen.load(Ordering::Acquire);
@@ -283,7 +324,10 @@ impl FrameProcessor for RouteWorker {
             task(self);
         }
         self.seen = self.seen.max(seen);
-        let has_rules = self.rules.is_none() || self.shared.tasks.has_admitted_frames();
+        let has_rules = self
+            .rules
+            .as_ref()
+            .is_none_or(|rules| self.shared.tasks.has_admitted_frames() && !rules.holds_frames());
         // After a stop of the process, frames wait until the tables are current again.
         let age = ResidentHeartbeat::now().saturating_sub(self.seen);
         self.admits_frames = has_rules && age <= MAX_TABLES_AGE_NS;
@@ -327,7 +371,6 @@ impl FrameProcessor for RouteWorker {
         let moved = std::mem::take(&mut self.moved);
         let now = if moved > 0 { slipring_port::now() } else { self.turn_start };
         self.totals.busy_ns += now - self.turn_start;
-        self.totals.frames += u64::from(moved);
         self.drain.note_turn(self.admits_frames && moved == 0 && self.unsent.is_none());
         self.keep_alive(now, moved > 0);
     }

@@ -14,15 +14,21 @@ use crate::subinterface::tags;
 /// Where a frame is.
 pub(super) enum BatchFrame<'f> {
     /// In a slot of the rx ring of a queue.
-    Slot { input: usize, at: u32 },
+    Slot { input: usize, at: u32, ingress: FibPortIndex },
     /// In memory of the worker.
     Copy { frame: &'f mut [u8], ingress: FibPortIndex },
 }
 
 impl BatchFrame<'_> {
+    const fn ingress(&self) -> FibPortIndex {
+        match self {
+            Self::Slot { ingress, .. } | Self::Copy { ingress, .. } => *ingress,
+        }
+    }
+
     fn bytes<'q>(&'q mut self, queues: &'q mut WorkerQueues) -> &'q [u8] {
         match self {
-            Self::Slot { input, at } => {
+            Self::Slot { input, at, .. } => {
                 queues[*input].rx().frame(*at).map_or(&[], |frame| frame.bytes)
             }
             Self::Copy { frame, .. } => frame,
@@ -52,13 +58,6 @@ impl RouteWorker {
         self.deliver_other(queues, source, verdict, is_left || is_changing, now_ns);
     }
 
-    fn ingress(&self, source: &BatchFrame<'_>) -> FibPortIndex {
-        match source {
-            BatchFrame::Slot { input, .. } => self.ports.of_queue[*input],
-            BatchFrame::Copy { ingress, .. } => *ingress,
-        }
-    }
-
     /// Sends a rewritten frame by the worker's queue of the egress interface, or drops it if the queue
     /// is full.
     pub(super) fn send(
@@ -67,14 +66,14 @@ impl RouteWorker {
         mut source: BatchFrame<'_>,
         frame: &ForwardedFrame,
     ) {
-        let ingress = self.ingress(&source);
+        let ingress = source.ingress();
         let Some(to) = self.interface(frame.port).map(|it| self.ports.tx_of[it]) else {
             return self.engine.unsent(ingress, frame);
         };
         let range = frame.range();
         let is_plain = range.start == 0 && frame.prepend().is_empty();
         let is_sent = match source {
-            BatchFrame::Slot { input, at } if is_plain => {
+            BatchFrame::Slot { input, at, .. } if is_plain => {
                 queues.swap_frame(input, at, to, range.end)
             }
             _ => {
@@ -109,7 +108,7 @@ impl RouteWorker {
         is_left: bool,
         now_ns: Nanos,
     ) {
-        let ingress = self.ingress(&source);
+        let ingress = source.ingress();
         match verdict {
             RouteVerdict::Forward(frame) => self.send(queues, source, &frame),
             RouteVerdict::Fragmented => {
@@ -136,14 +135,18 @@ impl RouteWorker {
         class: Option<PuntClass>,
         now_ns: Nanos,
     ) {
-        let ingress = self.ingress(&source);
+        let ingress = source.ingress();
         let of_own = self.subinterfaces.as_ref().and_then(|of| of.number(ingress));
         match (of_own, self.interface(ingress)) {
             (Some(number), _) => {
-                // Frames of subinterfaces are copies: only these are not borrowed from the queues.
-                if let BatchFrame::Copy { frame, .. } = source {
-                    self.give_to_device(queues, number, frame, class, now_ns);
-                }
+                // Those from other workers are in slots, and must not be borrowed from the queues.
+                let copy = match source {
+                    BatchFrame::Copy { frame, .. } => {
+                        return self.give_to_device(queues, number, frame, class, now_ns);
+                    }
+                    BatchFrame::Slot { .. } => source.bytes(queues).to_vec(),
+                };
+                self.give_to_device(queues, number, &copy, class, now_ns);
             }
             (None, Some(at)) => {
                 let ifindex = self.ports.ifindexes[at];

@@ -24,9 +24,9 @@ pub(super) struct WorkerShared {
     pub(super) seen: AtomicU64,
     /// Generation of the snapshot in use.
     generation: AtomicU64,
-    pub(super) parking: WorkerParking,
+    pub(super) parking: Arc<WorkerParking>,
     /// Numbers of the interfaces' queues that the worker owns.
-    queues: Vec<u16>,
+    pub(super) queues: Vec<u16>,
 }
 
 impl WorkerShared {
@@ -35,7 +35,7 @@ impl WorkerShared {
             tasks: ControlQueue::new()?,
             seen: AtomicU64::new(0),
             generation: AtomicU64::new(0),
-            parking: WorkerParking::default(),
+            parking: Arc::default(),
             queues,
         })
     }

@@ -9,14 +9,16 @@ use slipring_datapath::workers::WorkerTask;
 use slipring_fib::{FibPortIndex, ForwardingTables};
 use slipring_neighbour::NeighbourLimits;
 use slipring_port::iface::Iface;
-use slipring_port::{OpenError, OpenOptions, Port, RegionNeeds, XdpMode};
+use slipring_port::{OpenError, OpenOptions, Port, Queue, RegionNeeds, XdpMode};
 use slipring_port::{packet, xdp};
 use slipring_ring::{BUF_SIZE_FOR_DEVICES, Geometry, HugePages, Region};
 use slipring_route::{PortPolicy, RouteBatch, RouteConfig, RouteEngine};
 
 use super::drain::WorkerDrain;
+use super::handover::Handover;
 use super::held::HeldFrames;
 use super::link::{WorkerLink, WorkerShared};
+use super::pipes::{WorkerPipe, WorkerPipes};
 use super::punt::KernelPunts;
 use super::survivor::SurvivingQueue;
 use super::vlan_queues::SubinterfaceQueues;
@@ -36,19 +38,21 @@ pub(crate) struct UserSpacePorts {
     ports: Vec<Port>,
     ifindexes: Vec<u32>,
     workers: usize,
+    pipes: WorkerPipes,
 }
 
 impl UserSpacePorts {
     /// Opens a port for each interface, to which its program redirects frames. `threads` is the
-    /// greatest number of workers; `None` for as many as there are CPUs. `own` are the subinterfaces
-    /// that the workers will serve.
+    /// greatest number of workers; `None` for as many as there are CPUs. With rules, workers give
+    /// each other frames. `own` are the subinterfaces that the workers will serve.
     ///
     /// # Errors
     /// If an interface has no AF_XDP in the mode, or there is no memory.
     pub(crate) fn open(
         interfaces: Vec<(Iface, InterfaceSockets)>,
         mode: XdpMode,
-        (threads, own): (Option<usize>, &[OwnSubinterface]),
+        (threads, has_rules): (Option<usize>, bool),
+        own: &[OwnSubinterface],
     ) -> Result<Self, Failure> {
         let options = OpenOptions { slots: SLOTS, xdp: mode, ..OpenOptions::default() };
         let mut needs = RegionNeeds::default();
@@ -59,6 +63,10 @@ impl UserSpacePorts {
                 InterfaceSockets::Packet(_) => packet::needs(name, name, None, &options)?,
             };
         }
+        let carriers = interfaces.iter().map(|(iface, _)| iface).chain(parents(own));
+        let workers = worker_count(carriers, threads);
+        let piped = if has_rules { workers } else { 1 };
+        needs += WorkerPipes::needs(piped);
         let geometry = Geometry {
             ring_bytes: needs.ring_bytes + 4096,
             // Buffers 0 and 1 are reserved.
@@ -67,8 +75,6 @@ impl UserSpacePorts {
         };
         let region = Region::create(geometry, HugePages::Try)
             .map_err(|error| OpenError::new("route", error))?;
-        let carriers = interfaces.iter().map(|(iface, _)| iface).chain(parents(own));
-        let workers = worker_count(carriers, threads);
         let ifindexes = interfaces.iter().map(|(iface, _)| iface.index).collect();
         let open = |(iface, sockets): (Iface, InterfaceSockets)| match sockets {
             InterfaceSockets::Xdp(map) => {
@@ -82,7 +88,8 @@ impl UserSpacePorts {
             }
         };
         let ports = interfaces.into_iter().map(open).collect::<Result<_, _>>()?;
-        Ok(Self { ports, ifindexes, workers })
+        let pipes = WorkerPipes::open(piped, &region)?;
+        Ok(Self { ports, ifindexes, workers, pipes })
     }
 
     /// How each port is open, in words.
@@ -99,8 +106,7 @@ impl UserSpacePorts {
         self.workers
     }
 
-    /// Makes the workers: a task for each thread, and the routing thread's end of each. With rules, there
-    /// must be one only.
+    /// Makes the workers: a task for each thread, and the routing thread's end of each.
     ///
     /// # Errors
     /// If the process is out of descriptors.
@@ -120,35 +126,26 @@ impl UserSpacePorts {
             }
         }
         let mut own = own.map(|own| SubinterfaceQueues::new(own, &self.ifindexes, count));
-        let (mut tasks, mut links) = (Vec::new(), Vec::new());
-        for (id, owned) in queues.into_iter().enumerate() {
-            let mut ports = WorkerPorts {
-                of_queue: Vec::new(),
-                tx_of: vec![0; interfaces],
-                ifindexes: self.ifindexes.clone(),
-                numbers: Vec::new(),
-                counters: Vec::new(),
-            };
-            let mut inputs = Vec::new();
-            for (interface, number, queue) in owned {
-                if number == id {
-                    ports.tx_of[interface] = inputs.len();
-                }
-                ports.of_queue.push(FibPortIndex(interface as u16));
-                if !ports.numbers.contains(&(number as u16)) {
-                    ports.numbers.push(number as u16);
-                }
-                ports.counters.push(queue.counters().clone());
-                inputs.push(WorkerQueue::input(Box::new(SurvivingQueue::new(queue))));
-            }
+        let shared = queues.iter().map(|owned| Ok(Arc::new(WorkerShared::new(numbers(owned))?)));
+        let shared: Vec<_> = shared.collect::<Result<_, std::io::Error>>()?;
+        let links: Vec<_> = shared.iter().map(|shared| WorkerLink(shared.clone())).collect();
+        let parkings: Vec<_> = shared.iter().map(|shared| shared.parking.clone()).collect();
+        let mut tasks = Vec::new();
+        let pipes = self.pipes.ends.into_iter().chain(std::iter::repeat_with(Vec::new));
+        for (id, ((owned, pipes), shared)) in queues.into_iter().zip(pipes).zip(shared).enumerate()
+        {
+            let (ports, mut inputs) = owned_queues(id, owned, &self.ifindexes);
+            let spread = rules.filter(|_| count > 1).map(|rules| rules.distribution(count));
+            let (mut ports, pipe_of) = add_pipes(ports, &mut inputs, pipes, count);
+            let handover =
+                spread.map(|spread| Handover::new(id, spread, pipe_of, parkings.clone()));
             let subinterfaces = own.as_mut().map(|own| own.add_to(&mut ports, &mut inputs, id));
-            let shared = Arc::new(WorkerShared::new(ports.numbers.clone())?);
-            links.push(WorkerLink(shared.clone()));
             let worker = RouteWorker {
                 id,
                 engine: engine(io, own.as_ref().map_or(&[], |own| &own.policies)),
                 batch: Box::new(RouteBatch::new()),
-                rules: rules.map(InitialRules::stage),
+                rules: rules.map(|rules| rules.stage(id)),
+                handover,
                 traces: Vec::new(),
                 interface_of: Vec::new(),
                 is_left: vec![false; interfaces],
@@ -179,6 +176,58 @@ impl UserSpacePorts {
         }
         Ok((tasks, links))
     }
+}
+
+/// A queue of an interface: the interface's index, the queue's number, and the queue.
+type OwnedQueue = (usize, usize, Box<dyn Queue>);
+
+fn numbers(owned: &[OwnedQueue]) -> Vec<u16> {
+    let mut numbers: Vec<u16> = owned.iter().map(|(_, number, _)| *number as u16).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
+}
+
+/// The queues of worker `id`, and what it must know of them.
+fn owned_queues(
+    id: usize,
+    owned: Vec<OwnedQueue>,
+    ifindexes: &[u32],
+) -> (WorkerPorts, Vec<WorkerQueue>) {
+    let mut ports = WorkerPorts {
+        of_queue: Vec::new(),
+        tx_of: vec![0; ifindexes.len()],
+        ifindexes: ifindexes.to_vec(),
+        numbers: numbers(&owned),
+        counters: Vec::new(),
+    };
+    let mut inputs = Vec::new();
+    for (interface, number, queue) in owned {
+        if number == id {
+            ports.tx_of[interface] = inputs.len();
+        }
+        ports.of_queue.push(Some(FibPortIndex(interface as u16)));
+        ports.counters.push(queue.counters().clone());
+        inputs.push(WorkerQueue::input(Box::new(SurvivingQueue::new(queue))));
+    }
+    (ports, inputs)
+}
+
+/// Adds the pipes to other workers to the queues of a worker. Also returns which queue is the pipe to
+/// each of `workers` workers.
+fn add_pipes(
+    mut ports: WorkerPorts,
+    inputs: &mut Vec<WorkerQueue>,
+    pipes: Vec<WorkerPipe>,
+    workers: usize,
+) -> (WorkerPorts, Vec<Option<usize>>) {
+    let mut pipe_of = vec![None; workers];
+    for (other, pipe) in pipes {
+        pipe_of[other] = Some(inputs.len());
+        ports.of_queue.push(None);
+        inputs.push(WorkerQueue::input(pipe));
+    }
+    (ports, pipe_of)
 }
 
 /// An engine that knows no routes yet: all packets are the kernel's.

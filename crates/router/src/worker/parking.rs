@@ -17,6 +17,8 @@ const PROOF_NS: u64 = 1_000_000_000;
 pub(super) struct WorkerParking {
     /// End of the last turn, by the clock of heartbeats; 0 while the worker beats itself.
     parked_at: AtomicU64,
+    /// The last heartbeat that the worker had for itself, for workers that give it frames.
+    ran_at: AtomicU64,
 }
 
 impl WorkerParking {
@@ -26,9 +28,21 @@ impl WorkerParking {
         self.parked_at.store(now, Ordering::Release);
     }
 
-    /// Notes that the worker beats itself.
-    pub(super) fn unpark(&self) {
+    /// Notes that the worker beats itself, from `now` on.
+    pub(super) fn unpark(&self, now: u64) {
+        self.note_run(now);
         self.parked_at.store(0, Ordering::Release);
+    }
+
+    /// Notes a heartbeat of the worker itself.
+    pub(super) fn note_run(&self, beat: u64) {
+        // Relaxed suffices for a time. `unpark` orders it before its end of the sleep.
+        self.ran_at.store(beat, Ordering::Relaxed);
+    }
+
+    /// When the worker last ran as far as others may rely on it: now if it sleeps.
+    pub(super) fn last_run(&self, now: u64) -> u64 {
+        if self.is_parked(now) { now } else { self.ran_at.load(Ordering::Relaxed) }
     }
 
     /// Whether the routing thread is to beat for the worker.
@@ -51,7 +65,19 @@ mod tests {
         assert!(!parking.is_parked(8 + PROOF_NS));
         parking.park(8 + PROOF_NS);
         assert!(parking.is_parked(9 + PROOF_NS));
-        parking.unpark();
+        parking.unpark(9 + PROOF_NS);
         assert!(!parking.is_parked(9 + PROOF_NS));
+    }
+
+    #[test]
+    fn a_sleeping_worker_can_be_given_frames_and_a_hanging_one_shows_when_it_last_ran() {
+        let parking = WorkerParking::default();
+        parking.note_run(7);
+        assert_eq!(parking.last_run(1000), 7);
+        parking.park(20);
+        assert_eq!(parking.last_run(20 + PROOF_NS), 20 + PROOF_NS);
+        assert_eq!(parking.last_run(21 + PROOF_NS), 7, "it does not wake");
+        parking.unpark(50);
+        assert_eq!(parking.last_run(1000), 50);
     }
 }

@@ -1,7 +1,7 @@
 //! A worker's turn at one queue: up to 64 frames through the stages of the engine.
 //!
 //! ```text
-//!   rx slots --lent--> parse -> [rules] -> police -> look up -> [rules] -> [left to the kernel]
+//!   rx slots --own, lent--> parse -> [rules] -> police -> look up -> [rules] -> [left to the kernel]
 //!                                                  -> rewrite -> answer -> [rules: the rest]
 //!                                                     verdict of each frame --> deliver.rs
 //! ```
@@ -30,20 +30,25 @@ impl RouteWorker {
         if count == 0 {
             return self.forward_long(queues, input, now_ns);
         }
-        let port = self.ports.of_queue[input];
+        let own = self.keep_own(queues, input, count);
+        let rx = queues[input].rx();
+        let ports = self.ports.ingresses(input, count, rx);
         let mut lent = rx.batch(count);
-        let mut slots = lent.frames();
-        let mut frames: [_; MAX_ROUTE_BATCH] = std::array::from_fn(|_| {
-            RouteFrame::new(slots.next().map_or(&mut [], |frame| frame.bytes), port)
+        let mut slots = lent.frames().zip(ports).zip(0..).filter(|(_, at)| own & 1 << at != 0);
+        let mut frames: [_; MAX_ROUTE_BATCH] = std::array::from_fn(|_| match slots.next() {
+            Some(((frame, port), _)) => RouteFrame::new(frame.bytes, port),
+            None => RouteFrame::new(&mut [], FibPortIndex(0)),
         });
         drop(slots);
-        let left = self.decide(&mut frames[..count as usize], now_ns);
+        let left = self.decide(&mut frames[..own.count_ones() as usize], now_ns);
         lent.keep();
-        for at in 0..count {
-            let is_left = left & 1 << at != 0;
-            self.deliver(queues, BatchFrame::Slot { input, at }, at as usize, is_left, now_ns);
+        for (of, at) in (0..count).filter(|at| own & 1 << at != 0).enumerate() {
+            let is_left = left & 1 << of != 0;
+            let source = BatchFrame::Slot { input, at, ingress: ports[at as usize] };
+            self.deliver(queues, source, of, is_left, now_ns);
         }
         queues[input].rx().advance(count);
+        self.totals.frames += u64::from(own.count_ones());
         self.moved += count;
         count
     }
@@ -113,14 +118,19 @@ impl RouteWorker {
             return 0;
         }
         let count = slots_of(rx, 0, end);
+        let port = self.ports.ingress(input, 0, rx);
+        self.moved += 1;
+        if self.hand_over_long(queues, input, count) {
+            queues[input].rx().advance(count);
+            return count;
+        }
         let mut frame = Vec::new();
-        bytes(rx, 0, count, &mut frame);
-        let port: FibPortIndex = self.ports.of_queue[input];
+        bytes(queues[input].rx(), 0, count, &mut frame);
         let left = self.decide(&mut [RouteFrame::new(&mut frame, port)], now_ns);
         let source = BatchFrame::Copy { frame: &mut frame, ingress: port };
         self.deliver(queues, source, 0, left != 0, now_ns);
         queues[input].rx().advance(count);
-        self.moved += 1;
+        self.totals.frames += 1;
         count
     }
 }

@@ -46,6 +46,7 @@ impl RouteWorker {
         let (used, taken) = of.take_wire(queues, input, parent);
         let mut frames = std::mem::take(&mut of.frames);
         let left = of.left.clone();
+        let ports: Vec<_> = of.shared.all().iter().map(|it| it.port).collect();
         let (left_frames, mut routed): (Vec<_>, Vec<_>) =
             frames[..used].iter_mut().partition(|frame| left[frame.number]);
         for frame in left_frames {
@@ -54,6 +55,8 @@ impl RouteWorker {
             }
             self.give_to_device(queues, frame.number, &frame.bytes, None, now_ns);
         }
+        routed.retain(|of| !self.hand_over_copy(queues, &of.bytes, ports[of.number]));
+        self.totals.frames += routed.len() as u64;
         self.forward_copies(queues, &mut routed, now_ns);
         if let Some(of) = &mut self.subinterfaces {
             of.frames = frames;

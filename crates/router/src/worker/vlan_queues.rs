@@ -75,7 +75,7 @@ impl SubinterfaceQueues {
                 ports.ifindexes.push(ifindex);
                 ports.tx_of.push(inputs.len());
             }
-            ports.of_queue.push(port);
+            ports.of_queue.push(Some(port));
             ports.counters.push(queue.counters().clone());
             inputs.push(WorkerQueue::input(Box::new(SurvivingQueue::new(queue))));
             roles.push(role);

@@ -24,6 +24,7 @@
 //! | `multipath` | several next hops |
 //! | `host_traffic` | what the kernel must receive on the real interface |
 //! | `rules` | rules for forwarded packets |
+//! | `threads` | rules in several threads |
 //! | `reload` | files that are read again while the router runs |
 //! | `settings` | the file of `--config` |
 //! | `compat` | the interface of netmap-fwd |
@@ -114,6 +115,7 @@ mod routes;
 mod rules;
 mod settings;
 mod soak;
+mod threads;
 mod top;
 mod topology;
 mod trace;

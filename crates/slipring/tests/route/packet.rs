@@ -95,6 +95,16 @@ impl Packet {
         self.with(|packet| packet.hops = hops)
     }
 
+    /// The source port of a UDP datagram.
+    pub(crate) fn src_port(&self) -> u16 {
+        u16::from_be_bytes([self.payload[0], self.payload[1]])
+    }
+
+    /// The destination port of a UDP datagram.
+    pub(crate) fn dst_port(&self) -> u16 {
+        u16::from_be_bytes([self.payload[2], self.payload[3]])
+    }
+
     /// The packet that the next router or the host receives: one hop fewer.
     pub(crate) fn forwarded(&self) -> Self {
         self.clone().hops(self.hops - 1)

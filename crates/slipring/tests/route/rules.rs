@@ -38,11 +38,12 @@ crate::instances! {
 const PLAIN: &str = "add 10 allow ip from any to any 9";
 
 /// A router with these rules.
-fn with_rules(setup: Setup, rules: &str) -> Rig {
+pub(crate) fn with_rules(setup: Setup, rules: &str) -> Rig {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("rules");
     std::fs::write(&path, format!("{PLAIN}\n{rules}\n")).unwrap();
-    setup.with_flags(&format!("--rules {}", path.display())).start()
+    let flags = format!("{} --rules {}", setup.flags, path.display());
+    setup.with_flags(&flags).start()
 }
 
 fn to_port(net: Addresses, port: u16) -> Packet {
@@ -50,7 +51,7 @@ fn to_port(net: Addresses, port: u16) -> Packet {
 }
 
 /// Packets and bytes of a rule.
-fn counted(rig: &Rig, number: &str) -> [u64; 2] {
+pub(crate) fn counted(rig: &Rig, number: &str) -> [u64; 2] {
     let list = rig.ipfw("-a list");
     let line =
         list.lines().find(|line| line.starts_with(number)).unwrap_or_else(|| panic!("{list}"));
@@ -292,11 +293,8 @@ fn what_does_not_go_together_with_rules_is_refused() {
     let (good, bad) = (dir.path().join("good"), dir.path().join("bad"));
     std::fs::write(&good, "add allow ip from any to any\n").unwrap();
     std::fs::write(&bad, "add permit everything\n").unwrap();
-    let cases = [
-        (&good, "--threads 2", "one thread executes rules"),
-        (&good, "--io xdp", "choose threads: --io xsk"),
-        (&bad, "", "the rules cannot be loaded"),
-    ];
+    let cases =
+        [(&good, "--io xdp", "choose threads: --io xsk"), (&bad, "", "the rules cannot be loaded")];
     for (rules, flags, words) in cases {
         let mut command = Command::new(SLIPRING);
         command
@@ -311,7 +309,7 @@ fn what_does_not_go_together_with_rules_is_refused() {
 
 impl Rig {
     /// Starts `slipring ipfw` for the running router.
-    fn start_ipfw(&self, words: &str) -> Program {
+    pub(crate) fn start_ipfw(&self, words: &str) -> Program {
         let mut command = Command::new(SLIPRING);
         command.arg("ipfw").args(words.split_ascii_whitespace());
         command.env("SLIPRING_RUN", self.run_dir());
@@ -319,7 +317,7 @@ impl Rig {
     }
 
     /// Runs it; returns what it prints.
-    fn ipfw(&self, words: &str) -> String {
+    pub(crate) fn ipfw(&self, words: &str) -> String {
         self.start_ipfw(words).finish().well().stdout
     }
 }

@@ -108,11 +108,16 @@ pub(crate) struct Setup {
 impl Setup {
     /// Builds the links of A and B; returns `None`, and prints why, if that is not permitted.
     pub(crate) fn new(subject: Subject) -> Option<Self> {
+        Self::with_queues(subject, 1)
+    }
+
+    /// As [`Self::new`], with links that have so many queues.
+    pub(crate) fn with_queues(subject: Subject, queues: u8) -> Option<Self> {
         let router = Namespace::new()?;
         for (name, value) in SETTINGS {
             set(&router, name, value);
         }
-        let (a, b) = (link(&router, "e0", 1)?, link(&router, "e1", 3)?);
+        let (a, b) = (link(&router, "e0", 1, queues)?, link(&router, "e1", 3, queues)?);
         router.ip_batch(&format!(
             "neigh add 10.3.0.3 lladdr {mac} dev e1 nud permanent
              neigh add fd03::3 lladdr {mac} dev e1 nud permanent",
@@ -124,7 +129,7 @@ impl Setup {
 
     /// Adds the link of C.
     pub(crate) fn with_c(mut self) -> Self {
-        self.c = link(&self.router, "e2", 5);
+        self.c = link(&self.router, "e2", 5, 1);
         // Fences pass A's and B's links only.
         self.router.wait_for_carrier("e2");
         self.c.iter().for_each(|c| c.namespace.wait_for_carrier("e0"));
@@ -183,10 +188,14 @@ impl Setup {
 }
 
 /// Joins a new host to the router.
-fn link(router: &Namespace, ifname: &str, number: u8) -> Option<Host> {
+fn link(router: &Namespace, ifname: &str, number: u8, queues: u8) -> Option<Host> {
     let namespace = Namespace::new()?;
     let (mac, router_mac) = (host_mac(number, 2), router_mac(number));
-    namespace.veth("e0", router, ifname, "");
+    let options = match queues {
+        1 => String::new(),
+        queues => format!("numtxqueues {queues} numrxqueues {queues}"),
+    };
+    namespace.veth("e0", router, ifname, &options);
     namespace.ip_batch(&format!("link set e0 address {}", words(mac)));
     // An XDP program of the router redirects frames only to a peer that polls its ring.
     namespace.attempt("ethtool", "-K e0 gro on");

@@ -1,0 +1,52 @@
+//! The pipes between workers, in the region of the interfaces' buffers.
+
+use std::sync::Arc;
+
+use slipring_cli::Failure;
+use slipring_port::pipe::{self, PipeQueue};
+use slipring_port::{OpenError, Queue, RegionNeeds};
+use slipring_ring::{PipePair, Region};
+
+/// Slots that a worker's pipes have together, each way.
+const SLOTS_OF_WORKER: u32 = 2048;
+/// Slots of a pipe: a few turns of the worker at its end.
+const SLOTS: std::ops::RangeInclusive<u32> = 256..=1024;
+
+/// The number of the worker at the other end of a pipe, and this end.
+pub(super) type WorkerPipe = (usize, Box<dyn Queue>);
+
+/// The pipes of each worker.
+pub(super) struct WorkerPipes {
+    pub(super) ends: Vec<Vec<WorkerPipe>>,
+}
+
+impl WorkerPipes {
+    /// The memory for the pipes between this number of workers.
+    pub(super) fn needs(workers: usize) -> RegionNeeds {
+        let pairs = workers * (workers - 1) / 2;
+        pipe::needs(pairs as u32, slots(workers))
+    }
+
+    /// Makes a pipe between each two of these workers.
+    ///
+    /// # Errors
+    /// If the process is out of descriptors.
+    pub(super) fn open(workers: usize, region: &Arc<Region>) -> Result<Self, Failure> {
+        let mut ends: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
+        for later in 1..workers {
+            for earlier in 0..later {
+                let name = format!("pipe of threads {earlier} and {later}");
+                let pair = PipePair::create(region, 0, slots(workers));
+                let PipePair { a, b } = pair.map_err(|error| OpenError::new(&name, error))?;
+                ends[earlier].push((later, PipeQueue::boxed(&name, a)));
+                ends[later].push((earlier, PipeQueue::boxed(&name, b)));
+            }
+        }
+        Ok(Self { ends })
+    }
+}
+
+fn slots(workers: usize) -> u32 {
+    let others = workers.saturating_sub(1).max(1) as u32;
+    (SLOTS_OF_WORKER / others).clamp(*SLOTS.start(), *SLOTS.end()).next_power_of_two()
+}
