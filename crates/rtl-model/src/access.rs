@@ -93,7 +93,7 @@ impl Device {
             at::MASK if !is_8125 => self.interrupts.mask,
             at::MASK_8125 if is_8125 => self.interrupts.mask,
             at::STATUS_8125 if is_8125 => self.interrupts.status,
-            at::TX_CONFIG => self.chip.xid() << 20 | (stored & !IDENTITY) | TX_CONFIG_EMPTY,
+            at::TX_CONFIG => self.xid << 20 | (stored & !IDENTITY) | TX_CONFIG_EMPTY,
             at::MCU => stored | MCU_READY,
             at::MITIGATE if is_8125 => stored | 0x0103,
             at::PHY_STATUS => self.phy_status(),

@@ -57,6 +57,7 @@ pub struct Accesses {
 /// A network card.
 pub struct Device {
     pub(crate) chip: Chip,
+    pub(crate) xid: u32,
     pub(crate) config: ConfigSpace,
     pub(crate) interrupts: Interrupts,
     pub(crate) dma: DmaMap,
@@ -99,6 +100,7 @@ impl Device {
     pub fn new(chip: Chip, address: [u8; 6], wire: Box<dyn Wire>) -> Self {
         let mut device = Self {
             chip,
+            xid: chip.xid(),
             config: ConfigSpace::new(chip),
             interrupts: Interrupts::default(),
             dma: DmaMap::default(),
@@ -221,6 +223,11 @@ impl Device {
     /// Removes the card from the bus, or puts it back: without it, reads give all ones.
     pub fn set_gone(&mut self, is_gone: bool) {
         self.is_gone = is_gone;
+    }
+
+    /// Makes the chip say that it is another one.
+    pub fn pretend_xid(&mut self, xid: u32) {
+        self.xid = xid;
     }
 
     /// Detaches a driver that has ended: its memory and events are released, and the device is no
