@@ -160,11 +160,11 @@ impl<C: NicChip> CardQueue<C> {
     }
 
     fn send(&mut self) -> Result<(), RunCause> {
-        let before = self.tx_side.packets_out();
+        let before = self.tx_side.packets_done();
         self.tx_side.sync(self.chip.0.tx(), |_, _| Ok(()))?;
-        let after = self.tx_side.packets_out();
-        self.watch_pending(after != before)?;
-        self.watch(after == 0 || after != before)
+        let moved = self.tx_side.packets_done() != before;
+        self.watch_pending(moved)?;
+        self.watch(moved || self.tx_side.packets_out() == 0)
     }
 
     fn receive(&mut self) -> Result<(), RunCause> {

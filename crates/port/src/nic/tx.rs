@@ -38,6 +38,8 @@ pub struct TxSide {
     tail: SlotIdx,
     /// Number of packets that the kernel has not completed.
     packets_out: u64,
+    /// Number of packets that the kernel has completed, refused ones included.
+    packets_done: u64,
     /// Whether some packets in flight have several descriptors. Then slots and descriptors do not
     /// correspond one to one.
     has_chains: bool,
@@ -70,8 +72,8 @@ impl TxSide {
         // Buffers that a previous process had handed to its kernel socket are no longer in flight.
         let tail = ring.prev(ring.hwcur());
         let sent = TrafficCounts::default();
-        let (packets_out, has_chains) = (0, false);
-        Self { ring, flight, limits, tail, packets_out, has_chains, sent, counters }
+        let (packets_out, packets_done, has_chains) = (0, 0, false);
+        Self { ring, flight, limits, tail, packets_out, packets_done, has_chains, sent, counters }
     }
 
     /// Sends the frames that the application released, and frees the slots of completed frames.
@@ -185,6 +187,13 @@ impl TxSide {
     /// Returns the number of packets that the kernel has not completed.
     pub fn packets_out(&self) -> u64 {
         self.packets_out
+    }
+
+    /// Returns the number of packets that the kernel has completed since the side was created. It
+    /// tells whether a device makes progress: while as many packets are queued as complete,
+    /// [`Self::packets_out`] stays the same.
+    pub fn packets_done(&self) -> u64 {
+        self.packets_done
     }
 
     /// Publishes the result of a sync to the application and the counters.
@@ -389,6 +398,7 @@ impl TxSide {
     fn count(&mut self, sending: SendState) {
         let last = u64::from(sending.is_last());
         self.packets_out -= last;
+        self.packets_done += last;
         self.has_chains &= self.packets_out > 0;
         if sending.is_refused() {
             self.counters.dropped(DropCause::TxRefused, last);
