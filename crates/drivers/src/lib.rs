@@ -36,6 +36,7 @@ mod table;
 
 mod e1000e;
 mod intel;
+mod rtl;
 
 pub use chip::{ChipEvents, ChipFault, LinkState, NicChip};
 pub use driver::{ChipId, NicDriver, refused};

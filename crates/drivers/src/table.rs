@@ -5,11 +5,11 @@ use slipring_pci::config::{self, PciId};
 use slipring_port::{OpenCause, Port};
 
 use crate::driver::{ChipId, NicDriver, refused};
-use crate::e1000e;
 use crate::open::NicSetup;
+use crate::{e1000e, rtl};
 
 /// All drivers, in the order in which messages list them.
-static DRIVERS: &[&dyn NicDriver] = &[&e1000e::DRIVER];
+static DRIVERS: &[&dyn NicDriver] = &[&e1000e::DRIVER, &rtl::DRIVER];
 
 /// All drivers.
 pub fn drivers() -> impl Iterator<Item = &'static dyn NicDriver> {

@@ -1,0 +1,173 @@
+//! RTL8168g/h and RTL8125A/B: the network cards of most mainboards.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `ids.rs` | which chip it is |
+//! | `regs.rs` | registers, and the windows to further ones |
+//! | `init.rs` | from reset to running, and the end |
+//! | `phy.rs` | power, autonegotiation, link |
+//! | `rings.rs` | descriptors |
+//! | `stats.rs` | the chip's counters |
+//! | `chip.rs` | while it runs |
+//!
+//! # Known faults of the chips
+//! - A doorbell is lost if it comes close to the end of a burst. It is rung again with the next
+//!   sync after a completion, and before and after waits while frames are out.
+//! - Frames below 60 bytes are sent as they are by an RTL8125: all are padded.
+//! - With ASPM the link loses frames while it wakes up: ASPM is off.
+//! - An RTL8125A or B may stop at UDP packets to the ports of PTP (319, 320) with less than 47 bytes
+//!   after the IP header. A driver would have to look into each frame; this one does not.
+//!
+//! The driver is held to a model (`slipring-rtl-model`), not to silicon: no one has reported a board
+//! yet.
+
+mod chip;
+mod ids;
+mod init;
+mod phy;
+mod regs;
+mod rings;
+mod stats;
+
+use slipring_pci::{DeviceMemory, Interrupt, PciDevice, PciError, Width, config};
+use slipring_port::{OpenCause, Port};
+
+use crate::chip::ChipFault;
+use crate::driver::{ChipId, NicDriver, refused};
+use crate::open::{NicFacts, NicSetup, assemble, memory_cause, unresponsive};
+use chip::RtlChip;
+use ids::RtlChipId;
+use init::{RingAddresses, TimedOut};
+use regs::{Registers, at};
+use rings::{MAX_DESCRIPTORS, RtlRx, RtlTx};
+use stats::TallyReader;
+
+/// Bytes of a descriptor.
+const DESCRIPTOR_BYTES: usize = 16;
+/// The page of the tally block, with zeros for padding in its second half.
+const PAGE_BYTES: usize = 4096;
+const ZEROS_AT: u64 = 2048;
+/// Delay of interrupts by the chip. They are masked while the port is polled, which bounds their
+/// number better than a delay.
+const MODERATION: u16 = 0;
+
+/// The command register of the configuration space, and bits of it.
+const COMMAND: u16 = 4;
+const COMMAND_MEMORY: u32 = 1 << 1;
+const COMMAND_BUS_MASTER: u32 = 1 << 2;
+/// The BAR with the registers.
+const REGISTERS_BAR: u8 = 2;
+
+/// The driver of RTL8168g/h and RTL8125A/B.
+pub(crate) struct RtlDriver;
+
+/// The driver's entry in the table.
+pub(crate) static DRIVER: RtlDriver = RtlDriver;
+
+const CHIPS: &[ChipId] = &[
+    ChipId::new(0x10ec, 0x8168, "RTL8168g/h"),
+    ChipId::new(0x10ec, 0x8161, "RTL8168g/h"),
+    ChipId::new(0x10ec, 0x8125, "RTL8125A/B"),
+    ChipId::new(0x10ec, 0x8162, "RTL8125A/B"),
+];
+
+impl NicDriver for RtlDriver {
+    fn name(&self) -> &'static str {
+        "rtl"
+    }
+
+    fn chips(&self) -> &'static [ChipId] {
+        CHIPS
+    }
+
+    fn open(
+        &self,
+        device: Box<dyn PciDevice>,
+        _chip: &ChipId,
+        setup: &NicSetup<'_>,
+    ) -> Result<Port, OpenCause> {
+        let registers = find(device.as_ref())?;
+        let mac = init::mac_of(&registers);
+        let slots = setup.slots(MAX_DESCRIPTORS / 2);
+        let facts = NicFacts {
+            driver: self.name(),
+            chip: registers.chip.name(),
+            mac,
+            slots,
+            max_packet: registers.chip.max_frame(),
+            chains: true,
+        };
+        let chip = set_up(device, registers, mac, slots, setup)?;
+        assemble(chip, &facts, setup)
+    }
+}
+
+/// Stops the device, and finds out which chip it is.
+fn find(device: &dyn PciDevice) -> Result<Registers, OpenCause> {
+    // The device must answer, but not access memory: its rings may be those of a dead process.
+    answer_only(device).map_err(refused)?;
+    let bar = device.bar(REGISTERS_BAR).map_err(refused)?;
+    let tx_config = bar.read32(at::TX_CONFIG);
+    if tx_config == u32::MAX {
+        return Err(ChipFault::Gone.into());
+    }
+    let xid = RtlChipId::xid_of(tx_config);
+    let chip = RtlChipId::from_xid(xid).ok_or_else(|| unknown(device.address(), xid))?;
+    let registers = Registers { bar, chip };
+    init::stop_chip(&registers).map_err(late)?;
+    init::leave_oob(&registers).map_err(late)?;
+    Ok(registers)
+}
+
+/// Lets the device decode its registers, but not access memory.
+fn answer_only(device: &dyn PciDevice) -> Result<(), PciError> {
+    let command = device.config_read(COMMAND, Width::Word)?;
+    let command = (command | COMMAND_MEMORY) & !COMMAND_BUS_MASTER;
+    device.config_write(COMMAND, Width::Word, command)
+}
+
+/// Gives the device memory, and configures it.
+fn set_up(
+    device: Box<dyn PciDevice>,
+    registers: Registers,
+    mac: [u8; 6],
+    slots: u32,
+    setup: &NicSetup<'_>,
+) -> Result<RtlChip, OpenCause> {
+    let mut memory = DeviceMemory::new(device.dma());
+    setup.map_buffers(&mut memory)?;
+    let mut alloc = |len| memory.alloc(len).map_err(|error| memory_cause(error, len as u64));
+    let tx_ring = alloc(2 * slots as usize * DESCRIPTOR_BYTES)?;
+    let rx_ring = alloc(slots as usize * DESCRIPTOR_BYTES)?;
+    let page = alloc(PAGE_BYTES)?;
+    config::disable_aspm(device.as_ref()).map_err(refused)?;
+    config::enable(device.as_ref()).map_err(refused)?;
+    let rings = RingAddresses { tx: tx_ring.address(), rx: rx_ring.address() };
+    init::configure(&registers, mac, rings, MODERATION).map_err(late)?;
+    phy::power_up(&registers);
+    let zeros = page.address() + ZEROS_AT;
+    let addresses = memory.addresses();
+    Ok(RtlChip {
+        rx: RtlRx::new(rx_ring, addresses, slots),
+        tx: RtlTx::new(registers.clone(), tx_ring, addresses, zeros, 2 * slots),
+        tally: TallyReader::new(page),
+        interrupt: Interrupt::open(device.as_ref()).map_err(refused)?,
+        rx_mode: 0,
+        registers,
+        memory: Some(memory),
+        device,
+    })
+}
+
+/// The refusal of a chip of another generation, by its name.
+fn unknown(address: &str, xid: u32) -> OpenCause {
+    let name = RtlChipId::name_of(xid).map_or(String::new(), |name| format!(" {name}"));
+    let reason = format!("{address} is a Realtek chip{name} (XID {xid:03x}) without a driver here");
+    let known =
+        "chips with a driver: RTL8168g (4c0), RTL8168h (541), RTL8125A (609), RTL8125B (641)";
+    OpenCause::Card { reason, help: Some(known.into()) }
+}
+
+fn late(TimedOut(step): TimedOut) -> OpenCause {
+    unresponsive(step)
+}

@@ -1,0 +1,121 @@
+//! The chip while it runs: interrupts, link, counters.
+
+use slipring_pci::{DeviceMemory, Interrupt, PciDevice, config};
+use slipring_port::nic::dma::DmaMemory as _;
+use slipring_port::{DropCause, Interest, Nanos};
+
+use super::init;
+use super::phy;
+use super::regs::{Registers, event};
+use super::rings::{RtlRx, RtlTx};
+use super::stats::TallyReader;
+use crate::{ChipEvents, ChipFault, LinkState, NicChip};
+
+/// Accepts frames to the card's own address, multicasts and broadcasts.
+const ACCEPT_OURS: u32 = 0x0e;
+/// Accepts all frames, too.
+const ACCEPT_ALL: u32 = 0x0f;
+const RX_EVENTS: u32 =
+    event::RX_OK | event::RX_ERROR | event::RX_NO_DESCRIPTOR | event::RX_FIFO_OVERFLOW;
+const TX_EVENTS: u32 = event::TX_OK | event::TX_ERROR;
+/// A lost doorbell delays frames by this time at most.
+const TX_PROBE_AFTER: Nanos = 5_000_000;
+
+/// A running chip.
+pub(super) struct RtlChip {
+    pub(super) registers: Registers,
+    pub(super) rx: RtlRx,
+    pub(super) tx: RtlTx,
+    pub(super) tally: TallyReader,
+    pub(super) interrupt: Interrupt,
+    pub(super) rx_mode: u32,
+    /// What the device can access; `None` once it is stopped.
+    pub(super) memory: Option<DeviceMemory>,
+    pub(super) device: Box<dyn PciDevice>,
+}
+
+impl RtlChip {
+    /// Acknowledges all events and returns what they mean for the queue.
+    fn take_events(&self) -> ChipEvents {
+        let events = self.registers.events();
+        self.registers.acknowledge(events);
+        // A chip that is gone reads as all ones, which has the bit, too.
+        ChipEvents { wants_probe: events & event::LINK_CHANGE != 0 }
+    }
+}
+
+impl NicChip for RtlChip {
+    type Rx = RtlRx;
+    type Tx = RtlTx;
+
+    fn device(&self) -> &dyn PciDevice {
+        self.device.as_ref()
+    }
+
+    fn rx(&mut self) -> &mut RtlRx {
+        &mut self.rx
+    }
+
+    fn tx(&mut self) -> &mut RtlTx {
+        &mut self.tx
+    }
+
+    fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
+    }
+
+    fn start(&mut self) {
+        self.tally.reset(&self.registers);
+        init::start(&self.registers, self.rx_mode);
+    }
+
+    fn unmask(&mut self, interest: Interest) -> ChipEvents {
+        let events = self.take_events();
+        let rx = if interest.rx { RX_EVENTS } else { 0 };
+        let tx = if interest.tx { TX_EVENTS } else { 0 };
+        self.registers.set_mask(event::LINK_CHANGE | rx | tx);
+        events
+    }
+
+    fn mask(&mut self) -> ChipEvents {
+        self.registers.set_mask(0);
+        self.take_events()
+    }
+
+    fn probe(&mut self) -> Result<LinkState, ChipFault> {
+        if self.registers.is_gone() {
+            return Err(ChipFault::Gone);
+        }
+        self.tx.repeat_doorbell();
+        Ok(phy::link(&self.registers))
+    }
+
+    fn count_drops(&mut self, set: &mut dyn FnMut(DropCause, u64)) {
+        if self.registers.is_gone() {
+            return;
+        }
+        let (losses, errors) = (self.tally.fetch(&self.registers), self.rx.errors());
+        set(DropCause::RxRingFull, losses.rx_missed);
+        set(DropCause::RxTooLong, errors.too_long);
+        set(DropCause::RxMalformed, errors.malformed);
+        set(DropCause::TxRefused, losses.tx_errors);
+    }
+
+    fn set_promiscuous(&mut self, all: bool) {
+        self.rx_mode = if all { ACCEPT_ALL } else { ACCEPT_OURS };
+    }
+
+    fn tx_probe_after(&self) -> Nanos {
+        TX_PROBE_AFTER
+    }
+
+    fn stop(&mut self) {
+        // A chip that does not finish its reset loses its memory all the same.
+        let _ = init::stop_chip(&self.registers);
+        let _ = config::stop_bus_master(self.device.as_ref());
+        if let Some(memory) = self.memory.take() {
+            // If this fails, the device loses its memory when it is closed.
+            let _ = memory.unmap();
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Transmit descriptors.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use slipring_pci::{BufferAddresses, DescriptorMemory, barrier};
+use slipring_port::nic::TxDescriptorRings;
+use slipring_ring::BufIdx;
+
+use super::{END_OF_RING, FIRST, LAST, OWN, after};
+use crate::rtl::regs::Registers;
+
+/// Shortest frame, without its checksum.
+const MIN_FRAME: u32 = 60;
+/// In place of a buffer: the descriptor has padding.
+const PADDING: BufIdx = BufIdx(u32::MAX);
+
+/// The transmit ring.
+///
+/// ```text
+///   head                  shown             tail
+///   | the chip's, or sent | not yet shown   | free ... |
+/// ```
+/// The first descriptor that is not yet shown has no OWN, so the chip stops there although the ones
+/// after it have: a whole batch becomes visible by one store.
+///
+/// A frame below 60 bytes takes one more descriptor, with zeros: some of the chips send it as it
+/// is, and the bytes after it in its buffer are not the frame's. So a ring has twice as many
+/// descriptors as its port has slots.
+#[derive(Debug)]
+pub(in crate::rtl) struct RtlTx {
+    registers: Registers,
+    memory: DescriptorMemory,
+    addresses: BufferAddresses,
+    /// The device's address of [`MIN_FRAME`] zeros.
+    zeros: u64,
+    /// The buffer of each descriptor, or [`PADDING`].
+    bufs: Box<[BufIdx]>,
+    /// Number of descriptors.
+    count: u32,
+    head: u32,
+    shown: u32,
+    tail: u32,
+    /// Number of descriptors from `head` to `tail`.
+    used: u32,
+    /// Number of descriptors from `shown` to `tail`.
+    pending: u32,
+    /// The first word of the descriptor at `shown`, less OWN.
+    withheld: u32,
+    /// Bytes of the frame whose last part has not been queued.
+    frame_bytes: u32,
+    completed: VecDeque<BufIdx>,
+    /// Whether a descriptor has completed since the doorbell last rang.
+    has_progressed: bool,
+}
+
+impl RtlTx {
+    /// Creates a ring of `count` descriptors in zeroed memory; at `zeros` the device finds zeros.
+    pub(in crate::rtl) fn new(
+        registers: Registers,
+        memory: DescriptorMemory,
+        addresses: BufferAddresses,
+        zeros: u64,
+        count: u32,
+    ) -> Self {
+        Self {
+            registers,
+            memory,
+            addresses,
+            zeros,
+            bufs: vec![PADDING; count as usize].into(),
+            count,
+            head: 0,
+            shown: 0,
+            tail: 0,
+            used: 0,
+            pending: 0,
+            withheld: 0,
+            frame_bytes: 0,
+            completed: VecDeque::with_capacity(count as usize),
+            has_progressed: false,
+        }
+    }
+
+    /// Rings the doorbell again if the chip has descriptors that it does not complete. Doorbells
+    /// that come close to the end of a burst are lost at times.
+    pub(in crate::rtl) fn repeat_doorbell(&mut self) {
+        if self.used > self.pending {
+            self.registers.ring_doorbell();
+        }
+    }
+
+    #[inline(always)]
+    fn write(&mut self, buf: BufIdx, address: u64, opts1: u32) {
+        let i = self.tail as usize;
+        let end = if self.tail + 1 == self.count { END_OF_RING } else { 0 };
+        let mut opts1 = opts1 | end;
+        if self.pending == 0 {
+            self.withheld = opts1;
+        } else {
+            opts1 |= OWN;
+        }
+        let words = self.memory.words64();
+        words[2 * i + 1].store(address, Relaxed);
+        // Release: the chip reads the address once it has seen OWN.
+        words[2 * i].store(opts1.into(), Release);
+        self.bufs[i] = buf;
+        self.tail = after(self.tail, self.count);
+        self.used += 1;
+        self.pending += 1;
+    }
+
+    #[inline(always)]
+    fn show(&mut self) {
+        barrier::before_doorbell();
+        let word = u64::from(self.withheld | OWN);
+        // Release: all descriptors of the batch are written before the chip sees the first one.
+        self.memory.words64()[2 * self.shown as usize].store(word, Release);
+        barrier::before_doorbell();
+        self.shown = self.tail;
+        self.pending = 0;
+    }
+}
+
+impl TxDescriptorRings for RtlTx {
+    fn max_part(&self) -> u32 {
+        self.addresses.buf_size()
+    }
+
+    fn has_tail(&self, _buf: BufIdx) -> bool {
+        false
+    }
+
+    /// One more than asked for must be free: for padding.
+    #[inline(always)]
+    fn has_room(&mut self, count: u32) -> bool {
+        self.used + count < self.count
+    }
+
+    #[inline(always)]
+    fn push(&mut self, buf: BufIdx, at: u32, len: u32, more: bool) {
+        // The caller has checked that the buffer is the port's, so it has an address.
+        let Some(address) = self.addresses.of(buf) else { return };
+        let first = if self.frame_bytes == 0 { FIRST } else { 0 };
+        let bytes = self.frame_bytes + len;
+        let is_short = !more && bytes < MIN_FRAME;
+        let last = if more || is_short { 0 } else { LAST };
+        self.write(buf, address + u64::from(at), first | last | len);
+        if is_short {
+            self.write(PADDING, self.zeros, LAST | (MIN_FRAME - bytes));
+        }
+        self.frame_bytes = if more { bytes } else { 0 };
+    }
+
+    /// Only buffers with a tail have one, and there are none: see [`Self::has_tail`].
+    fn push_tail(&mut self, _buf: BufIdx, _len: u32, _more: bool) {}
+
+    /// Rings the doorbell, once at most: for new descriptors, or again for those that the chip did
+    /// not reach when it completed others.
+    #[inline(always)]
+    fn publish(&mut self) {
+        let is_new = self.pending > 0;
+        if is_new {
+            self.show();
+        }
+        if is_new || (self.has_progressed && self.used > 0) {
+            self.registers.ring_doorbell();
+        }
+        self.has_progressed = false;
+    }
+
+    #[inline(always)]
+    fn refresh_completed(&mut self) -> u32 {
+        while self.used > self.pending {
+            let i = self.head as usize;
+            // Acquire: pairs with the chip's write; the buffer is ours again after it.
+            if self.memory.words64()[2 * i].load(Acquire) as u32 & OWN != 0 {
+                break;
+            }
+            let buf = self.bufs[i];
+            if buf != PADDING {
+                self.completed.push_back(buf);
+            }
+            self.head = after(self.head, self.count);
+            self.used -= 1;
+            self.has_progressed = true;
+        }
+        self.completed.len() as u32
+    }
+
+    #[inline(always)]
+    fn peek_completed(&self, i: u32) -> BufIdx {
+        self.completed[i as usize]
+    }
+
+    #[inline(always)]
+    fn release_completed(&mut self, count: u32) {
+        self.completed.drain(..count as usize);
+    }
+}

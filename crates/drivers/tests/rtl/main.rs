@@ -1,0 +1,11 @@
+//! The driver of RTL8168g/h and RTL8125A/B against the model of these chips, in one process. Each
+//! test ends with a look at the model's list of violations.
+#![allow(clippy::unwrap_used)]
+
+mod faults;
+mod frames;
+mod model;
+mod rates;
+mod restart;
+mod rig;
+mod sleep;

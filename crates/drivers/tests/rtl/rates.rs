@@ -1,0 +1,103 @@
+//! No system call while the port is busy: a process that may make none but reads and writes moves a
+//! hundred thousand frames.
+
+use std::io::{BufRead as _, BufReader};
+use std::os::fd::OwnedFd;
+use std::process::{Command, Stdio};
+
+use rustix::pipe::PipeFlags;
+use rustix::thread::{SecureComputingMode, set_secure_computing_mode};
+use slipring_ring::SlotFlags;
+use slipring_rtl_model::{Chip, Loop};
+
+use crate::model::locked;
+use crate::rig::{frame, model, open};
+
+const FRAMES: u32 = 100_000;
+const BATCH: u32 = 32;
+/// Set for the process that may make no system calls.
+const CONFINED: &str = "SLIPRING_TEST_CONFINED";
+
+/// Sends and receives frames over a loop, in batches; returns the number received.
+fn turns(queue: &mut dyn slipring_port::Queue, frames: u32) -> u32 {
+    let mut received = 0;
+    for _ in 0..frames / BATCH {
+        let tx = queue.rings().tx;
+        assert!(tx.avail() >= BATCH);
+        for i in 0..BATCH {
+            tx.set(i, 60, SlotFlags::default());
+        }
+        tx.advance(BATCH);
+        queue.tx_sync().unwrap();
+        queue.rx_sync().unwrap();
+        let rx = queue.rings().rx;
+        let count = rx.avail();
+        received += count;
+        rx.advance(count);
+    }
+    received
+}
+
+/// Moves frames in a thread that may make no system call but reads and writes. Writes a byte to
+/// `done` if all arrive.
+fn confined(done: &OwnedFd) {
+    let model = model(Chip::Rtl8168h, Box::<Loop>::default());
+    let mut port = open(&model, 256).unwrap();
+    let queue = port.queues[0].as_mut();
+    let tx = queue.rings().tx;
+    for i in 0..tx.avail() {
+        tx.set(i, 60, SlotFlags::default());
+        tx.bytes(i).unwrap().copy_in(&frame(60, 0));
+    }
+    // The first turns allocate the memory that later ones use again.
+    assert_eq!(turns(queue, 1024), 1024);
+    // From here on, any other system call ends this thread.
+    set_secure_computing_mode(SecureComputingMode::Strict).unwrap();
+    let received = turns(queue, FRAMES);
+    if received == FRAMES && locked(&model).violations().count() == 0 {
+        let _ = rustix::io::write(done, &[1]);
+    }
+}
+
+/// Not a test of its own: the next one runs it in a process of its own, since the end of a thread
+/// by the kernel may leave locks behind.
+#[test]
+fn confined_turns() {
+    if std::env::var_os(CONFINED).is_none() {
+        return;
+    }
+    let (read, write) = rustix::pipe::pipe_with(PipeFlags::NONBLOCK).unwrap();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        sender.send(rustix::thread::gettid()).unwrap();
+        confined(&write);
+    });
+    let thread = receiver.recv().unwrap().as_raw_nonzero();
+    let task = std::path::PathBuf::from(format!("/proc/self/task/{thread}"));
+    loop {
+        // The order matters: what a thread wrote before its end is read after it was seen to end.
+        let is_there = task.exists();
+        let is_done = rustix::io::read(&read, &mut [0; 1]) == Ok(1);
+        if is_done || !is_there {
+            println!("\nresult: {}", if is_done { "all arrived" } else { "a call or a loss" });
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_busy_port_makes_no_system_call() {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "rates::confined_turns", "--nocapture"])
+        .env(CONFINED, "1")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let output = child.stdout.take().unwrap();
+    let mut lines = BufReader::new(output).lines().map_while(Result::ok);
+    let result = lines.find(|line| line.starts_with("result: "));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(result.as_deref(), Some("result: all arrived"));
+}
