@@ -1,7 +1,9 @@
 //! Links and addresses by rtnetlink, for the hidden veth pair of host rings and for the demo. Each
 //! call is one request and its acknowledgement, in the network namespace of the calling thread.
 
+pub mod request;
 mod snapshot;
+mod xdp_features;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -25,6 +27,7 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
 pub use snapshot::{LinkSnapshot, SavedSetting};
+pub use xdp_features::{XdpFeatures, xdp_features};
 
 /// A connection to rtnetlink.
 #[derive(Debug)]
@@ -143,26 +146,6 @@ impl Netlink {
         let mut link = by_index(index);
         link.header.flags = LinkFlags::Up;
         link.header.change_mask = LinkFlags::Up;
-        self.request(RouteNetlinkMessage::SetLink(link), 0)
-    }
-
-    /// Sets a link down.
-    ///
-    /// # Errors
-    /// The kernel's error.
-    pub fn set_down(&self, index: u32) -> io::Result<()> {
-        let mut link = by_index(index);
-        link.header.change_mask = LinkFlags::Up;
-        self.request(RouteNetlinkMessage::SetLink(link), 0)
-    }
-
-    /// Renames a link, which must be down before Linux 6.2.
-    ///
-    /// # Errors
-    /// The kernel's error.
-    pub fn set_name(&self, index: u32, name: &str) -> io::Result<()> {
-        let mut link = by_index(index);
-        link.attributes.push(LinkAttribute::IfName(name.to_owned()));
         self.request(RouteNetlinkMessage::SetLink(link), 0)
     }
 

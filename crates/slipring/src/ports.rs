@@ -4,7 +4,6 @@
 //! The command only queries the system: nothing is attached, opened or changed.
 
 mod features;
-mod message;
 mod native;
 mod owners;
 
@@ -16,7 +15,7 @@ use slipring_cli::codes::SR0199;
 use slipring_cli::{Diagnostic, Exit, Failure, Job, Session, Verb, flags};
 use slipring_core::kinds;
 use slipring_port::iface::Iface;
-use slipring_port::netlink::{Netlink, NetlinkLink};
+use slipring_port::netlink::{Netlink, NetlinkLink, XdpFeatures, xdp_features};
 
 pub(crate) use features::InterfaceMode;
 pub(crate) use native::NativeOption;
@@ -105,7 +104,7 @@ pub(crate) struct InterfaceRow {
 /// Returns every interface of this network namespace, in its present state.
 pub(crate) fn list() -> io::Result<Vec<InterfaceRow>> {
     let links = Netlink::open()?.links()?;
-    let features = features::all().unwrap_or_default();
+    let features = xdp_features().unwrap_or_default();
     let owners = owners::all();
     let row = |link: &NetlinkLink| {
         // `None` if the interface has vanished since it was listed.
@@ -122,7 +121,7 @@ pub(crate) fn list() -> io::Result<Vec<InterfaceRow>> {
             tx_queues: iface.tx_queues,
             native: NativeOption::of(&iface, &modes),
             modes,
-            multi_buffer: features.map(features::XdpFeatures::multi_buffer),
+            multi_buffer: features.map(XdpFeatures::multi_buffer),
             default_route: iface.default_route(),
             owners: owners.get(&link.index).into_iter().flatten().cloned().collect(),
             driver: iface.driver,

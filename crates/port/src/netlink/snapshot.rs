@@ -10,13 +10,14 @@ use netlink_packet_core::{Emitable, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, Parsea
 use netlink_packet_route::address::{
     AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage, AddressScope,
 };
+use netlink_packet_route::link::{LinkAttribute, LinkFlags};
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteFlags, RouteHeader, RouteMessage, RouteNextHopFlags,
     RouteProtocol, RouteType,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
-use super::{Netlink, local_address};
+use super::{Netlink, by_index, local_address};
 
 /// An address or a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +40,26 @@ pub struct LinkSnapshot {
 }
 
 impl Netlink {
+    /// Sets a link down.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn set_down(&self, index: u32) -> io::Result<()> {
+        let mut link = by_index(index);
+        link.header.change_mask = LinkFlags::Up;
+        self.request(RouteNetlinkMessage::SetLink(link), 0)
+    }
+
+    /// Renames a link, which must be down before Linux 6.2.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn set_name(&self, index: u32, name: &str) -> io::Result<()> {
+        let mut link = by_index(index);
+        link.attributes.push(LinkAttribute::IfName(name.to_owned()));
+        self.request(RouteNetlinkMessage::SetLink(link), 0)
+    }
+
     /// Returns the addresses and routes of a link.
     ///
     /// # Errors

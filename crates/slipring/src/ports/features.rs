@@ -1,71 +1,8 @@
-//! XDP features of the drivers, queried by netlink; nothing is attached.
+//! The modes in which an interface can be opened, by the XDP features of its driver.
 
-use std::collections::HashMap;
-use std::io;
-
-use netlink_sys::protocols::NETLINK_GENERIC;
 use serde::Serialize;
 use slipring_port::iface::Iface;
-
-use super::message::{RequestScope, attribute, attributes, first, request_all};
-
-/// Number of generic netlink's control family. The next constant is its command
-/// `CTRL_CMD_GETFAMILY`.
-const CONTROL: u16 = 16;
-const GET_FAMILY: u8 = 3;
-const FAMILY_ID: u16 = 1;
-const FAMILY_NAME: u16 = 2;
-/// `NETDEV_CMD_DEV_GET` and its attributes.
-const GET_DEVICE: u8 = 1;
-const IFINDEX: u16 = 1;
-const XDP_FEATURES: u16 = 3;
-
-/// The bits of `enum netdev_xdp_act` that are used here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct XdpFeatures(u64);
-
-impl XdpFeatures {
-    const BASIC: u64 = 1;
-    const REDIRECT: u64 = 2;
-    const ZERO_COPY: u64 = 8;
-    const FRAGMENTS: u64 = 32;
-
-    /// Returns whether multi-buffer frames can be received.
-    pub(crate) fn multi_buffer(self) -> bool {
-        self.0 & Self::FRAGMENTS != 0
-    }
-
-    fn has(self, bits: u64) -> bool {
-        self.0 & bits == bits
-    }
-}
-
-/// Returns features by interface index. Fails on kernels before 6.3, which do not support the
-/// query.
-pub(crate) fn all() -> io::Result<HashMap<u32, XdpFeatures>> {
-    let family = family(c"netdev".to_bytes_with_nul())?;
-    let answers = request_all(NETLINK_GENERIC, family, RequestScope::All, &[GET_DEVICE, 1, 0, 0])?;
-    Ok(answers.iter().filter_map(|answer| device(answer.get(4..)?)).collect())
-}
-
-fn family(name: &[u8]) -> io::Result<u16> {
-    let mut payload = vec![GET_FAMILY, 1, 0, 0];
-    payload.extend(attribute(FAMILY_NAME, name));
-    let answers = request_all(NETLINK_GENERIC, CONTROL, RequestScope::One, &payload)?;
-    let id = answers.iter().find_map(|answer| {
-        let mut attributes = attributes(answer.get(4..)?);
-        attributes.find_map(|(kind, value)| (kind == FAMILY_ID).then(|| first(value))?)
-    });
-    id.map(u16::from_ne_bytes).ok_or_else(|| io::ErrorKind::NotFound.into())
-}
-
-fn device(bytes: &[u8]) -> Option<(u32, XdpFeatures)> {
-    let find =
-        |wanted| attributes(bytes).find_map(|(kind, value)| (kind == wanted).then_some(value));
-    let index = u32::from_ne_bytes(first(find(IFINDEX)?)?);
-    let features = u64::from_ne_bytes(first(find(XDP_FEATURES)?)?);
-    Some((index, XdpFeatures(features)))
-}
+use slipring_port::netlink::XdpFeatures;
 
 /// A mode in which an interface can be opened, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -98,8 +35,8 @@ impl InterfaceMode {
         if !iface.ethernet {
             return Vec::new();
         }
-        let native = features.is_some_and(|f| f.has(XdpFeatures::BASIC | XdpFeatures::REDIRECT));
-        let zero_copy = native && features.is_some_and(|f| f.has(XdpFeatures::ZERO_COPY));
+        let native = features.is_some_and(XdpFeatures::redirects);
+        let zero_copy = native && features.is_some_and(XdpFeatures::zero_copy);
         let mut modes = Vec::new();
         modes.extend(zero_copy.then_some(Self::ZeroCopy));
         modes.extend(native.then_some(Self::Native));
@@ -113,21 +50,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_is_read_from_its_attributes() {
-        let mut bytes = attribute(IFINDEX, &7u32.to_ne_bytes());
-        assert_eq!(device(&bytes), None);
-        bytes.extend(attribute(XDP_FEATURES, &3u64.to_ne_bytes()));
-        assert_eq!(device(&bytes), Some((7, XdpFeatures(3))));
-    }
-
-    #[test]
     fn loopback_has_what_the_stack_offers_and_zero_copy_implies_native() {
         let lo = Iface::find("lo").unwrap();
         assert_eq!(
             InterfaceMode::possible(&lo, None),
             [InterfaceMode::Generic, InterfaceMode::Packet]
         );
-        let all = InterfaceMode::possible(&lo, Some(XdpFeatures(0xff)));
+        let all = InterfaceMode::possible(&lo, Some(XdpFeatures::from_bits(0xff)));
         assert_eq!(
             all,
             [
@@ -137,10 +66,8 @@ mod tests {
                 InterfaceMode::Packet
             ]
         );
-        let no_redirect = InterfaceMode::possible(
-            &lo,
-            Some(XdpFeatures(XdpFeatures::BASIC | XdpFeatures::ZERO_COPY)),
-        );
+        // XDP and zero-copy, but no redirection.
+        let no_redirect = InterfaceMode::possible(&lo, Some(XdpFeatures::from_bits(1 | 8)));
         assert_eq!(no_redirect, [InterfaceMode::Generic, InterfaceMode::Packet]);
         assert!(InterfaceMode::possible(&Iface { ethernet: false, ..lo }, None).is_empty());
     }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use netlink_sys::protocols::NETLINK_SOCK_DIAG;
 use serde::Serialize;
 
-use super::message::{RequestScope, attributes, first, request_all};
+use slipring_port::netlink::request::{RequestScope, attributes, first, request_all};
 
 /// Request type of sock_diag.
 const SOCK_DIAG_BY_FAMILY: u16 = 20;

@@ -14,7 +14,7 @@ const NLMSG_DONE: u16 = 3;
 
 /// Which objects a request asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RequestScope {
+pub enum RequestScope {
     /// The one object that the request names.
     One,
     /// All objects of the family (`NLM_F_DUMP`).
@@ -22,7 +22,10 @@ pub(crate) enum RequestScope {
 }
 
 /// Sends a request, and returns the payload of each answer.
-pub(crate) fn request_all(
+///
+/// # Errors
+/// The kernel's error.
+pub fn request_all(
     protocol: isize,
     kind: u16,
     want: RequestScope,
@@ -78,7 +81,8 @@ fn header(bytes: &[u8]) -> Option<(usize, u16)> {
 }
 
 /// Encodes one attribute, padded to four bytes.
-pub(crate) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+#[must_use]
+pub fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let mut bytes = ((4 + value.len()) as u16).to_ne_bytes().to_vec();
     bytes.extend(kind.to_ne_bytes());
     bytes.extend(value);
@@ -87,7 +91,7 @@ pub(crate) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
 }
 
 /// Returns kinds and values of the attributes in `bytes`.
-pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let len = usize::from(u16::from_ne_bytes(first(bytes)?));
         // The two topmost bits are flags.
@@ -99,7 +103,8 @@ pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])>
 }
 
 /// Returns the first `N` bytes; `None` if there are fewer.
-pub(crate) fn first<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
+#[must_use]
+pub fn first<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
     bytes.first_chunk().copied()
 }
 
