@@ -14,32 +14,18 @@ use std::time::Duration;
 
 use slipring_port::netlink::NetlinkLink;
 
-use crate::checks::{self, CheckResult, DEFAULT_ROUTE_CHECK, Verdict};
-use crate::host::{Host, LinkChange};
+use crate::checks::{self, CardCheck, DEFAULT_ROUTE_CHECK, Verdict};
+use crate::host::{LinkChange, NicHost};
+use crate::request::BindRequest;
 use crate::restore;
 use crate::state::{SavedInterface, SavedNic, StateDir, boot_id};
 use crate::sysfs::{self, PciNic, VFIO_DRIVER, device_dir};
-
-/// What is asked for.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct BindRequest {
-    /// The PCI addresses of all cards that are to be taken.
-    pub(crate) bdfs: Vec<String>,
-    /// The user who is to open the cards.
-    pub(crate) uid: Option<u32>,
-    /// Take cards that the machine uses.
-    pub(crate) force: bool,
-    /// Give the cards back after this time, unless that is confirmed.
-    pub(crate) confirm_within: Option<Duration>,
-    /// Leave the interface's name and addresses to a TAP device.
-    pub(crate) tap: bool,
-}
 
 /// A card that is to be taken, and what was found out about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BindPlan {
     pub(crate) nic: PciNic,
-    pub(crate) checks: Vec<CheckResult>,
+    pub(crate) checks: Vec<CardCheck>,
     pub(crate) steps: Vec<BindStep>,
     /// The card as it is.
     saved: SavedNic,
@@ -73,7 +59,7 @@ impl BindPlan {
     ///
     /// # Errors
     /// If the links of the machine cannot be listed.
-    pub(crate) fn new(host: &dyn Host, nic: PciNic, request: &BindRequest) -> io::Result<Self> {
+    pub(crate) fn new(host: &dyn NicHost, nic: PciNic, request: &BindRequest) -> io::Result<Self> {
         let mut checks = checks::examine(host, &nic, request);
         checks.extend(require_confirmation(&checks, request));
         let mut saved = SavedNic::new(&nic, nic.group.unwrap_or_default(), boot_id(host.root()));
@@ -96,7 +82,7 @@ impl BindPlan {
     }
 
     /// Returns what keeps the card from being taken.
-    pub(crate) fn refusals(&self, force: bool) -> Vec<&CheckResult> {
+    pub(crate) fn refusals(&self, force: bool) -> Vec<&CardCheck> {
         self.checks.iter().filter(|check| check.verdict.refuses(force)).collect()
     }
 
@@ -129,7 +115,7 @@ impl BindPlan {
     ///
     /// # Errors
     /// [`BindError`] says which step failed, and whether it could be undone.
-    pub(crate) fn execute(&self, host: &dyn Host, state: &StateDir) -> Result<(), BindError> {
+    pub(crate) fn execute(&self, host: &dyn NicHost, state: &StateDir) -> Result<(), BindError> {
         for step in &self.steps {
             let Err(source) = self.perform(step, host, state) else { continue };
             let undone = restore::put_back(host, state, &self.saved);
@@ -139,7 +125,7 @@ impl BindPlan {
         Ok(())
     }
 
-    fn perform(&self, step: &BindStep, host: &dyn Host, state: &StateDir) -> io::Result<()> {
+    fn perform(&self, step: &BindStep, host: &dyn NicHost, state: &StateDir) -> io::Result<()> {
         let root = host.root();
         let bdf = &self.nic.bdf;
         let dir = device_dir(root, bdf);
@@ -174,13 +160,13 @@ impl BindPlan {
     }
 
     /// Undoes a bind that was executed, because that of another card failed.
-    pub(crate) fn undo(&self, host: &dyn Host, state: &StateDir) -> io::Result<()> {
+    pub(crate) fn undo(&self, host: &dyn NicHost, state: &StateDir) -> io::Result<()> {
         restore::put_back(host, state, &self.saved)
     }
 }
 
 /// Returns the path of a group's node.
-pub(crate) fn group_node(host: &dyn Host, group: u32) -> PathBuf {
+pub(crate) fn group_node(host: &dyn NicHost, group: u32) -> PathBuf {
     host.root().join(format!("dev/vfio/{group}"))
 }
 
@@ -196,9 +182,9 @@ pub(crate) struct BindError {
 }
 
 /// Returns a refusal if the default route's card is taken by force, without a way back.
-fn require_confirmation(checks: &[CheckResult], request: &BindRequest) -> Option<CheckResult> {
+fn require_confirmation(checks: &[CardCheck], request: &BindRequest) -> Option<CardCheck> {
     let route = checks.iter().find(|check| check.check == DEFAULT_ROUTE_CHECK)?;
-    (request.force && request.confirm_within.is_none()).then(|| CheckResult {
+    (request.force && request.confirm_within.is_none()).then(|| CardCheck {
         check: "confirm",
         verdict: Verdict::NoCard,
         finding:
@@ -209,7 +195,7 @@ fn require_confirmation(checks: &[CheckResult], request: &BindRequest) -> Option
 }
 
 /// Returns the link of a card; `None` if it has no interface.
-fn interface_link(host: &dyn Host, nic: &PciNic) -> io::Result<Option<NetlinkLink>> {
+fn interface_link(host: &dyn NicHost, nic: &PciNic) -> io::Result<Option<NetlinkLink>> {
     if nic.interfaces.is_empty() {
         return Ok(None);
     }
@@ -235,7 +221,7 @@ fn steps(nic: &PciNic, saved: &SavedNic, request: &BindRequest) -> Vec<BindStep>
 }
 
 /// Creates the TAP device that stands in for the interface.
-fn create_tap(host: &dyn Host, saved: &SavedNic) -> io::Result<()> {
+fn create_tap(host: &dyn NicHost, saved: &SavedNic) -> io::Result<()> {
     let Some(interface) = &saved.interface else { return Ok(()) };
     let index = host.create_tap(&interface.name)?;
     restore::configure(host, index, interface)

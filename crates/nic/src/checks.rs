@@ -3,14 +3,13 @@
 mod machine;
 mod usage;
 
-pub(crate) use machine::{GroupHolder, group_holders};
 pub(crate) use usage::DEFAULT_ROUTE_CHECK;
 
 use serde::Serialize;
 
-use crate::bind::BindRequest;
 use crate::chips::{ChipSupport, supported_names, xid};
-use crate::host::Host;
+use crate::host::NicHost;
+use crate::request::BindRequest;
 use crate::sysfs::{NamedDevice, PciNic};
 
 /// How much a finding matters.
@@ -42,7 +41,7 @@ impl Verdict {
 
 /// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct CheckResult {
+pub(crate) struct CardCheck {
     /// The name of the check.
     pub(crate) check: &'static str,
     /// How much it matters.
@@ -54,7 +53,7 @@ pub(crate) struct CheckResult {
     pub(crate) help: Option<String>,
 }
 
-impl CheckResult {
+impl CardCheck {
     fn ok(check: &'static str, finding: impl Into<String>) -> Self {
         Self { check, verdict: Verdict::Ok, finding: finding.into(), help: None }
     }
@@ -70,11 +69,10 @@ impl CheckResult {
 }
 
 /// Explains why a word names no card; `None` if it does.
-pub(crate) fn no_card(name: &str, device: &NamedDevice) -> Option<CheckResult> {
+pub(crate) fn no_card(name: &str, device: &NamedDevice) -> Option<CardCheck> {
     const LIST: &str = "slipring nic list";
-    let no = |finding: String, help: &str| {
-        Some(CheckResult::bad("card", Verdict::NoCard, finding, help))
-    };
+    let no =
+        |finding: String, help: &str| Some(CardCheck::bad("card", Verdict::NoCard, finding, help));
     match device {
         NamedDevice::Pci(nic) if nic.is_ethernet() => None,
         NamedDevice::Pci(nic) => no(format!("{} is no Ethernet card", nic.bdf), LIST),
@@ -95,7 +93,7 @@ pub(crate) fn no_card(name: &str, device: &NamedDevice) -> Option<CheckResult> {
 }
 
 /// Examines a card and the machine for a request.
-pub(crate) fn examine(host: &dyn Host, nic: &PciNic, request: &BindRequest) -> Vec<CheckResult> {
+pub(crate) fn examine(host: &dyn NicHost, nic: &PciNic, request: &BindRequest) -> Vec<CardCheck> {
     let mut results = vec![chip(host, nic)];
     results.extend(machine::examine(host, nic, request));
     results.extend(usage::examine(host, nic));
@@ -103,11 +101,11 @@ pub(crate) fn examine(host: &dyn Host, nic: &PciNic, request: &BindRequest) -> V
 }
 
 /// Checks whether a native driver exists for the chip.
-pub(crate) fn chip(host: &dyn Host, nic: &PciNic) -> CheckResult {
+pub(crate) fn chip(host: &dyn NicHost, nic: &PciNic) -> CardCheck {
     const CHECK: &str = "chip";
     let id = format!("{:04x}:{:04x}", nic.chip.vendor, nic.chip.device);
     let Some(chip) = nic.known_chip() else {
-        return CheckResult::bad(
+        return CardCheck::bad(
             CHECK,
             Verdict::NoCard,
             format!("no native driver knows the chip {id}, only {}", supported_names()),
@@ -117,9 +115,9 @@ pub(crate) fn chip(host: &dyn Host, nic: &PciNic) -> CheckResult {
     let name = chip.name;
     match chip.support {
         ChipSupport::Native(driver) => {
-            CheckResult::ok(CHECK, format!("{name} ({id}): native driver {driver}"))
+            CardCheck::ok(CHECK, format!("{name} ({id}): native driver {driver}"))
         }
-        ChipSupport::Refused(why) => CheckResult::bad(
+        ChipSupport::Refused(why) => CardCheck::bad(
             CHECK,
             Verdict::NoCard,
             format!("{name} ({id}) is refused: {why}"),
@@ -129,7 +127,7 @@ pub(crate) fn chip(host: &dyn Host, nic: &PciNic) -> CheckResult {
             let registers = nic.interfaces.first().map(|interface| host.registers(interface));
             let version = registers.and_then(Result::ok).and_then(|bytes| xid(&bytes));
             match version.map(|version| (version, known.iter().find(|xid| xid.number == version))) {
-                Some((version, Some(xid))) => CheckResult::ok(
+                Some((version, Some(xid))) => CardCheck::ok(
                     CHECK,
                     format!(
                         "{} ({id}, XID {version:03x}): native driver {driver}, experimental",
@@ -141,7 +139,7 @@ pub(crate) fn chip(host: &dyn Host, nic: &PciNic) -> CheckResult {
                         .iter()
                         .map(|xid| format!("{:03x} ({})", xid.number, xid.name))
                         .collect();
-                    CheckResult::bad(
+                    CardCheck::bad(
                         CHECK,
                         Verdict::NoCard,
                         format!(
@@ -152,9 +150,9 @@ pub(crate) fn chip(host: &dyn Host, nic: &PciNic) -> CheckResult {
                     )
                 }
                 // The driver itself reads the version again, and refuses what it does not know.
-                None => CheckResult {
+                None => CardCheck {
                     verdict: Verdict::Warn,
-                    ..CheckResult::ok(
+                    ..CardCheck::ok(
                         CHECK,
                         format!(
                             "{name} ({id}): native driver {driver} if it knows the XID, which cannot be read now"

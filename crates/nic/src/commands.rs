@@ -8,19 +8,21 @@ use serde_json::{Value, json};
 use slipring_cli::codes::{ErrorCode, SR0002, SR0304, SR0305, SR0306, SR0307};
 use slipring_cli::{Diagnostic, Exit, Failure, Session};
 
-use crate::bind::{BindError, BindPlan, BindRequest};
-use crate::checks::{self, CheckResult, GroupHolder, Verdict, group_holders};
+use crate::bind::{BindError, BindPlan};
+use crate::checks::{self, CardCheck, Verdict};
 use crate::flags::{BindFlags, NicRequest};
-use crate::host::Host;
+use crate::holders::{GroupHolder, group_holders};
+use crate::host::NicHost;
 use crate::list;
 use crate::report;
+use crate::request::BindRequest;
 use crate::restore;
 use crate::state::{SavedNic, StateDir};
 use crate::sysfs::{self, NamedDevice, PciNic};
 use crate::timer;
 
 pub(crate) fn run(
-    host: &dyn Host,
+    host: &dyn NicHost,
     request: &NicRequest,
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
@@ -48,7 +50,7 @@ pub(crate) fn run(
 }
 
 fn show_list(
-    host: &dyn Host,
+    host: &dyn NicHost,
     state: &StateDir,
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
@@ -70,7 +72,7 @@ fn find(root: &Path, name: &str) -> Result<PciNic, Failure> {
     }
 }
 
-fn doctor(host: &dyn Host, name: &str, session: &mut Session<'_>) -> Result<Exit, Failure> {
+fn doctor(host: &dyn NicHost, name: &str, session: &mut Session<'_>) -> Result<Exit, Failure> {
     let nic = find(host.root(), name)?;
     let checks = checks::examine(host, &nic, &BindRequest::default());
     let refuses = checks.iter().any(|check| check.verdict.refuses(false));
@@ -79,11 +81,11 @@ fn doctor(host: &dyn Host, name: &str, session: &mut Session<'_>) -> Result<Exit
     Ok(if refuses { Exit::Machine } else { Exit::Done })
 }
 
-fn checks_text(nic: &PciNic, checks: &[CheckResult]) -> String {
+fn checks_text(nic: &PciNic, checks: &[CardCheck]) -> String {
     let name = nic.interfaces.first().unwrap_or(&nic.bdf);
     let width = checks.iter().map(|check| check.check.len()).max().unwrap_or(0);
     let mut text = format!("{name}, {}\n\n", nic.bdf);
-    for CheckResult { check, verdict, finding, help } in checks {
+    for CardCheck { check, verdict, finding, help } in checks {
         let state = match verdict {
             Verdict::Ok => "ok  ",
             Verdict::Warn => "warn",
@@ -101,7 +103,7 @@ fn checks_text(nic: &PciNic, checks: &[CheckResult]) -> String {
 }
 
 fn bind(
-    host: &dyn Host,
+    host: &dyn NicHost,
     state: &StateDir,
     flags: &BindFlags,
     session: &mut Session<'_>,
@@ -145,7 +147,7 @@ fn bind(
 }
 
 /// Finds a card also by the name of the interface that it had before it was taken.
-fn find_or_saved(host: &dyn Host, state: &StateDir, name: &str) -> Result<PciNic, Failure> {
+fn find_or_saved(host: &dyn NicHost, state: &StateDir, name: &str) -> Result<PciNic, Failure> {
     let saved = state.all(host).map_err(|error| failed("read the saved state", &error))?;
     match saved.iter().find(|saved| saved.display_name() == name) {
         Some(saved) => find(host.root(), &saved.bdf),
@@ -154,7 +156,7 @@ fn find_or_saved(host: &dyn Host, state: &StateDir, name: &str) -> Result<PciNic
 }
 
 /// Takes all cards, or none.
-fn execute(host: &dyn Host, state: &StateDir, plans: &[BindPlan]) -> Result<(), Failure> {
+fn execute(host: &dyn NicHost, state: &StateDir, plans: &[BindPlan]) -> Result<(), Failure> {
     for (at, plan) in plans.iter().enumerate() {
         let Err(mut error) = plan.execute(host, state) else { continue };
         for earlier in plans[..at].iter().rev() {
@@ -224,7 +226,7 @@ fn user_id(root: &Path, user: &str) -> Result<u32, Failure> {
 }
 
 fn confirm(
-    host: &dyn Host,
+    host: &dyn NicHost,
     state: &StateDir,
     names: &[String],
     session: &mut Session<'_>,
@@ -250,7 +252,11 @@ fn rows_of(saved: &[SavedNic]) -> Value {
 }
 
 /// Returns the states of cards by name; each must have one.
-fn chosen(host: &dyn Host, state: &StateDir, names: &[String]) -> Result<Vec<SavedNic>, Failure> {
+fn chosen(
+    host: &dyn NicHost,
+    state: &StateDir,
+    names: &[String],
+) -> Result<Vec<SavedNic>, Failure> {
     let all = state.all(host).map_err(|error| failed("read the saved state", &error))?;
     let one = |name: &String| {
         let is_meant = |saved: &&SavedNic| {
@@ -264,7 +270,7 @@ fn chosen(host: &dyn Host, state: &StateDir, names: &[String]) -> Result<Vec<Sav
 }
 
 /// Explains why there is no state of a card.
-fn unsaved(host: &dyn Host, name: &str) -> Failure {
+fn unsaved(host: &dyn NicHost, name: &str) -> Failure {
     let error = Diagnostic::new(SR0306, format!("`{name}` was not taken by slipring"));
     let driver = match sysfs::find(host.root(), name) {
         NamedDevice::Pci(nic) => nic.driver,
@@ -278,7 +284,7 @@ fn unsaved(host: &dyn Host, name: &str) -> Failure {
 }
 
 fn restore_cards(
-    host: &dyn Host,
+    host: &dyn NicHost,
     state: &StateDir,
     (names, all): (&[String], bool),
     force: bool,
@@ -310,7 +316,7 @@ fn restore_cards(
 
 /// Returns the states of the named cards, without those that are the kernel's already.
 fn restorable(
-    host: &dyn Host,
+    host: &dyn NicHost,
     state: &StateDir,
     names: &[String],
 ) -> Result<Vec<SavedNic>, Failure> {
@@ -326,7 +332,7 @@ fn restorable(
 }
 
 fn restore_one(
-    host: &dyn Host,
+    host: &dyn NicHost,
     state: &StateDir,
     saved: &SavedNic,
     force: bool,
@@ -354,7 +360,7 @@ fn not_restored(saved: &SavedNic, error: &io::Error) -> Diagnostic {
 }
 
 /// Explains why a card is not taken: each reason on a line of its own, and what helps.
-fn refused(name: &str, refusals: &[&CheckResult]) -> Diagnostic {
+fn refused(name: &str, refusals: &[&CardCheck]) -> Diagnostic {
     let code = refusals.first().map_or(SR0306, |refusal| code_of(refusal.verdict));
     let findings: Vec<_> = refusals.iter().map(|refusal| refusal.finding.as_str()).collect();
     let helps: Vec<_> = refusals.iter().filter_map(|refusal| refusal.help.as_deref()).collect();

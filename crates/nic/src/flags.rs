@@ -172,7 +172,7 @@ fn confirm_within(args: &ArgMatches) -> Result<Option<Duration>, Failure> {
     if time.duration() < Duration::from_secs(1) {
         let error = Diagnostic::new(SR0002, format!("--confirm-within {time} is too short"));
         return Err(error
-            .with_cause("nobody can confirm in less than a second")
+            .with_cause("no user can confirm in less than a second")
             .with_help("leave yourself a minute: --confirm-within 60")
             .into());
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use slipring_port::netlink::{LinkSnapshot, NetlinkLink, SavedSetting};
 
 /// A machine: its files, its links, its clock.
-pub(crate) trait Host {
+pub(crate) trait NicHost {
     /// The directory in which `sys`, `proc` and `dev` are.
     fn root(&self) -> &Path;
 
@@ -30,6 +30,9 @@ pub(crate) trait Host {
     /// Returns the addresses and routes of a link.
     fn snapshot(&self, index: u32) -> io::Result<LinkSnapshot>;
 
+    /// Returns whether the driver of a link has AF_XDP zero-copy; `None` if the kernel cannot tell.
+    fn has_zero_copy(&self, index: u32) -> Option<bool>;
+
     /// Changes a link.
     fn change_link(&self, index: u32, change: &LinkChange<'_>) -> io::Result<()>;
 
@@ -48,7 +51,7 @@ pub(crate) trait Host {
     /// The time since the machine was started.
     fn uptime(&self) -> Duration;
 
-    /// Waits.
+    /// Lets this time pass.
     fn pause(&self, time: Duration);
 }
 

@@ -13,10 +13,10 @@ use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process};
 use rustix::thread::{CapabilitySet, capabilities};
 use rustix::time::{ClockId, clock_gettime};
 use slipring_port::iface::Iface;
-use slipring_port::netlink::{LinkSnapshot, Netlink, NetlinkLink};
+use slipring_port::netlink::{LinkSnapshot, Netlink, NetlinkLink, xdp_features};
 use slipring_port::tap;
 
-use crate::host::{Host, LinkChange};
+use crate::host::{LinkChange, NicHost};
 use crate::timer;
 
 /// This machine.
@@ -32,7 +32,7 @@ impl LinuxHost {
     }
 }
 
-impl Host for LinuxHost {
+impl NicHost for LinuxHost {
     fn root(&self) -> &Path {
         Path::new("/")
     }
@@ -65,6 +65,10 @@ impl Host for LinuxHost {
 
     fn snapshot(&self, index: u32) -> io::Result<LinkSnapshot> {
         Netlink::open()?.snapshot(index)
+    }
+
+    fn has_zero_copy(&self, index: u32) -> Option<bool> {
+        Some(xdp_features().ok()?.get(&index)?.zero_copy())
     }
 
     fn change_link(&self, index: u32, change: &LinkChange<'_>) -> io::Result<()> {

@@ -8,7 +8,7 @@
 //!   confirm, timer            the state's `confirm_by`
 //! ```
 //!
-//! Everything that touches the machine goes through [`host::Host`].
+//! Everything that touches the machine goes through [`host::NicHost`].
 //!
 //! # Not for
 //! Driving a card: the port `vfio:BDF` does that.
@@ -20,10 +20,12 @@ mod checks;
 mod chips;
 mod commands;
 mod flags;
+mod holders;
 mod host;
 mod host_linux;
 mod list;
 mod report;
+mod request;
 mod restore;
 mod state;
 mod sysfs;

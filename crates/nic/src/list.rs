@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::checks;
 use crate::chips::ChipSupport;
-use crate::host::Host;
+use crate::host::NicHost;
 use crate::state::StateDir;
 use crate::sysfs::{PciNic, VFIO_DRIVER};
 
@@ -32,6 +32,9 @@ pub(crate) struct CardRow {
     pub(crate) confirm_within_s: Option<u64>,
     /// The native driver; `null` if there is none.
     pub(crate) native: Option<&'static str>,
+    /// Whether the kernel driver has AF_XDP zero-copy; `null` without an interface, or if the kernel
+    /// cannot tell.
+    pub(crate) zero_copy: Option<bool>,
     /// How the card can be driven, or why it cannot.
     pub(crate) note: String,
 }
@@ -40,8 +43,9 @@ pub(crate) struct CardRow {
 ///
 /// # Errors
 /// If the saved states cannot be read.
-pub(crate) fn rows(host: &dyn Host, state: &StateDir) -> io::Result<Vec<CardRow>> {
+pub(crate) fn rows(host: &dyn NicHost, state: &StateDir) -> io::Result<Vec<CardRow>> {
     let saved = state.all(host)?;
+    let links = host.links()?;
     let row = |nic: PciNic| {
         let saved = saved.iter().find(|saved| saved.bdf == nic.bdf);
         let bound = nic.driver.as_deref() == Some(VFIO_DRIVER);
@@ -50,6 +54,8 @@ pub(crate) fn rows(host: &dyn Host, state: &StateDir) -> io::Result<Vec<CardRow>
             ChipSupport::Native(driver) | ChipSupport::ByXid(driver, _) => Some(driver),
             ChipSupport::Refused(_) => None,
         });
+        let link = links.iter().find(|link| nic.interfaces.contains(&link.name));
+        let zero_copy = link.and_then(|link| host.has_zero_copy(link.index));
         let left = |ms: u64| (ms / 1000).saturating_sub(host.uptime().as_secs());
         CardRow {
             interface: nic.interfaces.first().cloned().or(of_saved),
@@ -61,15 +67,19 @@ pub(crate) fn rows(host: &dyn Host, state: &StateDir) -> io::Result<Vec<CardRow>
             saved: saved.is_some(),
             confirm_within_s: saved.and_then(|saved| saved.confirm_by_ms).map(left),
             native,
-            note: note(host, &nic, bound),
+            zero_copy,
+            note: note(host, &nic, bound, zero_copy),
             pci_address: nic.bdf,
         }
     };
     Ok(PciNic::all(host.root()).into_iter().map(row).collect())
 }
 
-fn note(host: &dyn Host, nic: &PciNic, bound: bool) -> String {
+fn note(host: &dyn NicHost, nic: &PciNic, bound: bool, zero_copy: Option<bool>) -> String {
     let chip = checks::chip(host, nic);
+    if zero_copy == Some(true) {
+        return "the kernel driver has AF_XDP zero-copy: open netmap:IF".to_owned();
+    }
     if bound {
         return format!("open it as vfio:{}", nic.bdf);
     }

@@ -3,10 +3,10 @@
 
 use serde::Serialize;
 
-use crate::bind::BindRequest;
-use crate::checks::{self, CheckResult};
+use crate::checks::{self, CardCheck};
 use crate::chips::xid;
-use crate::host::Host;
+use crate::host::NicHost;
+use crate::request::BindRequest;
 use crate::sysfs::{self, PciNic, device_dir};
 
 /// A report.
@@ -26,11 +26,11 @@ pub(crate) struct CardReport {
     link_speed: Option<String>,
     pcie_speed: Option<String>,
     pcie_width: Option<String>,
-    checks: Vec<CheckResult>,
+    checks: Vec<CardCheck>,
 }
 
 /// Describes a card and the machine.
-pub(crate) fn of(host: &dyn Host, nic: &PciNic) -> CardReport {
+pub(crate) fn of(host: &dyn NicHost, nic: &PciNic) -> CardReport {
     let root = host.root();
     let dir = device_dir(root, &nic.bdf);
     let fact = |file: &str| sysfs::read(&dir.join(file));
@@ -84,7 +84,7 @@ impl CardReport {
             text += &format!("| {name} | {value} |\n");
         }
         text += "\n";
-        for CheckResult { check, finding, verdict, .. } in &self.checks {
+        for CardCheck { check, finding, verdict, .. } in &self.checks {
             text += &format!("- {check} ({verdict:?}): {finding}\n");
         }
         text += &format!(

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use slipring_port::netlink::NetlinkLink;
 
-use crate::checks::{GroupHolder, group_holders};
-use crate::host::{Host, LinkChange};
+use crate::holders::{GroupHolder, group_holders};
+use crate::host::{LinkChange, NicHost};
 use crate::state::{SavedInterface, SavedNic, StateDir};
 use crate::sysfs::{self, VFIO_DRIVER, device_dir};
 
@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 ///
 /// # Errors
 /// The first error; the state stays, so that the command can be repeated.
-pub(crate) fn put_back(host: &dyn Host, state: &StateDir, saved: &SavedNic) -> io::Result<()> {
+pub(crate) fn put_back(host: &dyn NicHost, state: &StateDir, saved: &SavedNic) -> io::Result<()> {
     delete_tap(host, saved)?;
     give_to_driver(host, saved)?;
     if let Some(interface) = saved.interface.as_ref().filter(|_| saved.driver.is_some()) {
@@ -38,7 +38,7 @@ pub(crate) fn put_back(host: &dyn Host, state: &StateDir, saved: &SavedNic) -> i
 }
 
 /// Deletes the TAP device that stood in for the interface.
-fn delete_tap(host: &dyn Host, saved: &SavedNic) -> io::Result<()> {
+fn delete_tap(host: &dyn NicHost, saved: &SavedNic) -> io::Result<()> {
     let Some(interface) = saved.interface.as_ref().filter(|_| saved.tap) else { return Ok(()) };
     let is_tap = |link: &&NetlinkLink| link.name == interface.name && link.kind == "tun";
     match host.links()?.iter().find(is_tap) {
@@ -47,7 +47,7 @@ fn delete_tap(host: &dyn Host, saved: &SavedNic) -> io::Result<()> {
     }
 }
 
-fn give_to_driver(host: &dyn Host, saved: &SavedNic) -> io::Result<()> {
+fn give_to_driver(host: &dyn NicHost, saved: &SavedNic) -> io::Result<()> {
     let root = host.root();
     let dir = device_dir(root, &saved.bdf);
     if !dir.exists() {
@@ -83,7 +83,7 @@ fn give_to_driver(host: &dyn Host, saved: &SavedNic) -> io::Result<()> {
 
 /// Waits for the card's interface, and a little longer for its name, which udev may set.
 fn wait_for_interface(
-    host: &dyn Host,
+    host: &dyn NicHost,
     saved: &SavedNic,
     interface: &SavedInterface,
 ) -> io::Result<NetlinkLink> {
@@ -106,7 +106,7 @@ fn wait_for_interface(
     }
 }
 
-fn rename(host: &dyn Host, link: &NetlinkLink, interface: &SavedInterface) -> io::Result<()> {
+fn rename(host: &dyn NicHost, link: &NetlinkLink, interface: &SavedInterface) -> io::Result<()> {
     if link.name == interface.name {
         return Ok(());
     }
@@ -117,7 +117,11 @@ fn rename(host: &dyn Host, link: &NetlinkLink, interface: &SavedInterface) -> io
 }
 
 /// Gives a link the settings of a saved interface.
-pub(crate) fn configure(host: &dyn Host, index: u32, interface: &SavedInterface) -> io::Result<()> {
+pub(crate) fn configure(
+    host: &dyn NicHost,
+    index: u32,
+    interface: &SavedInterface,
+) -> io::Result<()> {
     let links = host.links()?;
     let link = links.iter().find(|link| link.index == index).ok_or(io::ErrorKind::NotFound)?;
     if link.mac != interface.mac {
@@ -144,7 +148,7 @@ pub(crate) fn configure(host: &dyn Host, index: u32, interface: &SavedInterface)
 ///
 /// # Errors
 /// [`io::ErrorKind::TimedOut`] if one of them does not end.
-pub(crate) fn end_holders(host: &dyn Host, group: u32) -> io::Result<()> {
+pub(crate) fn end_holders(host: &dyn NicHost, group: u32) -> io::Result<()> {
     for kill in [false, true] {
         for GroupHolder { pid, .. } in group_holders(host.root(), group) {
             // It may have ended by itself.

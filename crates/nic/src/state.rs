@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use slipring_native_proto::trust::{self, FileLock};
 use slipring_port::netlink::{LinkSnapshot, SavedSetting};
 
-use crate::host::Host;
+use crate::host::NicHost;
 use crate::sysfs;
 
 /// The version of the file's form.
@@ -149,7 +149,7 @@ impl StateDir {
     ///
     /// # Errors
     /// An untrusted run directory, or a time-out.
-    pub(crate) fn lock(&self, host: &dyn Host) -> io::Result<FileLock> {
+    pub(crate) fn lock(&self, host: &dyn NicHost) -> io::Result<FileLock> {
         trust::make_dir(self.dir.parent().unwrap_or(Path::new("")), 0o755)?;
         trust::make_dir(&self.dir, 0o755)?;
         let until = host.uptime() + LOCK_TIMEOUT;
@@ -168,7 +168,7 @@ impl StateDir {
     }
 
     /// Returns the states that count. States of an earlier start of the machine do not.
-    pub(crate) fn all(&self, host: &dyn Host) -> io::Result<Vec<SavedNic>> {
+    pub(crate) fn all(&self, host: &dyn NicHost) -> io::Result<Vec<SavedNic>> {
         let mut all = Vec::new();
         for name in sysfs::names(&self.dir) {
             if let Some(bdf) = name.strip_suffix(".json") {

@@ -167,7 +167,7 @@ pub(crate) enum NamedDevice {
     OtherBus(String),
     /// An interface without a device, such as a bridge.
     Virtual,
-    /// Nothing.
+    /// No device and no interface.
     Unknown,
 }
 

@@ -1,4 +1,4 @@
-//! The way back: a process that gives a card back unless somebody confirms that it may stay.
+//! The way back: a process that gives a card back unless a user confirms that it may stay.
 //!
 //! ```text
 //!   slipring nic bind --confirm-within 60     state: confirm_by
@@ -15,7 +15,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::host::Host;
+use crate::host::NicHost;
 use crate::restore;
 use crate::state::StateDir;
 
@@ -29,7 +29,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(1);
 /// Makes this process independent of the session that it was started in, and says so.
 ///
 /// # Errors
-/// If the other process has ended, so that nobody takes the card.
+/// If the other process has ended, so that the card is not taken.
 pub(crate) fn detach() -> io::Result<()> {
     // It is the leader of a session already if it was started by hand.
     let _ = rustix::process::setsid();
@@ -49,8 +49,8 @@ pub(crate) fn detach() -> io::Result<()> {
 ///
 /// # Errors
 /// The errors of [`restore::put_back`].
-pub(crate) fn expire(host: &dyn Host, state: &StateDir, bdf: &str) -> io::Result<bool> {
-    let pending = |host: &dyn Host| -> io::Result<Option<u64>> {
+pub(crate) fn expire(host: &dyn NicHost, state: &StateDir, bdf: &str) -> io::Result<bool> {
+    let pending = |host: &dyn NicHost| -> io::Result<Option<u64>> {
         let all = state.all(host)?;
         let saved = all.iter().find(|saved| saved.bdf == bdf);
         Ok(saved.and_then(|saved| saved.confirm_by_ms))
@@ -71,14 +71,14 @@ pub(crate) fn expire(host: &dyn Host, state: &StateDir, bdf: &str) -> io::Result
     Ok(true)
 }
 
-/// Writes down what became of a card whose time was over, since nobody may look.
+/// Writes down what became of a card whose time was over, since no terminal may be left.
 pub(crate) fn log(run_dir: &Path, bdf: &str, result: &io::Result<bool>) {
     let text = match result {
         Ok(true) => format!("{bdf}: not confirmed in time, so it was given back\n"),
         Ok(false) => return,
         Err(error) => format!("{bdf}: not confirmed in time, and cannot be given back: {error}\n"),
     };
-    // Without a disk there is nobody to tell.
+    // Without a disk, the result is lost; the card is not.
     let _ = fs::OpenOptions::new()
         .create(true)
         .append(true)

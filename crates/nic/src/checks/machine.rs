@@ -2,14 +2,16 @@
 
 use std::path::Path;
 
-use super::{BindRequest, CheckResult, Verdict};
-use crate::host::Host;
+use super::{CardCheck, Verdict};
+use crate::holders::{GroupHolder, group_holders};
+use crate::host::NicHost;
+use crate::request::BindRequest;
 use crate::sysfs::{self, PciNic, VFIO_DRIVER};
 
 /// How much memory a port of default size locks, in bytes: its buffers and descriptor rings.
 const PORT_LOCKED_BYTES: u64 = 8 << 20;
 
-pub(super) fn examine(host: &dyn Host, nic: &PciNic, request: &BindRequest) -> Vec<CheckResult> {
+pub(super) fn examine(host: &dyn NicHost, nic: &PciNic, request: &BindRequest) -> Vec<CardCheck> {
     let root = host.root();
     let mut results = vec![privilege(host), group(root, nic)];
     if nic.group.is_some() {
@@ -21,12 +23,12 @@ pub(super) fn examine(host: &dyn Host, nic: &PciNic, request: &BindRequest) -> V
     results
 }
 
-fn privilege(host: &dyn Host) -> CheckResult {
+fn privilege(host: &dyn NicHost) -> CardCheck {
     const CHECK: &str = "privilege";
     if host.is_privileged() {
-        return CheckResult::ok(CHECK, "this process may bind devices");
+        return CardCheck::ok(CHECK, "this process may bind devices");
     }
-    CheckResult::bad(
+    CardCheck::bad(
         CHECK,
         Verdict::Machine,
         "only root may bind devices to drivers",
@@ -34,10 +36,10 @@ fn privilege(host: &dyn Host) -> CheckResult {
     )
 }
 
-fn group(root: &Path, nic: &PciNic) -> CheckResult {
+fn group(root: &Path, nic: &PciNic) -> CardCheck {
     const CHECK: &str = "iommu";
     if let Some(group) = nic.group {
-        return CheckResult::ok(CHECK, format!("{} is in group {group}", nic.bdf));
+        return CardCheck::ok(CHECK, format!("{} is in group {group}", nic.bdf));
     }
     let has_iommu = !sysfs::names(&root.join("sys/class/iommu")).is_empty();
     let (finding, help) = match has_iommu {
@@ -50,11 +52,11 @@ fn group(root: &Path, nic: &PciNic) -> CheckResult {
             "boot with iommu=on intel_iommu=on, or move the card to another slot",
         ),
     };
-    CheckResult::bad(CHECK, Verdict::Machine, finding, help)
+    CardCheck::bad(CHECK, Verdict::Machine, finding, help)
 }
 
 /// Checks the devices that the IOMMU cannot tell from the card. They must not be the kernel's.
-fn siblings(root: &Path, nic: &PciNic, taken_too: &[String]) -> CheckResult {
+fn siblings(root: &Path, nic: &PciNic, taken_too: &[String]) -> CardCheck {
     const CHECK: &str = "group";
     let siblings = nic.siblings(root);
     let foreign: Vec<_> = siblings
@@ -68,11 +70,11 @@ fn siblings(root: &Path, nic: &PciNic, taken_too: &[String]) -> CheckResult {
     if foreign.is_empty() {
         let others = siblings.len();
         let finding = format!("{others} other device(s) share it, none of them the kernel's");
-        return CheckResult::ok(CHECK, finding);
+        return CardCheck::ok(CHECK, finding);
     }
     let named: Vec<_> = foreign.iter().map(|(bdf, driver)| format!("{bdf} ({driver})")).collect();
     let bdfs: Vec<_> = foreign.iter().map(|(bdf, _)| *bdf).collect();
-    CheckResult::bad(
+    CardCheck::bad(
         CHECK,
         Verdict::Machine,
         format!("the IOMMU cannot tell it from {}, which the kernel drives", named.join(", ")),
@@ -85,22 +87,22 @@ fn siblings(root: &Path, nic: &PciNic, taken_too: &[String]) -> CheckResult {
 }
 
 /// Checks whether the IOMMU checks interrupts. Without that, a card could raise any interrupt.
-fn remapping(root: &Path) -> CheckResult {
+fn remapping(root: &Path) -> CardCheck {
     const CHECK: &str = "interrupts";
     let unsafe_allowed =
         sysfs::read(&root.join("sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts"));
     match remaps_interrupts(&sysfs::read(&root.join("proc/interrupts")).unwrap_or_default()) {
-        Some(true) => CheckResult::ok(CHECK, "the IOMMU remaps interrupts"),
+        Some(true) => CardCheck::ok(CHECK, "the IOMMU remaps interrupts"),
         // The kernel decides when a program opens the card.
-        None => CheckResult::ok(CHECK, "this architecture isolates interrupts by itself"),
-        Some(false) if unsafe_allowed.as_deref() == Some("Y") => CheckResult {
+        None => CardCheck::ok(CHECK, "this architecture isolates interrupts by itself"),
+        Some(false) if unsafe_allowed.as_deref() == Some("Y") => CardCheck {
             verdict: Verdict::Warn,
-            ..CheckResult::ok(
+            ..CardCheck::ok(
                 CHECK,
                 "no interrupt remapping, but vfio_iommu_type1.allow_unsafe_interrupts is set: a card can raise any interrupt",
             )
         },
-        Some(false) => CheckResult::bad(
+        Some(false) => CardCheck::bad(
             CHECK,
             Verdict::Machine,
             "the IOMMU does not remap interrupts, so a card could raise any interrupt",
@@ -120,7 +122,7 @@ fn remaps_interrupts(interrupts: &str) -> Option<bool> {
     (has("IO-APIC") || has("PCI-MSI")).then_some(false)
 }
 
-fn module(root: &Path) -> CheckResult {
+fn module(root: &Path) -> CardCheck {
     const CHECK: &str = "module";
     let missing: Vec<_> = [
         ("vfio-pci", sysfs::driver_dir(root, VFIO_DRIVER).exists()),
@@ -130,9 +132,9 @@ fn module(root: &Path) -> CheckResult {
     .filter_map(|(module, is_there)| (!is_there).then_some(module))
     .collect();
     if missing.is_empty() {
-        return CheckResult::ok(CHECK, "vfio-pci is loaded");
+        return CardCheck::ok(CHECK, "vfio-pci is loaded");
     }
-    CheckResult::bad(
+    CardCheck::bad(
         CHECK,
         Verdict::Machine,
         format!("the kernel has no {} loaded", missing.join(" and no ")),
@@ -140,11 +142,11 @@ fn module(root: &Path) -> CheckResult {
     )
 }
 
-fn virtual_functions(nic: &PciNic) -> CheckResult {
+fn virtual_functions(nic: &PciNic) -> CardCheck {
     const CHECK: &str = "functions";
     match nic.virtual_functions {
-        0 => CheckResult::ok(CHECK, "no virtual functions in use"),
-        count => CheckResult::bad(
+        0 => CardCheck::ok(CHECK, "no virtual functions in use"),
+        count => CardCheck::bad(
             CHECK,
             Verdict::Machine,
             format!("{count} virtual function(s) of the card are in use"),
@@ -153,36 +155,12 @@ fn virtual_functions(nic: &PciNic) -> CheckResult {
     }
 }
 
-/// A process that has a group of VFIO open.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct GroupHolder {
-    pub(crate) pid: u32,
-    pub(crate) process: String,
-}
-
-/// Returns the processes that have a group open. Only root sees those of other users.
-pub(crate) fn group_holders(root: &Path, group: u32) -> Vec<GroupHolder> {
-    let node = format!("/dev/vfio/{group}");
-    let proc = root.join("proc");
-    let pids = sysfs::names(&proc).into_iter().filter_map(|name| name.parse::<u32>().ok());
-    let holds = |pid: &u32| {
-        let dir = proc.join(pid.to_string()).join("fd");
-        let target = |fd: String| std::fs::read_link(dir.join(fd)).ok();
-        sysfs::names(&dir).into_iter().filter_map(target).any(|path| path == Path::new(&node))
-    };
-    let holder = |pid: u32| GroupHolder {
-        pid,
-        process: sysfs::read(&proc.join(format!("{pid}/comm"))).unwrap_or_default(),
-    };
-    pids.filter(holds).map(holder).collect()
-}
-
-fn holders(root: &Path, nic: &PciNic) -> CheckResult {
+fn holders(root: &Path, nic: &PciNic) -> CardCheck {
     const CHECK: &str = "holder";
     let holders = nic.group.map(|group| group_holders(root, group)).unwrap_or_default();
     match holders.first() {
-        None => CheckResult::ok(CHECK, "no program has the group open"),
-        Some(GroupHolder { pid, process }) => CheckResult::bad(
+        None => CardCheck::ok(CHECK, "no program has the group open"),
+        Some(GroupHolder { pid, process }) => CardCheck::bad(
             CHECK,
             Verdict::Machine,
             format!("the program {process} (process {pid}) has its group open"),
@@ -192,14 +170,14 @@ fn holders(root: &Path, nic: &PciNic) -> CheckResult {
 }
 
 /// Checks whether programs of a user may lock the memory of a port; `None` for root, who may.
-fn memory_lock(host: &dyn Host, uid: u32) -> Option<CheckResult> {
+fn memory_lock(host: &dyn NicHost, uid: u32) -> Option<CardCheck> {
     const CHECK: &str = "memlock";
     if uid == 0 {
         return None;
     }
     // Under sudo, this process has inherited the limit of the user's session.
     Some(match host.memory_lock() {
-        Some(limit) if limit < PORT_LOCKED_BYTES => CheckResult::bad(
+        Some(limit) if limit < PORT_LOCKED_BYTES => CardCheck::bad(
             CHECK,
             Verdict::InUse,
             format!(
@@ -211,17 +189,17 @@ fn memory_lock(host: &dyn Host, uid: u32) -> Option<CheckResult> {
                 "add `{uid} - memlock 65536` to /etc/security/limits.conf and log in again, or LimitMEMLOCK=64M to a systemd unit"
             ),
         ),
-        _ => CheckResult::ok(CHECK, "enough for a port"),
+        _ => CardCheck::ok(CHECK, "enough for a port"),
     })
 }
 
 /// Reports the kernel's lockdown, which does not concern VFIO; `None` if there is none.
-fn lockdown(root: &Path) -> Option<CheckResult> {
+fn lockdown(root: &Path) -> Option<CardCheck> {
     let text = sysfs::read(&root.join("sys/kernel/security/lockdown"))?;
     let mode =
         text.split_ascii_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'))?;
     (mode != "none").then(|| {
-        CheckResult::ok("lockdown", format!("{mode}: allows VFIO, which the IOMMU confines"))
+        CardCheck::ok("lockdown", format!("{mode}: allows VFIO, which the IOMMU confines"))
     })
 }
 

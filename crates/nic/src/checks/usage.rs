@@ -6,14 +6,14 @@ use std::path::Path;
 
 use slipring_port::netlink::{LinkSnapshot, NetlinkLink};
 
-use super::{CheckResult, Verdict};
-use crate::host::Host;
+use super::{CardCheck, Verdict};
+use crate::host::NicHost;
 use crate::sysfs::{self, PciNic};
 
 /// The check that makes `--force` require `--confirm-within`.
 pub(crate) const DEFAULT_ROUTE_CHECK: &str = "default route";
 
-pub(super) fn examine(host: &dyn Host, nic: &PciNic) -> Vec<CheckResult> {
+pub(super) fn examine(host: &dyn NicHost, nic: &PciNic) -> Vec<CardCheck> {
     let links = match host.links() {
         Ok(links) => links,
         Err(error) => return vec![unknown("links", &error.to_string())],
@@ -21,17 +21,36 @@ pub(super) fn examine(host: &dyn Host, nic: &PciNic) -> Vec<CheckResult> {
     let mut results = Vec::new();
     for link in links.iter().filter(|link| nic.interfaces.contains(&link.name)) {
         match host.snapshot(link.index) {
-            Ok(snapshot) => results.extend(of_link(host.root(), link, &links, &snapshot)),
+            Ok(snapshot) => {
+                results.push(kernel_driver(host, link));
+                results.extend(of_link(host.root(), link, &links, &snapshot));
+            }
             Err(error) => results.push(unknown("addresses", &error.to_string())),
         }
     }
     results
 }
 
+/// Says whether the kernel's driver would do.
+fn kernel_driver(host: &dyn NicHost, link: &NetlinkLink) -> CardCheck {
+    const CHECK: &str = "kernel driver";
+    let name = &link.name;
+    match host.has_zero_copy(link.index) {
+        Some(true) => CardCheck::bad(
+            CHECK,
+            Verdict::Warn,
+            "it has AF_XDP zero-copy, which is as fast as a native driver",
+            format!("leave {name} to the kernel, and open netmap:{name}"),
+        ),
+        Some(false) => CardCheck::ok(CHECK, "it has no AF_XDP zero-copy"),
+        None => CardCheck::ok(CHECK, "this kernel cannot say whether it has AF_XDP zero-copy"),
+    }
+}
+
 /// What cannot be found out counts as in the way: the card may be the one that this session uses.
-fn unknown(check: &'static str, error: &str) -> CheckResult {
+fn unknown(check: &'static str, error: &str) -> CardCheck {
     let finding = format!("cannot be listed: {error}");
-    CheckResult::bad(check, Verdict::InUse, finding, "ip link")
+    CardCheck::bad(check, Verdict::InUse, finding, "ip link")
 }
 
 fn of_link(
@@ -39,7 +58,7 @@ fn of_link(
     link: &NetlinkLink,
     links: &[NetlinkLink],
     snapshot: &LinkSnapshot,
-) -> Vec<CheckResult> {
+) -> Vec<CardCheck> {
     let own: Vec<_> = snapshot.addresses.iter().map(|address| address.text.as_str()).collect();
     let results = [
         default_route(link, snapshot),
@@ -51,7 +70,7 @@ fn of_link(
     ];
     let found: Vec<_> = results.into_iter().flatten().collect();
     if found.is_empty() {
-        return vec![CheckResult::ok(
+        return vec![CardCheck::ok(
             "use",
             format!("{} carries nothing of the machine's", link.name),
         )];
@@ -59,11 +78,11 @@ fn of_link(
     found
 }
 
-fn in_use(check: &'static str, finding: String, help: String) -> Option<CheckResult> {
-    Some(CheckResult::bad(check, Verdict::InUse, finding, help))
+fn in_use(check: &'static str, finding: String, help: String) -> Option<CardCheck> {
+    Some(CardCheck::bad(check, Verdict::InUse, finding, help))
 }
 
-fn default_route(link: &NetlinkLink, snapshot: &LinkSnapshot) -> Option<CheckResult> {
+fn default_route(link: &NetlinkLink, snapshot: &LinkSnapshot) -> Option<CardCheck> {
     if !snapshot.has_default_route {
         return None;
     }
@@ -77,7 +96,7 @@ fn default_route(link: &NetlinkLink, snapshot: &LinkSnapshot) -> Option<CheckRes
     )
 }
 
-fn addresses(link: &NetlinkLink, own: &[&str]) -> Option<CheckResult> {
+fn addresses(link: &NetlinkLink, own: &[&str]) -> Option<CardCheck> {
     let first = own.first()?;
     let more = if own.len() > 1 { format!(" and {} more", own.len() - 1) } else { String::new() };
     in_use(
@@ -87,7 +106,7 @@ fn addresses(link: &NetlinkLink, own: &[&str]) -> Option<CheckResult> {
     )
 }
 
-fn master(link: &NetlinkLink, links: &[NetlinkLink]) -> Option<CheckResult> {
+fn master(link: &NetlinkLink, links: &[NetlinkLink]) -> Option<CardCheck> {
     let master = links.iter().find(|other| Some(other.index) == link.master)?;
     in_use(
         "member",
@@ -96,7 +115,7 @@ fn master(link: &NetlinkLink, links: &[NetlinkLink]) -> Option<CheckResult> {
     )
 }
 
-fn uppers(link: &NetlinkLink, links: &[NetlinkLink]) -> Option<CheckResult> {
+fn uppers(link: &NetlinkLink, links: &[NetlinkLink]) -> Option<CardCheck> {
     let upper = links.iter().find(|other| other.lower == Some(link.index))?;
     in_use(
         "upper",
@@ -105,7 +124,7 @@ fn uppers(link: &NetlinkLink, links: &[NetlinkLink]) -> Option<CheckResult> {
     )
 }
 
-fn only_carrier(link: &NetlinkLink, links: &[NetlinkLink]) -> Option<CheckResult> {
+fn only_carrier(link: &NetlinkLink, links: &[NetlinkLink]) -> Option<CardCheck> {
     let is_hardware = |link: &&NetlinkLink| link.kind.is_empty() && link.name != "lo";
     let others = links.iter().filter(is_hardware).filter(|other| other.index != link.index);
     if !link.running || others.into_iter().any(|other| other.running) {
@@ -127,7 +146,7 @@ struct Connection {
     peer_port: u16,
 }
 
-fn connections(root: &Path, link: &NetlinkLink, own: &[&str]) -> Option<CheckResult> {
+fn connections(root: &Path, link: &NetlinkLink, own: &[&str]) -> Option<CardCheck> {
     let own: BTreeSet<IpAddr> =
         own.iter().filter_map(|text| text.split_once('/')?.0.parse().ok()).collect();
     let tables = ["tcp", "tcp6"].map(|table| {

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::machine::{MAC, MadeUpHost};
-use crate::bind::{BindError, BindPlan, BindRequest};
-use crate::host::Host;
+use crate::bind::{BindError, BindPlan};
+use crate::host::NicHost;
+use crate::request::BindRequest;
 use crate::restore;
 use crate::state::SavedNic;
 use crate::sysfs::{self, PciNic, VFIO_DRIVER, driver_of, override_of};
@@ -117,7 +118,7 @@ fn a_restore_that_fails_at_any_step_can_be_repeated() {
 }
 
 #[test]
-fn an_override_that_somebody_else_has_set_comes_back() {
+fn an_override_that_another_program_has_set_comes_back() {
     let host = busy_host();
     host.put(&format!("sys/bus/pci/devices/{BDF}/driver_override"), "e1000e\n");
     bind(&host).unwrap();

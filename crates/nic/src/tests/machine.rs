@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use slipring_port::netlink::{LinkSnapshot, NetlinkLink, SavedSetting};
 
-use crate::host::{Host, LinkChange};
+use crate::host::{LinkChange, NicHost};
 use crate::state::StateDir;
 use crate::sysfs::{self, VFIO_DRIVER, device_dir, driver_dir};
 
@@ -29,6 +29,7 @@ pub(crate) struct MadeUpHost {
     pub(crate) privileged: bool,
     pub(crate) memory_lock: Option<u64>,
     pub(crate) registers: Vec<u8>,
+    pub(crate) zero_copy: Option<bool>,
     pub(crate) links: RefCell<Vec<MadeUpLink>>,
     /// How many more changes succeed; `None` for all.
     pub(crate) changes_left: Cell<Option<usize>>,
@@ -48,6 +49,7 @@ impl MadeUpHost {
             privileged: true,
             memory_lock: None,
             registers: Vec::new(),
+            zero_copy: Some(false),
             links: RefCell::default(),
             changes_left: Cell::new(None),
             timers: RefCell::default(),
@@ -201,12 +203,12 @@ impl MadeUpHost {
             }
             "unbind" => self.unbind(text),
             "drivers_probe" => self.probe(text),
-            other => panic!("nobody writes to {other}"),
+            other => panic!("no code writes to {other}"),
         }
     }
 }
 
-impl Host for MadeUpHost {
+impl NicHost for MadeUpHost {
     fn root(&self) -> &Path {
         self.dir.path()
     }
@@ -250,6 +252,10 @@ impl Host for MadeUpHost {
             routes: saved(&link.routes),
             has_default_route: link.routes.iter().any(|route| route.starts_with("default")),
         })
+    }
+
+    fn has_zero_copy(&self, _: u32) -> Option<bool> {
+        self.zero_copy
     }
 
     fn change_link(&self, index: u32, change: &LinkChange<'_>) -> io::Result<()> {

@@ -5,9 +5,10 @@ use std::os::unix::fs::symlink;
 
 use super::binding::hold_group;
 use super::machine::MadeUpHost;
-use crate::bind::{BindPlan, BindRequest};
+use crate::bind::BindPlan;
 use crate::checks::{self, Verdict};
-use crate::host::Host;
+use crate::host::NicHost;
+use crate::request::BindRequest;
 use crate::sysfs::{self, PciNic};
 
 const BDF: &str = "0000:03:00.0";
@@ -38,7 +39,7 @@ fn machine_refuses(host: &MadeUpHost, words: &str, help: &str) {
 fn a_card_that_nothing_uses_is_not_refused() {
     let host = MadeUpHost::new();
     let plan = plan(&host, &BindRequest::default());
-    assert_eq!(plan.refusals(false), [] as [&checks::CheckResult; 0]);
+    assert_eq!(plan.refusals(false), [] as [&checks::CardCheck; 0]);
 }
 
 #[test]
@@ -252,4 +253,18 @@ fn a_word_that_names_no_card_is_explained() {
     symlink(&adapter, adapter.join("net/usb0/device")).unwrap();
     symlink(adapter.join("net/usb0"), host.path("sys/class/net/usb0")).unwrap();
     assert!(told("usb0").unwrap().contains("connected by USB"));
+}
+
+#[test]
+fn a_kernel_driver_with_zero_copy_is_recommended() {
+    let mut host = MadeUpHost::new();
+    host.zero_copy = Some(true);
+    let plan = plan(&host, &BindRequest::default());
+    assert!(plan.refusals(false).is_empty());
+    let told = plan.checks.iter().find(|check| check.check == "kernel driver").unwrap();
+    assert_eq!(told.verdict, Verdict::Warn);
+    assert_eq!(told.help.as_deref(), Some("leave eth1 to the kernel, and open netmap:eth1"));
+    let rows = crate::list::rows(&host, &host.state()).unwrap();
+    assert_eq!(rows[0].zero_copy, Some(true));
+    assert!(rows[0].note.contains("open netmap:IF"), "{}", rows[0].note);
 }
