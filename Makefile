@@ -47,7 +47,7 @@ EXTCAP  ?= $(if $(SYSTEM),$(or $(wildcard /usr/lib/*/wireshark/extcap),$(HERE)/l
 MADE    := $(HERE)/share/slipring/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test qemu guest bench bench-gate soak fuzz mutants lint fmt format clippy tree targets docs release library libslipring libnetmap dist stage install uninstall clean
+.PHONY: help demo test qemu guest r8169 bench bench-gate soak fuzz mutants lint fmt format clippy tree targets docs release library libslipring libnetmap dist stage install uninstall clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -68,6 +68,10 @@ qemu: ## fetch the QEMU that tests of drivers of cards run against; into target,
 guest: ## take and give back network cards in virtual machines, behind an emulated IOMMU; needs QEMU, and no KVM
 	@scripts/setup.sh test
 	@scripts/guest.sh $(ARGS)
+
+r8169: ## boot stock kernels whose own r8169 driver takes the model of the card; about two minutes
+	@scripts/qemu.sh $(TARGET)/qemu
+	@cargo test -q -p slipring-rtl-model --test guest -- --test-threads=1
 
 bench: ## measure beside the floors and the peers; docs/benchmarks.md says how to read it
 	@scripts/setup.sh bench

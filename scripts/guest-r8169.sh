@@ -48,7 +48,7 @@ fail() {
 grep -aqx 'guest: done' "$dir/lines" || fail "the guest did not finish" 40
 [ "$(grep -ac '^guest: \(small\|large\) 20 packets transmitted, 20 packets received' "$dir/lines")" = 4 ] ||
     fail "pings were lost"
-grep -aq 'guest: link' "$dir/lines" || fail "the link did not come up"
+grep -aqx 'guest: link' "$dir/lines" || fail "the link did not come up"
 case "$report" in
     *'"violations":0,'*) ;;
     *) fail "the driver and the model disagree" ;;

@@ -1,9 +1,17 @@
 //! Programs that end, and programs that are killed.
 
-use slipring_rtl_model::{Chip, MemoryWire};
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use slipring_pci::vfio_user::VfioUserDevice;
+use slipring_ring::SlotFlags;
+use slipring_rtl_model::vfio_user::Server;
+use slipring_rtl_model::{Chip, Loop, MemoryWire};
 
 use crate::model::locked;
-use crate::rig::{Rig, SLOTS, frame, model, open};
+use crate::rig::{Rig, SLOTS, frame, model, open, open_on};
 
 #[test]
 fn a_closed_port_leaves_a_card_that_accesses_no_memory() {
@@ -38,5 +46,87 @@ fn the_next_program_takes_over_a_card_whose_program_was_killed_in_mid_traffic() 
             rig.deliver(&frame(60, 0));
             rig.check();
         }
+    }
+}
+
+/// Names the socket for a process of its own.
+const SOCKET: &str = "SLIPRING_TEST_MODEL";
+/// How many frames that process sends; without it, it sends until it is killed.
+const FRAMES: &str = "SLIPRING_TEST_FRAMES";
+
+/// Not a test of its own: the next one runs it in processes of their own.
+#[test]
+fn program_on_a_socket() {
+    let Some(path) = std::env::var_os(SOCKET) else { return };
+    let wanted = std::env::var(FRAMES).ok().map(|count| count.parse::<u32>().unwrap());
+    let device = VfioUserDevice::connect(Path::new(&path)).unwrap();
+    let mut port = open_on(Box::new(device), SLOTS).unwrap();
+    let queue = port.queues[0].as_mut();
+    let mut received = 0;
+    while wanted.is_none_or(|wanted| received < wanted) {
+        let tx = queue.rings().tx;
+        for i in 0..tx.avail().min(8) {
+            tx.set(i, 60, SlotFlags::default());
+            tx.bytes(i).unwrap().copy_in(&frame(60, i as u8));
+        }
+        let count = tx.avail().min(8);
+        tx.advance(count);
+        queue.tx_sync().unwrap();
+        queue.rx_sync().unwrap();
+        let rx = queue.rings().rx;
+        let arrived = rx.avail();
+        rx.advance(arrived);
+        if arrived > 0 && received == 0 {
+            println!("\nframes flow");
+        }
+        received += arrived;
+    }
+    println!("\nall arrived");
+}
+
+/// Starts a process that drives the model, and reads what it says until a line of this text.
+fn program(
+    socket: &Path,
+    frames: Option<u32>,
+    until: &str,
+) -> (Child, impl Iterator<Item = String>) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "restart::program_on_a_socket", "--nocapture"]);
+    command.env(SOCKET, socket).stdout(Stdio::piped());
+    if let Some(frames) = frames {
+        command.env(FRAMES, frames.to_string());
+    }
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line == until), "it ended before: {until}");
+    (child, lines)
+}
+
+/// Two processes and a socket: the model outlives a program that is killed, and the next program
+/// finds it usable.
+#[test]
+fn a_model_in_another_process_outlives_a_killed_program() {
+    for chip in [Chip::Rtl8168h, Chip::Rtl8125b] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("model");
+        let listener = UnixListener::bind(&path).unwrap();
+        let model = model(chip, Box::<Loop>::default());
+        let served = model.clone();
+        let server = std::thread::spawn(move || {
+            for socket in listener.incoming().take(2) {
+                // The end of a killed program may come in the middle of a message.
+                let _ = Server::new(socket.unwrap(), served.clone()).run();
+            }
+        });
+        let (mut killed, _) = program(&path, None, "frames flow");
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+        let (mut next, rest) = program(&path, Some(1000), "all arrived");
+        rest.for_each(drop);
+        assert!(next.wait().unwrap().success());
+        server.join().unwrap();
+        let mut model = locked(&model);
+        assert!(model.dma().is_empty());
+        assert_eq!(model.violations().list(), []);
     }
 }

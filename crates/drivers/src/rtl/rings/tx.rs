@@ -198,3 +198,95 @@ impl TxDescriptorRings for RtlTx {
         self.completed.drain(..count as usize);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rtl::ids::RtlChipId;
+    use slipring_pci::{Bar, DeviceMemory, DmaMapper, MemoryRange, RegisterAccess, Width};
+    use slipring_port::nic::dma::DmaMemory as _;
+    use slipring_ring::{Geometry, HugePages, Region};
+    use std::io;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicU32;
+
+    /// Counts doorbells.
+    struct Doorbells(Arc<AtomicU32>);
+
+    impl RegisterAccess for Doorbells {
+        fn read(&self, _at: u64, _width: Width) -> u32 {
+            0
+        }
+
+        fn write(&self, at: u64, _width: Width, _value: u32) {
+            assert_eq!(at, 0x38, "the doorbell");
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    struct Mapper;
+
+    impl DmaMapper for Mapper {
+        fn map(&self, range: &MemoryRange<'_>) -> io::Result<u64> {
+            Ok(range.start)
+        }
+
+        fn unmap(&self, _at: u64, _len: u64) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn ring(count: u32) -> (RtlTx, Arc<AtomicU32>) {
+        let doorbells = Arc::<AtomicU32>::default();
+        let bar = Bar::new(256, Vec::new(), Box::new(Doorbells(doorbells.clone())));
+        let registers = Registers { bar, chip: RtlChipId::Rtl8168h };
+        let geometry = Geometry { ring_bytes: 1 << 16, bufs: 32, buf_size: 2048 };
+        let region = Region::create_shared(geometry, HugePages::Never).unwrap();
+        let mut memory = DeviceMemory::new(Arc::new(Mapper));
+        memory.map_buffers(&region).unwrap();
+        let words = memory.alloc(4096).unwrap();
+        (RtlTx::new(registers, words, memory.addresses(), 0x5000, count), doorbells)
+    }
+
+    fn opts1(ring: &RtlTx, i: usize) -> u32 {
+        ring.memory.words64()[2 * i].load(Relaxed) as u32
+    }
+
+    #[test]
+    fn the_first_descriptor_of_a_batch_is_handed_over_last() {
+        let (mut ring, doorbells) = ring(8);
+        ring.push(BufIdx(3), 0, 100, true);
+        ring.push(BufIdx(4), 0, 50, false);
+        ring.push(BufIdx(5), 2, 40, false);
+        assert_eq!(opts1(&ring, 0), FIRST | 100, "the chip stops here");
+        assert_eq!(opts1(&ring, 1), OWN | LAST | 50);
+        assert_eq!([opts1(&ring, 2), opts1(&ring, 3)], [OWN | FIRST | 40, OWN | LAST | 20]);
+        assert_eq!(doorbells.load(Relaxed), 0);
+        ring.publish();
+        assert_eq!((opts1(&ring, 0), doorbells.load(Relaxed)), (OWN | FIRST | 100, 1));
+        ring.publish();
+        assert_eq!(doorbells.load(Relaxed), 1, "nothing is new");
+    }
+
+    #[test]
+    fn the_last_descriptor_of_the_ring_has_its_mark_and_padding_completes_no_buffer() {
+        let (mut ring, doorbells) = ring(4);
+        ring.push(BufIdx(3), 0, 14, false);
+        ring.push(BufIdx(4), 0, 60, false);
+        assert!(!ring.has_room(1), "padding would not fit");
+        ring.publish();
+        for i in 0..2 {
+            ring.memory.words64()[2 * i].store(0, Relaxed);
+        }
+        assert_eq!((ring.refresh_completed(), ring.peek_completed(0)), (1, BufIdx(3)));
+        ring.release_completed(1);
+        ring.push(BufIdx(5), 0, 64, false);
+        assert_eq!(ring.withheld, FIRST | LAST | END_OF_RING | 64);
+        ring.publish();
+        assert_eq!(doorbells.load(Relaxed), 2);
+        ring.memory.words64()[2 * 2].store(0, Relaxed);
+        assert_eq!(ring.refresh_completed(), 1);
+        ring.publish();
+        assert_eq!(doorbells.load(Relaxed), 3, "again, for the one that the chip did not reach");
+    }
+}

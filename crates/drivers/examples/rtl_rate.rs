@@ -1,0 +1,114 @@
+//! How many frames of 60 bytes go out and come back per second, over the model of an RTL8168h whose
+//! cable is a loop: with the model in this process, and in another one behind a socket.
+//!
+//! ```text
+//! $ cargo run --release -p slipring-drivers --example rtl_rate
+//! ```
+#![allow(clippy::unwrap_used)]
+
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use slipring_drivers::{NicSetup, open_port};
+use slipring_pci::PciDevice;
+use slipring_pci::vfio_user::VfioUserDevice;
+use slipring_port::{OpenOptions, Queue};
+use slipring_ring::{Geometry, HugePages, Region, SlotFlags};
+use slipring_rtl_model::vfio_user::Server;
+use slipring_rtl_model::{Chip, Device, Loop};
+
+#[path = "../tests/rtl/model.rs"]
+mod model;
+
+const SLOTS: u32 = 1024;
+const FRAMES: u32 = 4_000_000;
+
+fn new_model() -> model::SharedModel {
+    Arc::new(Mutex::new(Device::new(
+        Chip::Rtl8168h,
+        [2, 0, 0, 0x16, 0x81, 0x68],
+        Box::<Loop>::default(),
+    )))
+}
+
+/// Sends frames in batches until all have come back; returns the number of batches.
+fn carry(queue: &mut dyn Queue, batch: u32) -> u32 {
+    let (mut sent, mut received, mut batches) = (0, 0, 0);
+    while received < FRAMES {
+        let tx = queue.rings().tx;
+        // No more than the receive ring takes: a loop has no other place for frames.
+        let room = tx.avail().min(SLOTS - 1 - (sent - received));
+        if sent < FRAMES && room >= batch {
+            for i in 0..batch {
+                tx.set(i, 60, SlotFlags::default());
+            }
+            tx.advance(batch);
+            sent += batch;
+            batches += 1;
+        }
+        queue.tx_sync().unwrap();
+        queue.rx_sync().unwrap();
+        let rx = queue.rings().rx;
+        let count = rx.avail();
+        received += count;
+        rx.advance(count);
+    }
+    batches
+}
+
+fn measure(what: &str, device: Box<dyn PciDevice>, batch: u32) -> u32 {
+    let geometry = Geometry { ring_bytes: 1 << 18, bufs: 4 * SLOTS, buf_size: 2048 };
+    let region = Region::create_shared(geometry, HugePages::Never).unwrap();
+    let options = OpenOptions { slots: SLOTS, ..OpenOptions::default() };
+    let setup = NicSetup { name: "model", region: &region, options: &options };
+    let mut port = open_port(device, &setup).unwrap();
+    let queue = port.queues[0].as_mut();
+    let start = Instant::now();
+    let batches = carry(queue, batch);
+    let rate = f64::from(FRAMES) / start.elapsed().as_secs_f64() / 1e6;
+    let snapshot = queue.counters().snapshot();
+    let lost = snapshot.drops().map(|(_, count)| count).sum::<u64>();
+    println!("{what:<24} batch {batch:>4}: {rate:>6.2} Mpps, {lost} lost");
+    batches
+}
+
+fn serve(path: &str) {
+    let listener = UnixListener::bind(path).unwrap();
+    println!("ready");
+    let model = new_model();
+    for socket in listener.incoming() {
+        let _ = Server::new(socket.unwrap(), Arc::clone(&model)).run();
+    }
+}
+
+fn main() {
+    if let Some(path) = std::env::args().nth(1) {
+        return serve(&path);
+    }
+    for batch in [1, 32, 128] {
+        let model = new_model();
+        let device = Box::new(model::ModelDevice::new(&model));
+        let batches = measure("model in this process", device, batch);
+        let doorbells = model::locked(&model).accesses().doorbells;
+        println!("{:>24} {:.3} doorbells per batch", "", doorbells as f64 / f64::from(batches));
+        assert_eq!(model::locked(&model).violations().count(), 0);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("model");
+    let mut server = Command::new(std::env::current_exe().unwrap())
+        .arg(&path)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = std::io::BufReader::new(server.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut said, &mut String::new()).unwrap();
+    for batch in [1, 32, 128] {
+        let socket = UnixStream::connect(&path).unwrap();
+        let device = VfioUserDevice::over(socket, "model").unwrap();
+        measure("model behind a socket", Box::new(device), batch);
+    }
+    server.kill().unwrap();
+    server.wait().unwrap();
+}
