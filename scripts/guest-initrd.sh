@@ -34,7 +34,6 @@ pack() {
     echo "$name" >> "$root/modules"
 }
 
-[ -e "$from/modules.dep" ] || "$busybox" depmod -b "$kernel" "$release"
 while [ $# -gt 0 ] && [ "$1" != -- ]; do
     # File names have - where modules are called with _, and the reverse.
     pattern=$(echo "$1" | sed 's/[-_]/[-_]/g')

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Unpacks the stock kernel of a Debian suite for virtual machines of tests: guest-kernel.sh SUITE DIR
-# Afterwards DIR has vmlinuz, lib/modules/RELEASE, busybox (static), release (the kernel's release) and
+# Afterwards DIR has vmlinuz, lib/modules/RELEASE with modules.dep, busybox (static), release (the kernel's) and
 # versions (packages, versions and checksums). Installs nothing. Does nothing if DIR has them. Exits with
 # status 77, and prints the reason, if the packages are not available.
 #
@@ -69,6 +69,8 @@ for at in "$dir/unpacked/boot/vmlinuz-$release" "$dir/lib/modules/$release/vmlin
 done
 [ -e "$dir/vmlinuz" ] || skip "Debian's $image has no kernel where it was expected"
 echo "$release" > "$dir/release"
+# Which module needs which. The list is written here, since several tests may read it at once.
+"$dir/busybox" depmod -b "$dir" "$release"
 (cd "$dir/fetched" && sha256sum ./*.deb) > "$dir/versions"
 rm -rf "$dir/apt" "$dir/fetched" "$dir/unpacked"
 echo "$stamp $suite" > "$dir/stamp"
