@@ -37,6 +37,56 @@ export interface Stats {
   links: LinkStats[];
 }
 
+/** Numbers of packets by cause, reason or class. */
+export type Counts = Record<string, number>;
+
+export interface RouterInterface {
+  name: string;
+  mode: string;
+  state: string;
+  forwarded: Amount;
+  passed: Counts;
+  dropped: Counts;
+  punted: Counts;
+}
+
+export interface RouterRules {
+  dropped: number;
+  delayed: number;
+  waiting: number;
+  made: number;
+  unsent: number;
+}
+
+export interface RouterWorker {
+  id: number;
+  frames: number;
+  busy_ns: number;
+  held: number;
+  limited: Counts;
+  failed: number;
+  rules?: RouterRules;
+}
+
+/** The answer of a router to `status`. */
+export interface RouterStatus {
+  elapsed_ns: number;
+  state: string;
+  io: string;
+  fib: {
+    v4: number;
+    v6: number;
+    neighbours: number;
+    generation: number;
+    resyncs: number;
+    overruns: number;
+    refused: number;
+  };
+  interfaces: RouterInterface[];
+  workers: RouterWorker[];
+  left_to_kernel: string[];
+}
+
 /** A part of a link, as in a file of links. */
 export type Part = Record<string, unknown>;
 
@@ -83,6 +133,8 @@ export interface Hello {
   command: string;
   version: string;
   seed: number;
+  /** Only of programs other than emulators. */
+  program?: string;
 }
 
 /** An error, in the parts that every slipring command reports. */

@@ -1,4 +1,4 @@
-/** The page: it shows and changes one run at a time. */
+/** The page: it shows one run at a time, and changes it if it is an emulator. */
 
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
@@ -9,6 +9,7 @@ import { el, found, say } from "./dom.ts";
 import { Journal } from "./journal.ts";
 import { between, Silence } from "./measure.ts";
 import { Plots } from "./plots.ts";
+import { RouterWatch } from "./router.ts";
 import { Scripting } from "./scripting.ts";
 import * as settings from "./settings.ts";
 
@@ -53,6 +54,8 @@ const scripting = new Scripting({
   },
 });
 let run: Run | null = null;
+/** The router that is shown, instead of a run. */
+let router: RouterWatch | null = null;
 /** The run that the user chose last. It may not have answered yet. */
 let chosen: number | null = null;
 /** The last change. Changes are sent one after the other. */
@@ -75,20 +78,26 @@ function complain(error: unknown): void {
 /** Shows another run, or none. */
 async function choose(pid: number | null): Promise<void> {
   run?.unwatch();
-  run = null;
+  router?.close();
+  [run, router] = [null, null];
   journal.clear();
   warn(null);
   found("links").replaceChildren();
   plots.show([]);
   document.body.classList.toggle("idle", pid === null);
+  document.body.classList.remove("router");
   if (pid === null) {
     chosen = null;
     say(state, NOTHING);
-    say(about, "Start one: slipring emulate -i netmap:eth1 -i netmap:eth2 --preset lte --name lab");
+    say(about, "Start one: slipring emulate -i netmap:eth1 -i netmap:eth2 --preset lte --name lab, or slipring route eth1 eth2");
     return;
   }
   chosen = pid;
   const hello = await api.ask<api.Hello>(pid, "hello");
+  if (hello.program === "route") {
+    if (chosen === pid) showRouter(hello);
+    return;
+  }
   const [config, explained, versions] = await held(pid);
   // The user chose another run meanwhile.
   if (chosen !== pid) return;
@@ -115,6 +124,23 @@ async function choose(pid: number | null): Promise<void> {
     broken: () => run === next && say(state, "connection lost, trying again"),
     ended: () => run === next && ended(next),
   });
+}
+
+/** Shows a router, which is not changed here. */
+function showRouter(hello: api.Hello): void {
+  const name = hello.name ?? String(hello.pid);
+  const next = new RouterWatch(hello.pid, name, {
+    live: () => router === next && say(state, "live"),
+    broken: () => router === next && say(state, "connection lost, trying again"),
+    ended: () => {
+      if (router !== next) return;
+      say(state, "ended");
+      warn(`${name} has ended.`);
+    },
+  });
+  router = next;
+  document.body.classList.add("router");
+  say(about, hello.command);
 }
 
 function isToCome(version: api.Version): boolean {
@@ -259,14 +285,15 @@ async function lookAround(): Promise<void> {
     chooser.replaceChildren(...runs.map((each) => el("option", { value: each.pid }, label(each))));
     chooser.disabled = runs.length === 0;
   }
-  const there = runs.some(({ pid }) => pid === run?.pid);
+  const shown = run ?? router;
+  const there = runs.some(({ pid }) => pid === shown?.pid);
   if (!there) {
     // A run that has ended stays on the page until it is started again or the user chooses another.
-    const again = runs.find(({ names }) => run !== null && names.includes(run.name));
-    const next = again ?? (runs.length === 1 || !run ? runs[0] : undefined);
-    if (next || (!run && state.textContent !== NOTHING)) await choose(next?.pid ?? null);
+    const again = runs.find(({ names }) => shown !== null && names.includes(shown.name));
+    const next = again ?? (runs.length === 1 || !shown ? runs[0] : undefined);
+    if (next || (!shown && state.textContent !== NOTHING)) await choose(next?.pid ?? null);
   }
-  chooser.value = String(run?.pid ?? "");
+  chooser.value = String((run ?? router)?.pid ?? "");
   if (!run || !there) return;
   const of = run;
   const versions = await api.ask<api.Version[]>(of.pid, "history");

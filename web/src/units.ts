@@ -11,6 +11,7 @@ function scaled(value: number, units: readonly (readonly [number, string])[]): [
   return [digits(value / size), unit];
 }
 
+const PACKET_RATES = [[1e9, "Gpps"], [1e6, "Mpps"], [1e3, "kpps"], [1, "pps"]] as const;
 const RATES = [[1e9, "Gbit"], [1e6, "Mbit"], [1e3, "kbit"], [1, "bit"]] as const;
 const TIMES = [[1e9, "s"], [1e6, "ms"], [1e3, "us"], [1, "ns"]] as const;
 const SIZES = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]] as const;
@@ -20,6 +21,11 @@ export function rate(bps: number): string {
   if (bps > 0 && bps < 1) return "0 bit/s";
   const [value, unit] = scaled(bps, RATES);
   return `${value} ${unit}/s`;
+}
+
+/** `12.5 kpps` */
+export function packetRate(pps: number): string {
+  return pps > 0 && pps < 1 ? "<1 pps" : scaled(pps, PACKET_RATES).join(" ");
 }
 
 /** `20 ms` */

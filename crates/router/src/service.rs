@@ -93,10 +93,13 @@ impl ControlService for RouterService {
 
 impl RouterService {
     fn hello(&self) -> Value {
+        let command: Vec<_> =
+            std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
         json!({
             "v": ANSWER_VERSION,
             "program": PROGRAM_NAME,
             "name": self.name,
+            "command": command.join(" "),
             "rules": self.rules.is_some(),
             "pid": std::process::id(),
             "version": env!("CARGO_PKG_VERSION"),
@@ -116,12 +119,13 @@ impl RouterService {
     }
 
     fn status(&self) -> Result<Value, ControlRefusal> {
-        let (figures, ruled) = self.ask(|routing| {
-            let figures = RouterFigures::of(routing);
+        let started = self.started;
+        let (figures, elapsed, ruled) = self.ask(move |routing| {
+            let (figures, elapsed) = (RouterFigures::of(routing), started.elapsed());
             let ruled = figures.interfaces.iter().zip(&routing.ruled);
             let ruled: Vec<_> =
                 ruled.filter(|(_, ruled)| **ruled).map(|(of, _)| of.name.clone()).collect();
-            (figures, ruled)
+            (figures, elapsed, ruled)
         })?;
         let ruled =
             ruled.iter().map(|name| format!("routing rules (ip rule) for packets from {name}"));
@@ -132,7 +136,8 @@ impl RouterService {
         Ok(json!({
             "v": ANSWER_VERSION,
             "state": figures.state,
-            "uptime_s": self.started.elapsed().as_secs(),
+            "uptime_s": elapsed.as_secs(),
+            "elapsed_ns": u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX),
             "io": io.join(", "),
             "fib": figures.fib,
             "interfaces": figures.interfaces,

@@ -1,4 +1,4 @@
-//! `slipring serve`: the web page of running emulators, and their JSON API over HTTP.
+//! `slipring serve`: the web page of running emulators and routers, and their JSON API over HTTP.
 //!
 //! The web crate does the work; this module has the flags, and the signals that end the server.
 
@@ -42,7 +42,7 @@ fn command() -> Command {
         .value_name("NAME")
         .help("Lead to this run only, by name or process number [default: all of this user]");
     let command = Command::new("serve")
-        .about("Show running emulators on a web page, and change them there")
+        .about("Show running emulators and routers on a web page, and change emulators there")
         .after_help(
             "Without a token, programs of this user and of root are answered, and under sudo those\n\
              of the user who called it. With one, the page is opened as /?token=TOKEN.\n\

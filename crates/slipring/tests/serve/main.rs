@@ -1,4 +1,4 @@
-//! Tests of `slipring serve` with running emulators, and of its page in a real browser, in the
+//! Tests of `slipring serve` with running emulators and a router, and of its page in a real browser, in the
 //! tests' own namespaces and run directories.
 #![allow(clippy::unwrap_used)]
 
@@ -42,10 +42,7 @@ impl ServedEmulator {
     /// Starts a gateway with further words; returns its address, too.
     fn serve(&self, words: &str) -> (Program, String) {
         let gateway = self.start(&format!("serve --listen 127.0.0.1:0 {words}"));
-        let url = gateway.wait_for("its address", |output| {
-            let rest = output.stdout.split("serves ").nth(1)?;
-            rest.contains('\n').then(|| rest.trim().to_owned())
-        });
+        let url = wait_for_url(&gateway);
         (gateway, url)
     }
 
@@ -141,6 +138,75 @@ fn a_click_on_a_preset_changes_the_links_and_the_plots_show_what_is_measured() {
     let _traffic = site.traffic();
     page.wait_for("document.querySelector('#warning').hidden");
     assert_eq!(page.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn a_router_is_shown_with_its_interfaces_threads_and_tables() {
+    let Some(site) = ServedRouter::new() else { return };
+    let Some(page) = Browser::start(&site.lab, &[]) else { return };
+    if !installed("npm") {
+        return;
+    }
+    page.open(&site.url);
+    page.wait_for("document.querySelector('#state').textContent === 'live'");
+    page.wait_for("document.querySelectorAll('#router-interfaces tbody tr').length === 2");
+    page.wait_for("document.querySelectorAll('#router-workers tbody tr').length > 0");
+    assert!(page.text("#router-state").starts_with("forwarding by packet"));
+    assert!(page.text("#router-tables").contains("IPv4 and"));
+    assert_eq!(page.run("return document.querySelector('#controls').offsetParent"), Value::Null);
+    let cell = |column| {
+        format!("document.querySelector('#router-interfaces tbody tr').cells[{column}].textContent")
+    };
+    page.wait_for(&format!("{} === 'la'", cell(0)));
+    page.wait_for(&format!("{} === 'forwarding'", cell(2)));
+    // A second answer, so that there is a rate.
+    page.wait_for(&format!("{} !== '–'", cell(5)));
+    // What is sent to all is the kernel's.
+    let _traffic = Program::start(&site.lab.left, "ping", "-n -b -i 0.05 -w 120 10.9.0.255");
+    page.wait_for(&format!("{} !== '0 pps'", cell(5)));
+    page.wait_for(&format!("{}.includes('other-mac')", cell(8)));
+    page.picture("serve-router.png");
+    assert_eq!(page.complaints(), Vec::<String>::new());
+    site.router.signal(Signal::INT);
+    page.wait_for("document.querySelector('#state').textContent === 'ended'");
+}
+
+/// A router between the sides of a lab, and its gateway.
+struct ServedRouter {
+    url: String,
+    router: Program,
+    _gateway: Program,
+    _run_dir: tempfile::TempDir,
+    lab: Lab,
+}
+
+impl ServedRouter {
+    /// Returns `None`, and prints why, if namespaces are not permitted.
+    fn new() -> Option<Self> {
+        let (lab, run_dir) = (Lab::new(LabPort::Packet)?, tempfile::tempdir().unwrap());
+        for name in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
+            let path = format!("/proc/sys/net/{name}");
+            lab.mid.run(move || std::fs::write(path, "1").unwrap());
+        }
+        let start = |words: &str| {
+            let mut command = Command::new(SLIPRING);
+            command.args(words.split_ascii_whitespace()).env("SLIPRING_RUN", run_dir.path());
+            Program::launch(&lab.mid, command)
+        };
+        let router = start("route la ra --io packet --name edge -T 0");
+        router.wait_for_text("forwarding");
+        let gateway = start("serve --listen 127.0.0.1:0");
+        let url = wait_for_url(&gateway);
+        Some(Self { url, router, _gateway: gateway, _run_dir: run_dir, lab })
+    }
+}
+
+/// Waits until a gateway says where it listens.
+fn wait_for_url(gateway: &Program) -> String {
+    gateway.wait_for("its address", |output| {
+        let rest = output.stdout.split("serves ").nth(1)?;
+        rest.contains('\n').then(|| rest.trim().to_owned())
+    })
 }
 
 #[test]
