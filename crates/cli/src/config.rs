@@ -5,6 +5,8 @@
 //! line.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use clap::parser::ValueSource;
@@ -51,12 +53,24 @@ pub(crate) fn print_config(command: &Command, matches: &ArgMatches) -> String {
     lines.collect()
 }
 
+/// Maximum length of a file of settings in bytes, so that a device is not read for ever.
+const MAX_FILE_BYTES: u64 = 16 << 20;
+
 /// Reads the text of a file of settings.
 ///
 /// # Errors
-/// SR0201, with the reason, if the file cannot be read.
+/// SR0201, with the reason, if the file cannot be read, or has more than 16 MiB.
 pub fn read_text(path: &Path) -> Result<String, Diagnostic> {
-    std::fs::read_to_string(path).map_err(|error| {
+    let read = || {
+        let mut text = String::new();
+        let file = File::open(path)?;
+        file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
+        if text.len() as u64 > MAX_FILE_BYTES {
+            return Err(io::Error::other("it has more than 16 MiB, so it is no file of settings"));
+        }
+        Ok(text)
+    };
+    read().map_err(|error: io::Error| {
         let name = path.display();
         Diagnostic::new(SR0201, format!("cannot open {name}"))
             .with_cause(error.to_string())
@@ -162,4 +176,16 @@ fn printed_value(arg: &Arg, matches: &ArgMatches) -> Option<String> {
 /// Quotes a TOML basic string: JSON's escapes are a subset of TOML's.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_not_read_for_ever() {
+        let error = read_text(Path::new("/dev/zero")).unwrap_err().to_text(false);
+        assert!(error.contains("cannot open /dev/zero"), "{error}");
+        assert!(error.contains("more than 16 MiB"), "{error}");
+    }
 }

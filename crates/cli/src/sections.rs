@@ -1,5 +1,5 @@
 //! Settings in sections, from a TOML file. A mistake is told with its line and column, and with what
-//! is allowed there, or the name that was probably meant.
+//! is allowed there, or the name that was probably meant; all mistakes are told at once.
 //!
 //! ```
 //! use slipring_cli::sections::SettingsFile;
@@ -21,6 +21,7 @@
 //! Not for files whose keys are flags ([`crate::config`]).
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
@@ -29,13 +30,18 @@ use toml::de::{DeInteger, DeTable, DeValue};
 
 use crate::codes::{SR0009, SR0010};
 use crate::config::{position, read_text};
-use crate::{Diagnostic, usage};
+use crate::{Diagnose, Diagnostic, usage};
+
+/// Maximum number of further mistakes that are told with the first one.
+const MAX_OTHERS: usize = 20;
 
 /// A file of settings.
 #[derive(Debug, Clone)]
 pub struct SettingsFile {
     name: String,
     text: String,
+    /// Mistakes that have not ended the reading, with their places in the text.
+    mistakes: RefCell<Vec<(usize, Diagnostic)>>,
 }
 
 impl SettingsFile {
@@ -49,20 +55,47 @@ impl SettingsFile {
 
     /// Makes a file of this name and text.
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { name: name.into(), text: text.into() }
+        Self { name: name.into(), text: text.into(), mistakes: RefCell::default() }
     }
 
     /// Reads the settings by `reader`. Keys that it does not ask for are mistakes.
     ///
     /// # Errors
-    /// The first mistake.
+    /// The first mistake; others are in its note.
     pub fn read<T>(
         &self,
         reader: impl FnOnce(&mut SettingsSection<'_>) -> Result<T, Diagnostic>,
     ) -> Result<T, Diagnostic> {
         let table = DeTable::parse(&self.text).map_err(|error| self.not_toml(&error))?;
         let table = Some(table.get_ref());
-        SettingsSection { file: self, path: String::new(), table, known: Vec::new() }.read(reader)
+        let root = SettingsSection { file: self, path: String::new(), table, known: Vec::new() };
+        let read = root.read(reader);
+        self.all_mistakes(read.as_ref().err()).map_or(read, Err)
+    }
+
+    /// Returns the first mistake, with the others in its note. `last` has ended the reading.
+    fn all_mistakes(&self, last: Option<&Diagnostic>) -> Option<Diagnostic> {
+        let mut noted = self.mistakes.take();
+        noted.sort_by_key(|(offset, _)| *offset);
+        noted.dedup_by_key(|(offset, _)| *offset);
+        let place = |of: &Diagnostic| of.cause().unwrap_or_default();
+        let last = last.filter(|last| noted.iter().all(|(_, of)| place(of) != place(last)));
+        let mut all = noted.iter().map(|(_, mistake)| mistake).chain(last);
+        let first = all.next()?.clone();
+        let name = format!("{}: ", self.name);
+        let others = all.take(MAX_OTHERS).map(|of| {
+            let (summary, help) = (of.summary(), of.help().unwrap_or_default());
+            format!("{}: {}; {help}", place(of), summary.strip_prefix(&name).unwrap_or(&summary))
+        });
+        let others: Vec<_> = others.collect();
+        Some(match others.is_empty() {
+            true => first,
+            false => first.with_note(format!("other mistakes:\n{}", others.join("\n"))),
+        })
+    }
+
+    fn note(&self, offset: usize, mistake: Diagnostic) {
+        self.mistakes.borrow_mut().push((offset, mistake));
     }
 
     fn not_toml(&self, error: &toml::de::Error) -> Diagnostic {
@@ -102,7 +135,7 @@ impl<'f> SettingsSection<'f> {
         reader: impl FnOnce(&mut Self) -> Result<T, Diagnostic>,
     ) -> Result<T, Diagnostic> {
         let read = reader(&mut self)?;
-        self.refuse_unknown()?;
+        self.refuse_unknown();
         Ok(read)
     }
 
@@ -207,10 +240,11 @@ impl<'f> SettingsSection<'f> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let text = text_of(value.get_ref()).unwrap_or_default();
         let found = words.iter().find(|word| **word == text).copied();
-        found.map(Some).ok_or_else(|| {
-            let allowed = suggestion(&text, words);
-            self.file.mistake(value.span().start, &self.cannot_be(key, value), allowed)
-        })
+        if found.is_none() {
+            let (at, allowed) = (value.span().start, suggestion(&text, words));
+            self.file.note(at, self.file.mistake(at, &self.cannot_be(key, value), allowed));
+        }
+        Ok(found)
     }
 
     /// Reads a text by a parser, whose error says what is allowed.
@@ -225,7 +259,7 @@ impl<'f> SettingsSection<'f> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let text = text_of(value.get_ref()).ok_or_else(|| "a text in quotes".to_owned());
         let parsed = text.and_then(|text| parser(&text));
-        parsed.map(Some).map_err(|allowed| self.unfit(key, value, &allowed))
+        Ok(parsed.map_err(|allowed| self.note_unfit(key, value, &allowed)).ok())
     }
 
     /// Returns the error for a value that does not fit others, or for a key that is missing.
@@ -271,7 +305,10 @@ impl<'f> SettingsSection<'f> {
     ) -> Result<Option<T>, Diagnostic> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let read = reader(value.get_ref());
-        read.map(Some).ok_or_else(|| self.unfit(key, value, allowed))
+        if read.is_none() {
+            self.note_unfit(key, value, allowed);
+        }
+        Ok(read)
     }
 
     fn list<T>(
@@ -282,12 +319,20 @@ impl<'f> SettingsSection<'f> {
     ) -> Result<Option<Vec<T>>, Diagnostic> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let DeValue::Array(all) = value.get_ref() else {
-            return Err(self.unfit(key, value, allowed));
+            self.note_unfit(key, value, allowed);
+            return Ok(None);
         };
-        let read = all
-            .iter()
-            .map(|value| reader(value.get_ref()).ok_or_else(|| self.unfit(key, value, allowed)));
-        read.collect::<Result<_, _>>().map(Some)
+        let mut read = Vec::with_capacity(all.len());
+        for value in all {
+            match reader(value.get_ref()) {
+                Some(one) => read.push(one),
+                None => {
+                    self.note_unfit(key, value, allowed);
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(Some(read))
     }
 
     fn cannot_be(&self, key: &str, value: &Spanned<DeValue<'_>>) -> String {
@@ -301,18 +346,23 @@ impl<'f> SettingsSection<'f> {
         self.file.mistake(value.span().start, &self.cannot_be(key, value), help)
     }
 
-    /// Refuses the first key in the file that was not asked for.
-    fn refuse_unknown(&self) -> Result<(), Diagnostic> {
+    /// Notes a value that does not fit: the reading goes on as if the file did not have the key.
+    fn note_unfit(&self, key: &str, value: &Spanned<DeValue<'_>>, allowed: &str) {
+        self.file.note(value.span().start, self.unfit(key, value, allowed));
+    }
+
+    /// Notes the keys in the file that were not asked for.
+    fn refuse_unknown(&self) {
         let keys = self.table.into_iter().flat_map(|table| table.keys());
         let is_unknown = |key: &&Spanned<Cow<'_, str>>| !self.known.contains(&&**key.get_ref());
-        let first = keys.filter(is_unknown).min_by_key(|key| key.span().start);
-        let Some(key) = first else { return Ok(()) };
-        let what = match &*self.path {
-            "" => format!("there is no key `{}`", key.get_ref()),
-            path => format!("{path} has no key `{}`", key.get_ref()),
-        };
-        let help = suggestion(key.get_ref(), &self.known);
-        Err(self.file.mistake(key.span().start, &what, help))
+        for key in keys.filter(is_unknown) {
+            let what = match &*self.path {
+                "" => format!("there is no key `{}`", key.get_ref()),
+                path => format!("{path} has no key `{}`", key.get_ref()),
+            };
+            let (at, help) = (key.span().start, suggestion(key.get_ref(), &self.known));
+            self.file.note(at, self.file.mistake(at, &what, help));
+        }
     }
 }
 
@@ -379,6 +429,24 @@ mod tests {
                     text = ''\nhow = 'never'\neven = 'ab'\n[[many]]\ncount = 0\n[[many]]\ncount = 5\n";
         assert_eq!(error_of(text), "");
         assert_eq!(error_of(""), "");
+    }
+
+    #[test]
+    fn all_mistakes_are_told_at_once_in_the_order_of_their_lines() {
+        let error = error_of(
+            "names = 5\n[part]\ncount = 11\nhow = 'alway'\nx = 1\n[[many]]\ncount = 'a'\n",
+        );
+        let first = "error[SR0010]: f: names cannot be 5\n  cause: line 1, column 9\n";
+        assert!(error.starts_with(first), "{error}");
+        let others = [
+            "line 3, column 9: part.count cannot be 11; allowed: a number from 1 to 10",
+            "line 4, column 7: part.how cannot be 'alway'; did you mean `always`?",
+            "line 5, column 1: part has no key `x`; allowed: count",
+            "line 7, column 9: many.count cannot be 'a'; allowed: a number from 0 to 5",
+        ];
+        let places: Vec<_> = others.iter().filter_map(|other| error.find(other)).collect();
+        assert!(places.len() == others.len() && places.is_sorted(), "{error}");
+        assert!(!error.contains("there is no count"), "it follows from another mistake: {error}");
     }
 
     #[test]

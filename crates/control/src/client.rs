@@ -80,7 +80,12 @@ impl ControlClient {
                 ),
             }
         };
-        let only = directory::single(dir, is_meant)?;
+        let only = directory::single(dir, is_meant).map_err(|error| match error {
+            ControlError::NothingRuns { dir, .. } => {
+                ControlError::NothingRuns { dir, program: Some(program.to_owned()) }
+            }
+            error => error,
+        })?;
         Self::find(dir, Some(&only.pid.to_string()))
     }
 

@@ -151,9 +151,20 @@ pub(crate) fn single(
     let mut running = running(dir);
     running.retain(is_meant);
     match running.len() {
-        0 => Err(ControlError::NothingRuns { dir: dir.to_owned() }),
+        0 => Err(ControlError::NothingRuns { dir: dir.to_owned(), program: None }),
         1 => Ok(running.remove(0)),
         _ => Err(ControlError::Several { running }),
+    }
+}
+
+/// Checks the name of a run, before the run directory is known.
+///
+/// # Errors
+/// [`ControlError::BadName`].
+pub fn check_name(name: &str) -> Result<(), ControlError> {
+    match is_name(name) {
+        true => Ok(()),
+        false => Err(ControlError::BadName { name: name.to_owned() }),
     }
 }
 
@@ -170,9 +181,7 @@ fn is_pid(name: &str) -> bool {
 }
 
 fn available_name(dir: &Path, name: &str) -> Result<PathBuf, ControlError> {
-    if !is_name(name) {
-        return Err(ControlError::BadName { name: name.to_owned() });
-    }
+    check_name(name)?;
     let path = dir.join(format!("{name}.sock"));
     match path.symlink_metadata() {
         Ok(_) => Err(ControlError::NameTaken { name: name.to_owned() }),

@@ -12,10 +12,12 @@ use crate::message::ControlRefusal;
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
     /// No run was found.
-    #[error("nothing that could be asked runs in {}", dir.display())]
+    #[error("{} runs in {}", meant(program.as_deref()), dir.display())]
     NothingRuns {
         /// The directory that was searched.
         dir: PathBuf,
+        /// The program that was looked for, as its answers to `hello` name it; `None` for any.
+        program: Option<String>,
     },
     /// There are several runs, and the caller did not say which one it wants.
     #[error("several run: {}", listed(running))]
@@ -77,6 +79,15 @@ impl ControlError {
         source: impl Into<io::Error>,
     ) -> Self {
         Self::System { what, path: path.into(), source: source.into() }
+    }
+}
+
+/// Names the program that does not run.
+fn meant(program: Option<&str>) -> String {
+    match program {
+        Some("route") => "no router".to_owned(),
+        Some(program) => format!("no {program}"),
+        None => "nothing that could be asked".to_owned(),
     }
 }
 

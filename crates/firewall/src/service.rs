@@ -46,7 +46,7 @@ impl ControlService for FirewallService {
         let rules = RuleService {
             control_plane: &self.control_plane,
             events: &self.events,
-            bypass: bypassed,
+            bypass: &bypassed,
         };
         if let Some(answer) = rules.answer(request, now()) {
             return answer.map(ControlReply::Once);

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use slipring_cli::sections::{SettingsFile, SettingsSection};
 use slipring_cli::{Diagnostic, metrics};
+use slipring_control::check_name;
 use slipring_neighbour::NeighbourLimits;
 use slipring_port::WaitStrategy;
 use slipring_route::PuntClass;
@@ -108,7 +109,7 @@ impl RouterConfig {
             fallback: root.switch("fallback")?,
             bypass: root.switch("bypass_netfilter")?,
             priorities: root.section("vlan", priorities)?,
-            name: root.section("control", |control| control.text("name"))?,
+            name: root.section("control", |control| control.parsed("name", run_name))?,
             metrics: root.section("metrics", |it| it.parsed("listen", metrics::address))?,
         })
     }
@@ -117,6 +118,11 @@ impl RouterConfig {
 fn threads(
     section: &mut SettingsSection<'_>,
 ) -> Result<(Option<usize>, Option<WaitStrategy>), Diagnostic> {
+fn run_name(name: &str) -> Result<String, String> {
+    let allowed = "letters, digits, - _ and ., 64 at most, not digits alone";
+    check_name(name).map(|()| name.to_owned()).map_err(|_| allowed.to_owned())
+}
+
     let workers = section.number("workers", 1..=1024)?;
     let wait = section.word("busy_poll", &BUSY_POLL)?.map(|word| match word {
         "always" => WaitStrategy::Spin,

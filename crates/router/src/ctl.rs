@@ -10,8 +10,9 @@ use slipring_control::{ControlClient, ControlError};
 use slipring_rules::command_batch::CommandFault;
 use slipring_rules::packet_words::{self, ETHERNET_LEN, PacketOptions};
 
+use crate::packet_trace::MAX_BYTES;
 use crate::service::{PROGRAM_NAME, masked};
-use crate::{show, trace};
+use crate::{route_document, show, trace};
 
 /// The command's name after `slipring route`.
 pub(crate) const COMMAND_NAME: &str = "ctl";
@@ -259,6 +260,9 @@ fn follow_trace(
             Ok(answer) => answer,
             Err(ControlError::NoAnswer(_) | ControlError::TimedOut { .. }) => break,
             Err(error) => return Err(failure(error)),
+    if what == "route.show" && session.reporter.format() != ReportFormat::Text {
+        return route_document::print(client, args, session);
+    }
         };
         for packet in answer["packets"].as_array().into_iter().flatten() {
             print("trace", packet, session)?;
@@ -274,7 +278,7 @@ fn print(what: &str, answer: &Value, session: &mut Session<'_>) -> Result<(), Fa
     session.reporter.raw(show::text(what, answer).as_bytes())
 }
 
-fn failure(error: ControlError) -> Failure {
+pub(crate) fn failure(error: ControlError) -> Failure {
     Diagnostic::of(&error).into()
 }
 
@@ -289,6 +293,12 @@ mod tests {
             ("10.1.2.3", "10.1.2.3/32"),
             ("0.0.0.0/0", "0.0.0.0/0"),
             ("2001:db8:1::/32", "2001:db8::/32"),
+        if answer["cut"] == true {
+            session.reporter.warn(format_args!(
+                "the trace has ended early: the packets of all traces have more than {} MiB",
+                MAX_BYTES >> 20
+            ))?;
+        }
             ("::/0", "::/0"),
             ("2001:db8::1", "2001:db8::1/128"),
         ] {

@@ -25,6 +25,7 @@ mod reasons;
 mod reload;
 mod resident;
 mod route_get;
+mod route_document;
 mod routing;
 mod routing_thread;
 mod rules;

@@ -2,11 +2,13 @@
 //!
 //! # Invariants
 //! 1. A worker without a trace does nothing for it but one test for each batch.
-//! 2. A trace has space for all of its packets, so none is missed, and ends with the last one.
-//! 3. A trace whose client has not asked for [`PATIENCE`] ends, so that no copy is made for no one.
+//! 2. A trace has space for all of its packets, so none is missed, and ends with the last one, or early,
+//!    when the copies of all traces have reached [`MAX_BYTES`].
+//! 3. A trace whose client has not asked for [`PATIENCE`] ends, so that no copy is made for no one. An
+//!    end is final: a client that asks at this moment learns of it.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use slipring_fib::FibPortIndex;
@@ -16,6 +18,10 @@ use slipring_route::{PuntReason, RouteVerdict};
 
 /// After this time without a request, a trace ends.
 const PATIENCE: Nanos = 60_000_000_000;
+/// The time at which an ended trace ends.
+const ENDED: Nanos = 0;
+/// Maximum size of the copies of all traces.
+pub(crate) const MAX_BYTES: usize = 64 << 20;
 
 /// A packet with what the engine has decided about it.
 #[derive(Clone, Debug)]
@@ -27,9 +33,29 @@ pub(crate) struct TracedPacket {
     pub(crate) reason: Option<PuntReason>,
 }
 
+/// The size of the copies that all traces have.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TraceMemory(Arc<AtomicUsize>);
+
+impl TraceMemory {
+    /// Takes space for a copy, if there is some.
+    fn reserve(&self, bytes: usize) -> bool {
+        let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
+            used.checked_add(bytes).filter(|used| *used <= MAX_BYTES)
+        });
+        taken.is_ok()
+    }
+
+    fn release(&self, packets: &[TracedPacket]) {
+        let bytes: usize = packets.iter().map(|packet| packet.frame.len()).sum();
+        self.0.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
 /// What a client and the workers share.
 #[derive(Debug)]
 pub(crate) struct PacketTrace {
+    memory: TraceMemory,
     filter: Option<CbpfProgram>,
     buffer: Mutex<TraceBuffer>,
     arrived: Condvar,
@@ -43,13 +69,30 @@ struct TraceBuffer {
     packets: Vec<TracedPacket>,
     /// Packets still to come.
     left: u32,
+    /// Whether it has ended early, since there is no space for its next packet.
+    is_cut: bool,
+}
+
+/// What a client gets of a trace.
+#[derive(Debug)]
+pub(crate) struct TracePage {
+    pub(crate) packets: Vec<TracedPacket>,
+    /// Packets still to come.
+    pub(crate) left: u32,
+    pub(crate) is_cut: bool,
 }
 
 impl PacketTrace {
-    pub(crate) fn new(filter: Option<CbpfProgram>, count: u32, time: Nanos) -> Self {
+    pub(crate) fn new(
+        filter: Option<CbpfProgram>,
+        count: u32,
+        memory: &TraceMemory,
+        time: Nanos,
+    ) -> Self {
         Self {
+            memory: memory.clone(),
             filter,
-            buffer: Mutex::new(TraceBuffer { packets: Vec::new(), left: count }),
+            buffer: Mutex::new(TraceBuffer { packets: Vec::new(), left: count, is_cut: false }),
             arrived: Condvar::new(),
             has_ended: AtomicBool::new(false),
             ends_at: AtomicU64::new(time + PATIENCE),
@@ -58,12 +101,19 @@ impl PacketTrace {
 
     /// Whether the workers are to look for packets.
     pub(crate) fn is_wanted(&self, time: Nanos) -> bool {
-        !self.has_ended.load(Ordering::Relaxed) && time < self.ends_at.load(Ordering::Relaxed)
+        !self.has_ended.load(Ordering::Relaxed) && !self.is_abandoned(time)
     }
 
-    /// Whether no one has asked for it for so long that the workers may have dropped it.
+    /// Whether no one has asked for it for so long that it has ended; it ends now, if so.
     pub(crate) fn is_abandoned(&self, time: Nanos) -> bool {
-        time >= self.ends_at.load(Ordering::Relaxed)
+        // Relaxed: the time guards no other data.
+        let at = self.ends_at.load(Ordering::Relaxed);
+        if time < at {
+            return false;
+        }
+        let ended = self.ends_at.compare_exchange(at, ENDED, Ordering::Relaxed, Ordering::Relaxed);
+        // A client has asked at this moment, or another thread has ended it.
+        ended.err().is_none_or(|other| other == ENDED)
     }
 
     pub(crate) fn matches(&self, frame: &[u8]) -> bool {
@@ -73,23 +123,29 @@ impl PacketTrace {
     /// Adds a packet, unless there are as many as wanted.
     pub(crate) fn add(&self, packet: TracedPacket) {
         let mut buffer = self.lock();
-        if buffer.left > 0 {
+        if buffer.left > 0 && self.memory.reserve(packet.frame.len()) {
             buffer.left -= 1;
             buffer.packets.push(packet);
+        } else if buffer.left > 0 {
+            (buffer.left, buffer.is_cut) = (0, true);
         }
         self.has_ended.store(buffer.left == 0, Ordering::Relaxed);
         drop(buffer);
         self.arrived.notify_one();
     }
 
-    /// Takes the packets that have come, and returns them with the number of those still to come. Waits
-    /// for one, at most for `patience`.
-    pub(crate) fn take(&self, patience: Duration) -> (Vec<TracedPacket>, u32) {
-        self.ends_at.store(now() + PATIENCE, Ordering::Relaxed);
+    /// Takes the packets that have come. Waits for one, at most for `patience`. `None` if the trace has
+    /// ended, since no one had asked.
+    pub(crate) fn take(&self, patience: Duration) -> Option<TracePage> {
+        let time = now();
+        let longer = |at| (at != ENDED && time < at).then_some(time + PATIENCE);
+        self.ends_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, longer).ok()?;
         let is_empty = |buffer: &mut TraceBuffer| buffer.packets.is_empty() && buffer.left > 0;
         let waited = self.arrived.wait_timeout_while(self.lock(), patience, is_empty);
         let (mut buffer, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        (std::mem::take(&mut buffer.packets), buffer.left)
+        let packets = std::mem::take(&mut buffer.packets);
+        self.memory.release(&packets);
+        Some(TracePage { packets, left: buffer.left, is_cut: buffer.is_cut })
     }
 
     /// A poisoned lock can be ignored: each packet is added completely or not at all.
@@ -98,10 +154,14 @@ impl PacketTrace {
     }
 }
 
+impl Drop for PacketTrace {
+    fn drop(&mut self) {
+        self.memory.release(&self.lock().packets);
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use slipring_route::RouteDropCause;
 
@@ -110,29 +170,63 @@ mod tests {
         TracedPacket { ingress: FibPortIndex(0), frame: vec![number; 60], verdict, reason: None }
     }
 
+    fn trace(count: u32, time: Nanos) -> PacketTrace {
+        PacketTrace::new(None, count, &TraceMemory::default(), time)
+    }
+
     #[test]
     fn a_trace_ends_with_its_last_packet_and_misses_none() {
-        let trace = PacketTrace::new(None, 2, 0);
-        assert!(trace.is_wanted(PATIENCE - 1) && trace.matches(&[0; 60]));
+        let start = now();
+        let trace = trace(2, start);
+        assert!(trace.is_wanted(start + PATIENCE - 1) && trace.matches(&[0; 60]));
         (1..=3).for_each(|number| trace.add(packet(number)));
-        assert!(!trace.is_wanted(1));
-        let (packets, left) = trace.take(Duration::ZERO);
+        assert!(!trace.is_wanted(start));
+        let TracePage { packets, left, is_cut } = trace.take(Duration::ZERO).unwrap();
+        assert!(!is_cut);
         let numbers: Vec<_> = packets.iter().map(|packet| packet.frame[0]).collect();
         assert_eq!((numbers, left), (vec![1, 2], 0));
     }
 
     #[test]
     fn a_trace_for_which_no_one_asks_ends() {
-        assert!(!PacketTrace::new(None, 2, 0).is_wanted(PATIENCE));
+        assert!(!trace(2, 0).is_wanted(PATIENCE));
+    }
+
+    #[test]
+    fn a_client_that_asks_after_the_end_learns_of_it() {
+        let trace = trace(2, now());
+        assert!(trace.is_abandoned(now() + PATIENCE));
+        // The workers may have dropped it, so it must not go on.
+        assert!(trace.take(Duration::ZERO).is_none());
+        assert!(!trace.is_wanted(1) && trace.is_abandoned(1));
+    }
+
+    #[test]
+    fn the_copies_of_all_traces_are_limited_and_an_early_end_is_told() {
+        let memory = TraceMemory::default();
+        let [first, second] = [(); 2].map(|()| PacketTrace::new(None, 9, &memory, now()));
+        let large = |bytes| TracedPacket { frame: vec![0; bytes], ..packet(0) };
+        first.add(large(MAX_BYTES));
+        second.add(packet(1));
+        let cut = second.take(Duration::ZERO).unwrap();
+        assert_eq!((cut.packets.len(), cut.left, cut.is_cut), (0, 0, true));
+        assert!(!second.is_wanted(now()));
+        // What is read, and what is given up, makes space.
+        assert_eq!(first.take(Duration::ZERO).unwrap().packets.len(), 1);
+        first.add(large(MAX_BYTES));
+        drop(first);
+        let third = PacketTrace::new(None, 9, &memory, now());
+        third.add(large(MAX_BYTES));
+        assert!(!third.take(Duration::ZERO).unwrap().is_cut);
     }
 
     #[test]
     fn packets_are_waited_for() {
-        let trace = Arc::new(PacketTrace::new(None, 2, now()));
+        let trace = Arc::new(trace(2, now()));
         let adder = Arc::clone(&trace);
         let thread = std::thread::spawn(move || adder.add(packet(1)));
-        let (packets, left) = trace.take(Duration::from_secs(60));
-        assert_eq!((packets.len(), left), (1, 1));
+        let page = trace.take(Duration::from_secs(60)).unwrap();
+        assert_eq!((page.packets.len(), page.left), (1, 1));
         thread.join().unwrap();
     }
 }

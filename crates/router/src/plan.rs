@@ -8,6 +8,7 @@ use clap::parser::ValueSource;
 use slipring_cli::codes::{SR0003, SR0006};
 use slipring_cli::units::TimeSpan;
 use slipring_cli::{Diagnostic, Failure, flags};
+use slipring_control::check_name;
 
 use crate::compat::CompatSettings;
 use crate::config::{EngineSettings, RouterConfig};
@@ -77,12 +78,17 @@ impl RoutePlan {
             interfaces,
             io,
             threads,
+        let name: Option<String> = typed(matches, "name").or(file.name);
+        if let Some(name) = &name {
+            check_name(name).map_err(|error| Diagnostic::of(&error))?;
+        }
+        refuse_threads_in_kernel(io, threads)?;
             rules,
             no_fallback: matches.get_flag("no-fallback") || file.fallback == Some(false),
             bypass: matches.get_flag("bypass-netfilter") || file.bypass == Some(true),
             max_routes: max_routes.unwrap_or(4_000_000),
             priorities: typed(matches, "vlan-priorities").or(file.priorities).unwrap_or_default(),
-            name: typed(matches, "name").or(file.name),
+            name,
             period: flags::period_of(matches).filter(|_| reports),
             duration: matches.get_one::<TimeSpan>("duration").map(|span| span.duration()),
             metrics: typed(matches, "metrics").or(file.metrics),
@@ -153,6 +159,20 @@ fn check_names(interfaces: &[String]) -> Result<(), Failure> {
             .with_cause(format!("{} given", interfaces.len()))
             .with_help("name the interfaces to forward between: slipring route eth0 eth1")
             .with_note("a file can name them, too: interfaces = [\"eth0\", \"eth1\"]")
+/// Refuses a number of threads for an engine that has none.
+fn refuse_threads_in_kernel(io: IoChoice, threads: Option<usize>) -> Result<(), Failure> {
+    let is_in_kernel = matches!(io, IoChoice::Xdp | IoChoice::XdpGeneric);
+    if threads.is_none() || !is_in_kernel {
+        return Ok(());
+    }
+    let what = format!("--threads has no effect with --io {}", io.name());
+    Err(Diagnostic::new(SR0003, what)
+        .with_cause("a program in the kernel forwards, on the CPU on which a packet arrives")
+        .with_help("leave out --threads, or choose threads: --io xsk")
+        .with_note("in a file, they are workers in [threads], and io")
+        .into())
+}
+
             .into());
     }
     let twice = interfaces.iter().enumerate().find(|(at, name)| interfaces[..*at].contains(name));
@@ -161,4 +181,46 @@ fn check_names(interfaces: &[String]) -> Result<(), Failure> {
             .with_help("name each interface once: slipring route eth0 eth1")
             .into())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(words: &str) -> String {
+        let words = words.split_ascii_whitespace();
+        let matches = crate::flags::command().no_binary_name(true).get_matches_from(words);
+        match RoutePlan::of(&matches) {
+            Err(Failure::Error(error)) => error.to_text(false),
+            _ => String::new(),
+        }
+    }
+
+    #[test]
+    fn settings_without_effect_are_refused() {
+        for (words, parts) in [
+            ("e0 e1 --io xdp --threads 2", ["--threads has no effect with --io xdp", "--io xsk"]),
+            ("e0 e1 --io xdp-generic --threads 1", ["no effect with --io xdp-generic", "--io xsk"]),
+            ("e0 e1 -f fwd.conf", ["-f has no effect without --compat", "--config"]),
+            ("e0 e1 -H", ["-H has no effect without --compat", "leave it out"]),
+            ("e0 e1 -b 64", ["-b has no effect without --compat", "leave it out"]),
+        ] {
+            let refusal = refusal(words);
+            for part in parts {
+                assert!(refusal.contains(part), "{words}: no `{part}` in {refusal}");
+            }
+        }
+        for words in ["e0 e1 --io packet --threads 2", "e0 e1 --threads 2", "e0 e1 --compat -H"] {
+            assert_eq!(refusal(words), "", "{words}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_no_run_can_have_is_found_by_a_check() {
+        for name in ["a/b", "12", ".x"] {
+            let refusal = refusal(&format!("e0 e1 --name {name}"));
+            assert!(refusal.contains(&format!("`{name}` is no name for a run")), "{refusal}");
+        }
+        assert_eq!(refusal("e0 e1 --name edge-1"), "");
+    }
 }

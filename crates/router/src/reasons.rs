@@ -18,6 +18,14 @@ pub(crate) fn of_router(routing: &Routing) -> Option<String> {
     Some(reason.to_owned())
 }
 
+/// Interfaces for which packets are left to the kernel, since their drivers do not send what XDP
+/// redirects to them; only those that are up and not left otherwise.
+pub(crate) fn of_silent(routing: &Routing) -> Vec<String> {
+    let ports = 0..routing.engine.interfaces().len() as u16;
+    let is_silent = |port: &FibPortIndex| of_interface(routing, *port).is_none();
+    ports.map(FibPortIndex).filter(is_silent).filter_map(|port| of_egress(routing, port)).collect()
+}
+
 /// Why packets that arrive on an interface are the kernel's.
 pub(crate) fn of_ingress(routing: &Routing, port: FibPortIndex) -> Option<String> {
     let at = usize::from(port.0);

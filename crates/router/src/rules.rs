@@ -17,19 +17,20 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use slipring_cli::{Failure, Session};
 use slipring_dummynet::Dummynet;
 use slipring_fib::ForwardingTables;
-use slipring_ipfw::packet::{IpFamily, PacketHeaders};
-use slipring_ipfw::run::{Firewall, IpfwSettings};
+use slipring_ipfw::run::Firewall;
 use slipring_port::now;
 use slipring_rules::command_batch::{CommandBatch, CommandFault, CommandOutcome, sysexits};
 use slipring_rules::control_plane::ControlPlane;
 use slipring_rules::dataplane::{RuleTask, RuleThread};
 use slipring_rules::distribution::FlowDistribution;
 use slipring_rules::dry_run::{DryRunPorts, dry_run_file};
-use slipring_rules::explain;
+use slipring_rules::explain::{self, BypassedFrame};
 use slipring_rules::randomness::Randomness;
 use slipring_rules::rules_file::{check_accepted, read_rules};
 use slipring_rules::service::RuleService;
-use slipring_rules::{LogEvents, LogFileWriter, RuleStage, router_obstacle, router_ports};
+use slipring_rules::{
+    LogEvents, LogFileWriter, RuleStage, router_obstacle, router_ports, unknown_interfaces,
+};
 
 use crate::worker::WorkerLink;
 
@@ -40,6 +41,8 @@ pub(crate) struct InitialRules {
     random: Randomness,
     ports: Vec<String>,
     events: Arc<LogEvents>,
+    /// What the rules say about interfaces that the router does not have.
+    warnings: Vec<String>,
 }
 
 impl InitialRules {
@@ -50,15 +53,16 @@ impl InitialRules {
     pub(crate) fn read(path: &Path, ports: &[String]) -> Result<Self, Failure> {
         let commands = read_rules(path)?;
         let (random, events) = (Randomness::draw(None), Arc::default());
-        let ports = ports.to_vec();
-        let rules = Self { path: path.to_owned(), commands, random, ports, events };
+        let (path, ports) = (path.to_owned(), ports.to_vec());
+        let mut rules = Self { path, commands, random, ports, events, warnings: Vec::new() };
         let tried = dry_run_file(&rules.commands, rules.master(), DryRunPorts::Known);
         let tried = tried.and_then(|tried| match router_obstacle(&tried.config) {
             Some(obstacle) => Err(CommandFault::new(obstacle, sysexits::DATA)),
-            None => Ok(()),
+            None => Ok(unknown_interfaces(&tried.config)),
         });
+        let tried = tried.map(|warnings| rules.warnings = warnings);
         let outcome = CommandOutcome { fault: tried.err(), ..CommandOutcome::default() };
-        check_accepted(&outcome, Some(path))?;
+        check_accepted(&outcome, Some(&rules.path))?;
         Ok(rules)
     }
 
@@ -95,7 +99,8 @@ impl InitialRules {
         check_accepted(&control_plane.begin(), Some(&self.path))?;
         let outcome = control_plane.execute(&self.commands, now());
         check_accepted(&outcome, Some(&self.path))?;
-        outcome.warnings.iter().try_for_each(|warning| session.reporter.warn(warning))?;
+        let warnings = outcome.warnings.iter().chain(&self.warnings);
+        warnings.into_iter().try_for_each(|warning| session.reporter.warn(warning))?;
         control_plane.admit_frames();
         Ok(Arc::new(RunningRules { control_plane, events: self.events, _log: log }))
     }
@@ -119,10 +124,10 @@ pub(crate) struct RunningRules {
 }
 
 impl RunningRules {
-    /// The answers to requests about rules.
-    pub(crate) fn service(&self) -> RuleService<'_> {
+    /// The answers to requests about rules. `bypass` says which packets meet none.
+    pub(crate) fn service<'s>(&'s self, bypass: BypassedFrame<'s>) -> RuleService<'s> {
         let (control_plane, events) = (&self.control_plane, &*self.events);
-        RuleService { control_plane, events, bypass: not_routed }
+        RuleService { control_plane, events, bypass }
     }
 
     /// Replaces all rules by those of a file. Returns warnings about them.
@@ -132,7 +137,8 @@ impl RunningRules {
     pub(crate) fn replace(&self, path: &Path) -> Result<Vec<String>, Failure> {
         let outcome = self.control_plane.replace(&read_rules(path)?, now());
         check_accepted(&outcome, Some(path))?;
-        Ok(outcome.warnings)
+        let unknown = self.control_plane.with_master(|master| unknown_interfaces(master.config()));
+        Ok([outcome.warnings, unknown.unwrap_or_default()].concat())
     }
 
     /// A stage with a copy of the rules and states, which explains one packet.
@@ -152,12 +158,6 @@ impl RunningRules {
         let (_, addresses) = router_ports(tables);
         self.control_plane.set_me(addresses).map_err(|fault| fault.message)
     }
-}
-
-/// Says what becomes of a frame that meets no rules.
-fn not_routed(_: &IpfwSettings, frame: &[u8]) -> Option<&'static str> {
-    let packet = PacketHeaders::parse(frame).ok()?;
-    (packet.version == IpFamily::None).then_some("to the kernel: no IP packet, it meets no rules")
 }
 
 impl RuleThread for WorkerLink {

@@ -268,6 +268,11 @@ impl RoutePlan {
             let why = if self.rules.is_some() { ": xsk, for rules" } else { "" };
             session.reporter.say(format_args!("{count} threads forward{why}"))?;
         }
+        if self.threads.is_some() && user_space.is_none() {
+            session.reporter.warn(
+                "--threads has no effect: a program in the kernel forwards, as --io auto chose",
+            )?;
+        }
         if self.rules.is_some() && !self.no_fallback {
             session
                 .reporter

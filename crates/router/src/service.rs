@@ -13,12 +13,14 @@ use serde_json::{Value, json};
 use slipring_cli::{Diagnose, Failure};
 use slipring_control::{ControlRefusal, ControlReply, ControlRequest, ControlService};
 use slipring_fib::{InterfaceEntry, NeighbourInfo, RouteEntry};
+use slipring_ipfw::run::IpfwSettings;
 use slipring_port::now;
 use slipring_rtnetlink::{RouteFamily, TABLE_LOCAL};
 
 use crate::figures::RouterFigures;
 use crate::names::{ANSWER_VERSION, InterfaceNames, ask, port_of, state_name};
 use crate::pages::{self, RoutePlace};
+use crate::reasons;
 use crate::reload::{ReloadReport, RouterReload};
 use crate::route_get;
 use crate::routing::{Routing, RoutingHandle};
@@ -47,7 +49,8 @@ pub(crate) struct RouterService {
 impl ControlService for RouterService {
     fn answer(&self, request: &ControlRequest) -> Result<ControlReply, ControlRefusal> {
         let args = &request.args;
-        let rules = self.rules.as_ref().map(|rules| rules.service());
+        let bypass = |_: &IpfwSettings, frame: &[u8]| why::bypass(&self.routing, args, frame);
+        let rules = self.rules.as_ref().map(|rules| rules.service(&bypass));
         if let Some(answer) = rules.and_then(|rules| rules.answer(request, now())) {
             return answer.map(ControlReply::Once);
         }
@@ -74,12 +77,13 @@ impl ControlService for RouterService {
             }
             "fib.verify" => verification::verify(&self.routing)
                 .map_err(|cause| ControlRefusal::malformed(format!("cannot compare: {cause}")))?,
+            "metrics" => json!(self.ask(|routing| RouterFigures::of(routing).metrics())?),
             "reload" => self.reload()?,
             "quit" => return Ok(ControlReply::Then(json!({}), terminate)),
             other => {
                 return Err(ControlRefusal::malformed(format!(
                     "unknown request `{other}`: there are hello, status, interface, route.show, \
-                     route.get, why, trace, neighbour, fib.verify, reload, quit; with --rules: ipfw, \
+                     route.get, why, trace, neighbour, fib.verify, metrics, reload, quit; with --rules: ipfw, \
                       explain, events, save"
                 )));
             }
@@ -123,12 +127,12 @@ impl RouterService {
         let (figures, elapsed, ruled) = self.ask(move |routing| {
             let (figures, elapsed) = (RouterFigures::of(routing), started.elapsed());
             let ruled = figures.interfaces.iter().zip(&routing.ruled);
-            let ruled: Vec<_> =
-                ruled.filter(|(_, ruled)| **ruled).map(|(of, _)| of.name.clone()).collect();
+            let ruled = ruled
+                .filter(|(_, ruled)| **ruled)
+                .map(|(of, _)| format!("routing rules (ip rule) for packets from {}", of.name));
+            let ruled: Vec<_> = ruled.chain(reasons::of_silent(routing)).collect();
             (figures, elapsed, ruled)
         })?;
-        let ruled =
-            ruled.iter().map(|name| format!("routing rules (ip rule) for packets from {name}"));
         let left: Vec<_> =
             self.watch.latest().into_iter().map(|found| found.what).chain(ruled).collect();
         let mut io: Vec<_> = figures.interfaces.iter().map(|of| of.mode).collect();

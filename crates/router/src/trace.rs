@@ -16,7 +16,7 @@ use slipring_control::ControlRefusal;
 use slipring_port::now;
 
 use crate::names::{ANSWER_VERSION, ask, port_name};
-use crate::packet_trace::{PacketTrace, TracedPacket};
+use crate::packet_trace::{PacketTrace, TraceMemory, TracePage, TracedPacket};
 use crate::routing::{Routing, RoutingHandle};
 use crate::why;
 
@@ -28,13 +28,17 @@ pub(crate) const MAX_COUNT: u32 = 10_000;
 const MAX_TRACES: usize = 4;
 /// How long the answer to a client waits for packets.
 const MAX_WAIT: Duration = Duration::from_secs(1);
+
 /// The traces of a run, by number.
 #[derive(Debug, Default)]
-pub(crate) struct PacketTraces(Mutex<BTreeMap<u64, Arc<PacketTrace>>>);
+pub(crate) struct PacketTraces {
+    running: Mutex<BTreeMap<u64, Arc<PacketTrace>>>,
+    memory: TraceMemory,
+}
 
 impl PacketTraces {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<PacketTrace>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn start(&self, trace: &Arc<PacketTrace>) -> Result<u64, ControlRefusal> {
@@ -74,7 +78,8 @@ pub(crate) fn answer(
     };
     let trace = traces.find(number);
     let gone = || ControlRefusal::malformed(format!("there is no trace {number}, or it has ended"));
-    let (packets, left) = trace.ok_or_else(gone)?.take(MAX_WAIT);
+    let page = trace.and_then(|trace| trace.take(MAX_WAIT)).ok_or_else(gone)?;
+    let TracePage { packets, left, is_cut } = page;
     if left == 0 {
         traces.lock().remove(&number);
     }
@@ -83,7 +88,9 @@ pub(crate) fn answer(
     };
     // It also ends with the router.
     let (packets, left) = ask(routing, values).map_or((Vec::new(), 0), |values| (values, left));
-    Ok(json!({ "v": ANSWER_VERSION, "trace": number, "packets": packets, "left": left }))
+    Ok(
+        json!({ "v": ANSWER_VERSION, "trace": number, "packets": packets, "left": left, "cut": is_cut }),
+    )
 }
 
 fn start(
@@ -103,7 +110,7 @@ fn start(
     if workers.is_empty() {
         return Err(in_kernel());
     }
-    let trace = Arc::new(PacketTrace::new(filter, count, now()));
+    let trace = Arc::new(PacketTrace::new(filter, count, &traces.memory, now()));
     let number = traces.start(&trace)?;
     for worker in &workers {
         let trace = Arc::clone(&trace);
@@ -152,7 +159,7 @@ mod tests {
     #[test]
     fn traces_are_limited_in_number() {
         let (traces, time) = (PacketTraces::default(), now());
-        let start = |time| traces.start(&Arc::new(PacketTrace::new(None, 1, time)));
+        let start = |time| traces.start(&Arc::new(PacketTrace::new(None, 1, &traces.memory, time)));
         let numbers: Vec<_> = (0..MAX_TRACES).map(|_| start(time).unwrap()).collect();
         assert_eq!(numbers, [1, 2, 3, 4]);
         assert!(start(time).unwrap_err().cause.unwrap().contains("traces run already"));

@@ -56,6 +56,33 @@ pub(crate) fn answer(
     ask(routing, move |routing| explained.answer(routing))
 }
 
+/// What becomes of a frame that arrives on the interface `port` of a request to explain, if it meets
+/// no rules. Without the name, it is the first interface; a frame that leaves has met the router.
+pub(crate) fn bypass(
+    routing: &RoutingHandle,
+    args: &Map<String, Value>,
+    frame: &[u8],
+) -> Option<String> {
+    let headers = PacketHeaders::parse(frame).ok()?;
+    if headers.version == IpFamily::None {
+        return Some("to the kernel: no IP packet, it meets no rules".to_owned());
+    }
+    if headers.tags[0].is_some() {
+        return Some("to the kernel: it has a VLAN tag, and meets no rules".to_owned());
+    }
+    if args.get("out") == Some(&Value::Bool(true)) {
+        return None;
+    }
+    let name = args.get("port").and_then(Value::as_str).map(str::to_owned);
+    let packet = frame.get(headers.l3..).filter(|packet| is_ip(packet))?.to_vec();
+    let passed = ask(routing, move |routing| {
+        let name = name.or_else(|| port_name(routing, FibPortIndex(0)))?;
+        PacketPath::of(routing, &name, packet, true).ok()?.passed
+    });
+    let reason = passed.ok()??;
+    Some(format!("to the kernel: {reason}; it meets no rules"))
+}
+
 /// Whether there are the first 20 bytes of IPv4, or 40 of IPv6.
 fn is_ip(packet: &[u8]) -> bool {
     match packet.first().map(|first| first >> 4) {

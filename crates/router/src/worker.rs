@@ -336,7 +336,7 @@ impl FrameProcessor for RouteWorker {
 
     fn before_inputs(&mut self, queues: &mut WorkerQueues, _: &impl Clock) -> u32 {
         self.run_rules(self.turn_start);
-        self.punt_delayed(queues, self.turn_start);
+        self.end_delayed(queues, self.turn_start);
         self.send_held(queues, self.turn_start);
         self.serve_subinterfaces(queues, self.turn_start);
         self.send_outputs(queues);
@@ -345,7 +345,7 @@ impl FrameProcessor for RouteWorker {
     }
 
     fn after_inputs(&mut self, queues: &mut WorkerQueues, _: &impl Clock) {
-        self.punt_delayed(queues, self.turn_start);
+        self.end_delayed(queues, self.turn_start);
         self.send_held(queues, self.turn_start);
         self.serve_subinterfaces(queues, self.turn_start);
         self.send_outputs(queues);

@@ -16,7 +16,7 @@ use crate::control_plane::ControlPlane;
 use crate::dataplane::RuleDataplane;
 
 /// Says what becomes of a frame that meets no rules; `None` if it meets them.
-pub type BypassedFrame = fn(&IpfwSettings, &[u8]) -> Option<&'static str>;
+pub type BypassedFrame<'b> = &'b dyn Fn(&IpfwSettings, &[u8]) -> Option<String>;
 
 /// Copies the rules and the states of all engines.
 ///
@@ -40,7 +40,7 @@ pub fn copy_of_rules(control_plane: &ControlPlane) -> Result<Firewall, CommandFa
 pub fn answer(
     control_plane: &ControlPlane,
     args: &Map<String, Value>,
-    bypass: BypassedFrame,
+    bypass: BypassedFrame<'_>,
     now_ns: u64,
 ) -> Result<Value, CommandFault> {
     let wrong = |what: &str| CommandFault::new(format!("explain: {what}"), sysexits::USAGE);
@@ -75,7 +75,7 @@ struct PacketWalk<'f> {
     port: PortIndex,
     /// The default output ports; `None` if frames are checked only on input.
     targets: Option<Vec<PortIndex>>,
-    bypass: BypassedFrame,
+    bypass: BypassedFrame<'f>,
     now_ns: u64,
 }
 

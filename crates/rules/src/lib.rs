@@ -39,6 +39,7 @@ pub mod state_file;
 mod values;
 
 pub use events::{LogEvents, LogFileWriter, NumberedEvent};
+pub use lint::unknown_interfaces;
 pub use shaped::flow_of;
 pub use stage::{
     ExplainedCheck, PuntedFrame, RuleStage, RuleStageCounters, asks_directions, router_obstacle,

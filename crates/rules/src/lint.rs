@@ -5,7 +5,9 @@
 use std::collections::BTreeSet;
 
 use slipring_dummynet::ShaperConfig;
-use slipring_ipfw::rule::{Arg, Condition, HeaderField, NatRef, Rule, RuleAction};
+use slipring_ipfw::rule::{
+    Arg, Condition, HeaderField, InterfacePattern, NatRef, Rule, RuleAction,
+};
 use slipring_ipfw::run::{Firewall, IpfwConfig, tables_of};
 use slipring_nat::{NatMode, OutsideAddress};
 
@@ -23,6 +25,10 @@ pub(crate) fn warnings(firewall: &Firewall, shaper: &[ShaperConfig]) -> Vec<Stri
     translators(firewall, &mut all);
     sets(config, &mut all);
     arp(config, &mut all);
+    limited(all)
+}
+
+fn limited(mut all: Vec<String>) -> Vec<String> {
     if all.len() > MAX_WARNINGS {
         let more = all.len() - MAX_WARNINGS;
         all.truncate(MAX_WARNINGS);
@@ -33,6 +39,29 @@ pub(crate) fn warnings(firewall: &Firewall, shaper: &[ShaperConfig]) -> Vec<Stri
 
 fn rules(config: &IpfwConfig) -> impl Iterator<Item = (u16, &Rule)> {
     config.list.iter().map(|(entry, _)| (entry.number, &*entry.rule))
+}
+
+/// Warns about interfaces that rules name, and that packets neither come from nor go to.
+pub fn unknown_interfaces(config: &IpfwConfig) -> Vec<String> {
+    let mut all = Vec::new();
+    for (number, rule) in rules(config) {
+        for pattern in rule.body.clauses().flatten() {
+            let (word, interface) = match &pattern.condition {
+                Condition::Recv(InterfacePattern::Glob(name)) => ("recv", name),
+                Condition::Xmit(InterfacePattern::Glob(name)) => ("xmit", name),
+                Condition::Via(InterfacePattern::Glob(name)) => ("via", name),
+                _ => continue,
+            };
+            let is_exact = !interface.contains(['*', '?', '[']);
+            if is_exact && !config.ports.contains(interface) {
+                let ports = config.ports.join(", ");
+                all.push(format!(
+                    "rule {number}: {word} {interface}: there is no such interface, only {ports}"
+                ));
+            }
+        }
+    }
+    limited(all)
 }
 
 /// The numbers of the pipes, queues and schedulers that exist.

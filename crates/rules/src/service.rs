@@ -20,7 +20,7 @@ pub struct RuleService<'s> {
     /// The lines of rules with `log`.
     pub events: &'s LogEvents,
     /// Which frames meet no rules.
-    pub bypass: BypassedFrame,
+    pub bypass: BypassedFrame<'s>,
 }
 
 impl RuleService<'_> {

@@ -101,6 +101,8 @@ pub struct RuleStage {
     /// Frames that go on: they have left a pipe, or their packet's last fragment has come.
     resumed: Vec<ResumedFrame>,
     punted: Vec<PuntedFrame>,
+    /// Ingress and length of resumed frames that were forwarded.
+    forwarded: Vec<(FibPortIndex, u64)>,
     /// The batch for resumed frames, made when it is first needed.
     resume_batch: Option<Box<RouteBatch>>,
     /// What the check on output must know of the frames of the batch.
@@ -128,6 +130,7 @@ impl RuleStage {
             delayed: DelayedFrames::default(),
             resumed: Vec::new(),
             punted: Vec::new(),
+            forwarded: Vec::new(),
             resume_batch: None,
             crossings: [const { None }; MAX_ROUTE_BATCH],
             fragments: 0,
@@ -235,6 +238,12 @@ impl RuleStage {
             self.shaper.release(now_ns, &mut |event| events.push(event));
         }
         self.finish(engine, now_ns);
+    }
+
+    /// Takes the interface of arrival and the length of each frame that had waited and was forwarded.
+    #[must_use]
+    pub fn take_forwarded(&mut self) -> Vec<(FibPortIndex, u64)> {
+        std::mem::take(&mut self.forwarded)
     }
 
     /// Takes the frames for the kernel that are not in the memory of a port.

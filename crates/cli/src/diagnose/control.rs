@@ -48,10 +48,16 @@ impl Diagnose for ControlError {
 
     fn help(&self) -> Option<String> {
         Some(match self {
-            Self::NothingRuns { .. } => {
-                "start one, as slipring emulate --name lab ... or slipring firewall --name lab ...; \
-                 or say --run-dir DIR"
-                    .to_owned()
+            Self::NothingRuns { program, .. } => {
+                let example = match program.as_deref() {
+                    Some("route") => "slipring route eth0 eth1",
+                    Some("emulator") => "slipring emulate --name lab ...",
+                    _ => {
+                        "slipring emulate --name lab ..., slipring firewall --name lab ... or \
+                         slipring route eth0 eth1"
+                    }
+                };
+                format!("start one, as {example}; or say --run-dir DIR")
             }
             Self::Several { .. } => "say --name NAME, or --name PID".to_owned(),
             Self::Unknown { .. } => "say --name NAME, or --run-dir DIR".to_owned(),
@@ -67,7 +73,8 @@ impl Diagnose for ControlError {
             Self::System { .. } => "say --run-dir DIR with a directory of your own".to_owned(),
             Self::Refused(refusal) => return refusal.help.clone(),
             Self::NoAnswer(_) | Self::TimedOut { .. } => {
-                "see whether it still runs, or is stopped (T): ps -o pid,stat,args -C slipring".to_owned()
+                "see whether it still runs, or is stopped (T): ps -o pid,stat,args -C slipring"
+                    .to_owned()
             }
         })
     }
@@ -91,6 +98,20 @@ mod tests {
         let text = Diagnostic::of(&error).to_text(false);
         assert!(text.starts_with("error[SR0013]: nothing called `x` runs\n"), "{text}");
         assert!(text.contains("cause: there are: 7 (lab)\n"), "{text}");
+    }
+
+    #[test]
+    fn a_router_that_does_not_run_is_started_by_route() {
+        let error = |program: Option<&str>| ControlError::NothingRuns {
+            dir: "/run/x".into(),
+            program: program.map(str::to_owned),
+        };
+        let text = Diagnostic::of(&error(Some("route"))).to_text(false);
+        assert!(text.starts_with("error[SR0013]: no router runs in /run/x\n"), "{text}");
+        assert!(text.contains("start one, as slipring route eth0 eth1;"), "{text}");
+        assert!(!text.contains("emulate"), "{text}");
+        let text = Diagnostic::of(&error(None)).to_text(false);
+        assert!(text.contains("slipring emulate") && text.contains("slipring route"), "{text}");
     }
 
     #[test]

@@ -54,14 +54,15 @@ fn bypass_of_others(settings: &IpfwSettings, frame: &[u8]) -> Option<BypassVerdi
 }
 
 /// Says what becomes of a frame that bypasses the rules.
-pub(crate) fn bypassed(settings: &IpfwSettings, frame: &[u8]) -> Option<&'static str> {
-    bypass(settings, frame).map(|verdict| match verdict {
+pub(crate) fn bypassed(settings: &IpfwSettings, frame: &[u8]) -> Option<String> {
+    let what = bypass(settings, frame).map(|verdict| match verdict {
         BypassVerdict::Arp => "accepted: ARP meets no rules (net.link.bridge.ipfw_arp is 0)",
         BypassVerdict::NonIp => {
             "accepted: neither IP nor ARP, it meets no rules (net.link.bridge.pfil_onlyip is 0)"
         }
         BypassVerdict::Dropped => "dropped: non_ip (net.link.bridge.pfil_onlyip is 1)",
-    })
+    });
+    what.map(str::to_owned)
 }
 
 /// The frames of a batch from index `first` on, as a batch.

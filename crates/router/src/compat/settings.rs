@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
-use slipring_cli::codes::{SR0009, SR0010};
+use slipring_cli::codes::{SR0003, SR0009, SR0010};
 use slipring_cli::config::read_text;
 use slipring_cli::{Diagnostic, flags};
 
@@ -36,11 +36,27 @@ impl Default for CompatSettings {
     }
 }
 
+/// Refuses flags of netmap-fwd that would have no effect.
+fn refuse_without_compat(matches: &ArgMatches) -> Result<(), Diagnostic> {
+    let flags = [
+        ("-f", matches.contains_id("compat-config")),
+        ("-H", matches.get_flag("no-host-ring")),
+        ("-b", matches.contains_id("burst")),
+    ];
+    let Some((flag, _)) = flags.into_iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
+    Err(Diagnostic::new(SR0003, format!("{flag} has no effect without --compat"))
+        .with_cause("it is a flag of netmap-fwd")
+        .with_help(match flag {
+            "-f" => "add --compat; the router's own file is that of --config",
+            _ => "leave it out, or add --compat",
+        }))
+}
+
 impl CompatSettings {
     /// The settings of a command line; `None` if it does not ask for netmap-fwd's interface.
     pub(crate) fn of(matches: &ArgMatches) -> Result<Option<Self>, Diagnostic> {
         if !matches.get_flag("compat") && !flags::is_called_by_classic_name(matches) {
-            return Ok(None);
+            return refuse_without_compat(matches).map(|()| None);
         }
         let mut settings = match matches.get_one::<PathBuf>("compat-config") {
             Some(path) => Self::read(path)?,

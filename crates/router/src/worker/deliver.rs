@@ -92,7 +92,7 @@ impl RouteWorker {
         }
     }
 
-    fn count_forwarded(&mut self, ingress: FibPortIndex, bytes: u64) {
+    pub(super) fn count_forwarded(&mut self, ingress: FibPortIndex, bytes: u64) {
         if let Some(forwarded) = self.totals.forwarded.get_mut(usize::from(ingress.0)) {
             forwarded.packets += 1;
             forwarded.bytes += bytes;

@@ -3,6 +3,7 @@
 
 use slipring_datapath::queues::WorkerQueues;
 use slipring_port::Nanos;
+use slipring_rules::RuleStage;
 
 use super::RouteWorker;
 use super::deliver::BatchFrame;
@@ -22,8 +23,13 @@ impl RouteWorker {
         rules.finish(&mut self.engine, now_ns);
     }
 
-    /// Gives the kernel the frames that have waited in the stage and are the kernel's.
-    pub(super) fn punt_delayed(&mut self, queues: &mut WorkerQueues, now_ns: Nanos) {
+    /// Counts the frames that have waited in the stage and were forwarded, and gives the kernel those
+    /// that are the kernel's.
+    pub(super) fn end_delayed(&mut self, queues: &mut WorkerQueues, now_ns: Nanos) {
+        let forwarded = self.rules.as_mut().map(RuleStage::take_forwarded).unwrap_or_default();
+        for (ingress, bytes) in forwarded {
+            self.count_forwarded(ingress, bytes);
+        }
         let punted = self.rules.as_mut().map(|rules| rules.take_punted()).unwrap_or_default();
         for mut frame in punted {
             let source = BatchFrame::Copy { frame: &mut frame.bytes, ingress: frame.ingress };

@@ -199,8 +199,13 @@ impl RuleStage {
             if let Some(RouteVerdict::Kernel(class)) = batch.verdict(at) {
                 let (ingress, bytes) = (frames[at].ingress, frames[at].bytes.to_vec());
                 self.punted.push(PuntedFrame { ingress, class, bytes });
-            } else {
-                engine.emit(&batch, &frames, at);
+            } else if engine.emit(&batch, &frames, at) {
+                let len = match batch.verdict(at) {
+                    Some(RouteVerdict::Forward(frame)) => u64::from(frame.frame_len()),
+                    Some(RouteVerdict::Fragmented) => frames[at].bytes.len() as u64,
+                    _ => continue,
+                };
+                self.forwarded.push((frames[at].ingress, len));
             }
         }
         self.resume_batch = Some(batch);

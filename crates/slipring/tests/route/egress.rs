@@ -43,6 +43,8 @@ fn an_interface_whose_driver_begins_to_refuse_frames_is_left_to_the_kernel_until
     });
     let program = rig.take_program();
     program.wait_for_text("e1 drops what XDP redirects to it");
+    let left = rig.ask(&["status"])["left_to_kernel"].clone();
+    assert_eq!(left, serde_json::json!(["e1 sends no redirected frames"]));
     let (switched, text) = rig.b.namespace.attempt("ethtool", "-K e0 gro on");
     assert!(switched, "{text}");
     program.wait_for_text("e1: sends what XDP redirects to it");

@@ -104,16 +104,9 @@ impl Rig {
 
     /// Asks the running program with `slipring route ctl`; returns its only answer.
     pub(crate) fn ask(&self, words: &[&str]) -> Value {
-        let mut answers = self.ask_for_pages(words);
-        assert_eq!(answers.len(), 1, "{answers:?}");
-        answers.remove(0)
-    }
-
-    /// Asks for a list, which comes in as many answers as it has pages.
-    pub(crate) fn ask_for_pages(&self, words: &[&str]) -> Vec<Value> {
         let ended = self.tell(&[words, &["--json"]].concat()).well();
-        let documents = serde_json::Deserializer::from_str(&ended.stdout).into_iter::<Value>();
-        documents.map(|document| document.unwrap()["answer"].clone()).collect()
+        let document: Value = serde_json::from_str(&ended.stdout).expect("one document");
+        document["answer"].clone()
     }
 
     /// The run directory of the program.

@@ -26,6 +26,10 @@ crate::instances! {
     an_explained_packet_meets_copies_of_the_rules,
     a_packet_is_explained_beyond_its_pipe,
     rules_are_explained_next_to_a_router,
+    packets_that_meet_no_rules_are_said_to_be_the_kernels,
+    packets_that_left_a_pipe_count_as_forwarded,
+    a_rule_for_an_interface_that_the_router_does_not_have_is_warned_of,
+    ipfw_metrics_are_those_of_the_router,
     what_rules_and_pipes_have_done_is_in_the_status
 }
 
@@ -265,6 +269,58 @@ add 400 allow ip from any to any in";
     assert!(passed.contains("and out by e1\n") && passed.ends_with("accepted\n"), "{passed}");
     assert!(!passed.contains("and out by e0"), "{passed}");
     assert_eq!(counted(&rig, "00200"), [0, 0]);
+}
+
+fn packets_that_meet_no_rules_are_said_to_be_the_kernels(setup: Setup) {
+    let rig = with_rules(setup, "add 200 deny udp from any to any 53");
+    for own in ["10.1.0.1", "10.3.0.1", "224.0.0.5"] {
+        let explained = rig.ipfw(&format!("explain udp 10.1.0.2:4000 {own}:53 recv e0"));
+        assert!(explained.contains("to the kernel: "), "{own}: {explained}");
+        assert!(explained.ends_with("meets no rules\n"), "{own}: {explained}");
+        assert!(!explained.contains("00200"), "{own}: {explained}");
+    }
+}
+
+fn packets_that_left_a_pipe_count_as_forwarded(setup: Setup) {
+    let rules = "pipe 1 config delay 1ms\nadd 200 pipe 1 udp from any to any 5000";
+    let (rig, net) = (with_rules(setup, rules), v4());
+    let forwarded = || {
+        let of = rig.ask(&["interface", "e0"]);
+        let of = &of["interfaces"][0]["forwarded"];
+        [of["packets"].as_u64().unwrap(), of["bytes"].as_u64().unwrap()]
+    };
+    let before = forwarded();
+    let packet = to_port(net, 5000);
+    rig.forwards(&[packet.clone(), packet]);
+    let after = forwarded();
+    // Fences are forwarded as well.
+    let status = rig.ask(&["status"]);
+    assert_eq!(status["workers"][0]["rules"]["delayed"], 2, "{status}");
+    let plain: u64 = counted(&rig, "00010")[0];
+    assert!(after[0] >= before[0] + 2 && after[1] > before[1], "{before:?} {after:?}");
+    let all = rig.ask(&["status"]);
+    let interfaces = all["interfaces"].as_array().unwrap().iter();
+    let sum: u64 = interfaces.map(|of| of["forwarded"]["packets"].as_u64().unwrap()).sum();
+    assert_eq!(sum, plain + 2, "each packet that the rules let pass: {all}");
+}
+
+fn a_rule_for_an_interface_that_the_router_does_not_have_is_warned_of(setup: Setup) {
+    let rig = with_rules(
+        setup,
+        "add 200 allow ip from any to any recv r9 xmit e1\nadd 300 allow ip from any to any recv e*",
+    );
+    let output = rig.take_program().stop(rustix::process::Signal::TERM).well();
+    let warning = "warning: rule 200: recv r9: there is no such interface, only e0, e1";
+    assert!(output.stderr.contains(warning), "{output:?}");
+    assert_eq!(output.stderr.matches("no such interface").count(), 1, "{output:?}");
+}
+
+fn ipfw_metrics_are_those_of_the_router(setup: Setup) {
+    let rig = with_rules(setup, "add 200 allow ip from any to any");
+    rig.forwards(&[to_port(v4(), 5000)]);
+    let metrics = rig.ipfw("metrics");
+    assert!(metrics.contains("slipring_route_forwarded_packets_total{if=\"e0\"}"), "{metrics}");
+    assert!(metrics.contains("slipring_route_rule_dropped_total "), "{metrics}");
 }
 
 fn what_rules_and_pipes_have_done_is_in_the_status(setup: Setup) {

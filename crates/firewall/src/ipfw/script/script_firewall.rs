@@ -130,7 +130,7 @@ impl ScriptFirewall {
             let (args, many) = explain::question(&input.words[1..])?;
             let args = args.as_object().unwrap();
             let answer =
-                slipring_rules::explain::answer(&self.control_plane, args, bypassed, self.now())?;
+                slipring_rules::explain::answer(&self.control_plane, args, &bypassed, self.now())?;
             let text = explain::text_of(&answer, many);
             return Ok(CommandOutcome { text, ..CommandOutcome::default() });
         }
