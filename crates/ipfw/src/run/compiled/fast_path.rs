@@ -55,7 +55,7 @@ impl CompiledRules {
             return;
         }
         self.classify_flows(index, parsed, crossing, finders);
-        let CandidateCaches { candidates, by_class: memo, by_flow: flows } = finders;
+        let CandidateCaches { candidates, by_class: memo, by_flow: flows, .. } = finders;
         let all = parsed.iter_mut().zip(ends).filter(is_well_formed);
         for (ParsedPacket { packet, state: sight, .. }, end) in all {
             let flow = sight.flow;
@@ -97,16 +97,23 @@ impl CompiledRules {
         index: &RuleIndex,
         parsed: &mut [ParsedPacket],
         crossing: &PacketMetadata,
-        finders: &CandidateCaches,
+        finders: &mut CandidateCaches,
     ) {
-        let mut all_known = true;
-        for ParsedPacket { packet, state: sight, .. } in &mut *parsed {
-            sight.flow = if index.is_of_flows { flow_key(packet, crossing) } else { NO_KEY };
-            sight.is_classified = sight.flow == NO_KEY || !finders.by_flow.contains(sight.flow);
-            all_known &= !sight.is_classified;
-        }
-        if all_known {
-            return;
+        if index.is_of_flows && finders.flow_trial.begins(parsed.len()) {
+            let mut found = 0;
+            for ParsedPacket { packet, state: sight, .. } in &mut *parsed {
+                sight.flow = flow_key(packet, crossing);
+                sight.is_classified = sight.flow == NO_KEY || !finders.by_flow.contains(sight.flow);
+                found += usize::from(!sight.is_classified);
+            }
+            finders.flow_trial.note(parsed.len(), found);
+            if found == parsed.len() {
+                return;
+            }
+        } else {
+            for ParsedPacket { state: sight, .. } in &mut *parsed {
+                (sight.flow, sight.is_classified) = (NO_KEY, true);
+            }
         }
         for (field, lookup) in index.lookups.iter().enumerate() {
             let unknown = parsed.iter_mut().filter(|parsed| parsed.state.is_classified);

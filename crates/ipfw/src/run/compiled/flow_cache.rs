@@ -9,6 +9,11 @@ use alloc::vec::Vec;
 
 /// Number of cache sets. All sets together take 1 MiB.
 const CACHE_SETS: usize = 1 << 14;
+/// Packets of a [`CacheTrial`]: a fourth of what the cache holds, so that some trials fill it with the
+/// flows that there are.
+const TRIAL_PACKETS: u32 = 1 << 13;
+/// Packets that are not looked up after a failed trial.
+const PAUSE_PACKETS: u32 = 16 * TRIAL_PACKETS;
 /// Candidates per entry: the first ones, up to a rule that ends the search for every packet.
 const MAX_CACHED_RULES: usize = 8;
 /// Marks the end of the candidates.
@@ -103,6 +108,38 @@ impl FlowCache {
             at = 0;
         }
         &set.0[at].rules
+    }
+}
+
+/// Whether flows are looked up in a cache. A packet that is not found costs two cache lines, one of them
+/// evicted, so the lookup is worth it only if most packets are found. Packets are counted for a trial; if
+/// it fails, there is a pause, and another trial.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct CacheTrial {
+    asked: u32,
+    found: u32,
+    /// Packets until the pause is over.
+    pause: u32,
+}
+
+impl CacheTrial {
+    /// Returns whether the next `packets` are to be looked up.
+    #[inline(always)]
+    pub(super) const fn begins(&mut self, packets: usize) -> bool {
+        let is_on = self.pause == 0;
+        self.pause = self.pause.saturating_sub(packets as u32);
+        is_on
+    }
+
+    /// Notes how many packets were looked up, and how many of them found.
+    #[inline(always)]
+    pub(super) const fn note(&mut self, asked: usize, found: usize) {
+        self.asked += asked as u32;
+        self.found += found as u32;
+        if self.asked >= TRIAL_PACKETS {
+            self.pause = if self.found < self.asked / 2 { PAUSE_PACKETS } else { 0 };
+            (self.asked, self.found) = (0, 0);
+        }
     }
 }
 
@@ -202,5 +239,24 @@ mod tests {
         let mut known = CandidateCursor::of(first_of(|| rules.next()));
         assert_eq!(known.from(MAX_CACHED_RULES - 1), Some(MAX_CACHED_RULES - 1));
         assert_eq!(known.from(MAX_CACHED_RULES), None);
+    }
+
+    #[test]
+    fn flows_are_looked_up_as_long_as_most_are_found_and_tried_again_after_a_pause() {
+        let mut trial = CacheTrial::default();
+        let mut groups = |found: usize| -> usize {
+            let all = (TRIAL_PACKETS + PAUSE_PACKETS) as usize / 64;
+            let asked = |_: &usize| {
+                let is_on = trial.begins(64);
+                if is_on {
+                    trial.note(64, found);
+                }
+                is_on
+            };
+            (0..all).filter(asked).count()
+        };
+        assert_eq!(groups(0), TRIAL_PACKETS as usize / 64, "one trial");
+        assert_eq!(groups(31), TRIAL_PACKETS as usize / 64, "another one, after the pause");
+        assert_eq!(groups(32), (TRIAL_PACKETS + PAUSE_PACKETS) as usize / 64, "no pause");
     }
 }

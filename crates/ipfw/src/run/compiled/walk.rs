@@ -6,7 +6,7 @@ use super::super::interpret::{RuleRun, RuleStep, RunEnd};
 use super::super::metadata::PacketMetadata;
 use super::check::RuleCheck;
 use super::flow_cache::{
-    self, CachedRules, CandidateCursor, FlowCache, FlowCacheKey, MAX_RULES, NO_KEY,
+    self, CacheTrial, CachedRules, CandidateCursor, FlowCache, FlowCacheKey, MAX_RULES, NO_KEY,
 };
 use super::plan::{CompiledRule, RuleEffect};
 use super::program::{CompiledRules, FieldClasses, RuleIndex};
@@ -124,6 +124,7 @@ pub(in super::super) struct CandidateCaches {
     pub(super) by_class: FlowCache,
     /// The candidates by flow.
     pub(super) by_flow: FlowCache,
+    pub(super) flow_trial: CacheTrial,
 }
 
 impl CandidateCaches {
