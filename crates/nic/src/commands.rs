@@ -320,10 +320,11 @@ fn restorable(
     state: &StateDir,
     names: &[String],
 ) -> Result<Vec<SavedNic>, Failure> {
+    let saved = state.all(host).map_err(|error| failed("read the saved state", &error))?;
     let is_kernels = |name: &&String| match sysfs::find(host.root(), name) {
         NamedDevice::Pci(nic) => {
             nic.driver.as_deref().is_some_and(|driver| driver != sysfs::VFIO_DRIVER)
-                && matches!(state.read(&nic.bdf), Ok(None))
+                && saved.iter().all(|saved| saved.bdf != nic.bdf)
         }
         _ => false,
     };

@@ -10,6 +10,7 @@ mod demo;
 mod doctor;
 mod grant;
 mod metrics;
+mod nic;
 mod picture;
 mod ports;
 mod schema;
