@@ -111,7 +111,7 @@ fn xdp_link(info: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ports::message::attribute;
+    use slipring_port::netlink::request::attribute;
 
     #[test]
     fn a_bound_socket_tells_its_interface_and_queue() {
