@@ -115,14 +115,14 @@ impl RouterConfig {
     }
 }
 
-fn threads(
-    section: &mut SettingsSection<'_>,
-) -> Result<(Option<usize>, Option<WaitStrategy>), Diagnostic> {
 fn run_name(name: &str) -> Result<String, String> {
     let allowed = "letters, digits, - _ and ., 64 at most, not digits alone";
     check_name(name).map(|()| name.to_owned()).map_err(|_| allowed.to_owned())
 }
 
+fn threads(
+    section: &mut SettingsSection<'_>,
+) -> Result<(Option<usize>, Option<WaitStrategy>), Diagnostic> {
     let workers = section.number("workers", 1..=1024)?;
     let wait = section.word("busy_poll", &BUSY_POLL)?.map(|word| match word {
         "always" => WaitStrategy::Spin,

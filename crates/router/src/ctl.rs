@@ -234,6 +234,9 @@ fn ask(
     mut args: Value,
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
+    if what == "route.show" && session.reporter.format() != ReportFormat::Text {
+        return route_document::print(client, args, session);
+    }
     loop {
         let mut answer = client.request(what, args.clone()).map_err(failure)?;
         let next = answer.as_object_mut().and_then(|answer| answer.remove("next"));
@@ -260,12 +263,15 @@ fn follow_trace(
             Ok(answer) => answer,
             Err(ControlError::NoAnswer(_) | ControlError::TimedOut { .. }) => break,
             Err(error) => return Err(failure(error)),
-    if what == "route.show" && session.reporter.format() != ReportFormat::Text {
-        return route_document::print(client, args, session);
-    }
         };
         for packet in answer["packets"].as_array().into_iter().flatten() {
             print("trace", packet, session)?;
+        }
+        if answer["cut"] == true {
+            session.reporter.warn(format_args!(
+                "the trace has ended early: the packets of all traces have more than {} MiB",
+                MAX_BYTES >> 20
+            ))?;
         }
     }
     Ok(Exit::Done)
@@ -293,12 +299,6 @@ mod tests {
             ("10.1.2.3", "10.1.2.3/32"),
             ("0.0.0.0/0", "0.0.0.0/0"),
             ("2001:db8:1::/32", "2001:db8::/32"),
-        if answer["cut"] == true {
-            session.reporter.warn(format_args!(
-                "the trace has ended early: the packets of all traces have more than {} MiB",
-                MAX_BYTES >> 20
-            ))?;
-        }
             ("::/0", "::/0"),
             ("2001:db8::1", "2001:db8::1/128"),
         ] {

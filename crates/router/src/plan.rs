@@ -74,15 +74,15 @@ impl RoutePlan {
         let rules: Option<PathBuf> = typed(matches, "rules").or(file.rules);
         let io = if rules.is_some() { for_rules(io)? } else { io };
         let max_routes = typed(matches, "max-routes").or(file.max_routes);
-        Ok(Self {
-            interfaces,
-            io,
-            threads,
         let name: Option<String> = typed(matches, "name").or(file.name);
         if let Some(name) = &name {
             check_name(name).map_err(|error| Diagnostic::of(&error))?;
         }
         refuse_threads_in_kernel(io, threads)?;
+        Ok(Self {
+            interfaces,
+            io,
+            threads,
             rules,
             no_fallback: matches.get_flag("no-fallback") || file.fallback == Some(false),
             bypass: matches.get_flag("bypass-netfilter") || file.bypass == Some(true),
@@ -153,12 +153,6 @@ fn for_rules(io: IoChoice) -> Result<IoChoice, Failure> {
     })
 }
 
-fn check_names(interfaces: &[String]) -> Result<(), Failure> {
-    if interfaces.len() < 2 {
-        return Err(Diagnostic::new(SR0006, "a router needs two interfaces")
-            .with_cause(format!("{} given", interfaces.len()))
-            .with_help("name the interfaces to forward between: slipring route eth0 eth1")
-            .with_note("a file can name them, too: interfaces = [\"eth0\", \"eth1\"]")
 /// Refuses a number of threads for an engine that has none.
 fn refuse_threads_in_kernel(io: IoChoice, threads: Option<usize>) -> Result<(), Failure> {
     let is_in_kernel = matches!(io, IoChoice::Xdp | IoChoice::XdpGeneric);
@@ -173,6 +167,12 @@ fn refuse_threads_in_kernel(io: IoChoice, threads: Option<usize>) -> Result<(), 
         .into())
 }
 
+fn check_names(interfaces: &[String]) -> Result<(), Failure> {
+    if interfaces.len() < 2 {
+        return Err(Diagnostic::new(SR0006, "a router needs two interfaces")
+            .with_cause(format!("{} given", interfaces.len()))
+            .with_help("name the interfaces to forward between: slipring route eth0 eth1")
+            .with_note("a file can name them, too: interfaces = [\"eth0\", \"eth1\"]")
             .into());
     }
     let twice = interfaces.iter().enumerate().find(|(at, name)| interfaces[..*at].contains(name));

@@ -235,6 +235,7 @@ mod tests {
             id,
             queues: Vec::new(),
             frames,
+            handed: 0,
             busy_ns: 1,
             held: 2,
             generated: 0,

@@ -263,15 +263,15 @@ impl RoutePlan {
                 .reporter
                 .say(format_args!("{name}: {mode}, mac {mac}, mtu {mtu}, {rx_queues} rx queues"))?;
         }
-        if let Some(ports) = user_space {
-            let count = ports.workers();
-            let why = if self.rules.is_some() { ": xsk, for rules" } else { "" };
-            session.reporter.say(format_args!("{count} threads forward{why}"))?;
-        }
         if self.threads.is_some() && user_space.is_none() {
             session.reporter.warn(
                 "--threads has no effect: a program in the kernel forwards, as --io auto chose",
             )?;
+        }
+        if let Some(ports) = user_space {
+            let count = ports.workers();
+            let why = if self.rules.is_some() { ": xsk, for rules" } else { "" };
+            session.reporter.say(format_args!("{count} threads forward{why}"))?;
         }
         if self.rules.is_some() && !self.no_fallback {
             session

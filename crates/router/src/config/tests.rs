@@ -71,9 +71,9 @@ fn a_mistake_is_told_with_its_line_and_a_suggestion() {
         ("[punt]\nicmpv6 = 5", ["punt has no key `icmpv6`", "line 2", "`icmp`?"]),
         ("[punt]\narp = 'x'", ["punt.arp cannot be 'x'", "line 2", "without quotes"]),
         ("[vlan]\npriorities = [1]", ["eight priorities", "line 2", "class selector"]),
-        ("[metrics]\nlisten = '9477'", ["metrics.listen", "line 2", "127.0.0.1:9100"]),
         ("[control]\nname = 'a/b'", ["control.name cannot be 'a/b'", "line 2", "letters, digits"]),
         ("[control]\nname = '12'", ["control.name cannot be '12'", "line 2", "not digits alone"]),
+        ("[metrics]\nlisten = '9477'", ["metrics.listen", "line 2", "127.0.0.1:9100"]),
     ] {
         let error = read(text).unwrap_err();
         for part in parts {
