@@ -26,8 +26,8 @@ until grep -q ready "$dir/model"; do
     sleep 0.1
 done
 
-# 300 s are a limit against hangs: a run takes 15 s on an idle machine.
-timeout -k 5 "${GUEST_TIMEOUT:-300}" $QEMU -accel tcg -M q35,memory-backend=mem \
+# A limit against hangs: a run takes 15 s on an idle machine, and minutes on a busy one.
+timeout -k 5 "${GUEST_TIMEOUT:-1200}" $QEMU -accel tcg -M q35,memory-backend=mem \
     -object memory-backend-memfd,id=mem,size=256M,share=on -m 256 -cpu max -smp 1 -nodefaults -no-reboot \
     -display none -serial stdio -kernel "$kernel/vmlinuz" -initrd "$dir/initrd" \
     -device '{"driver":"vfio-user-pci","socket":{"type":"unix","path":"'"$dir/socket"'"},"addr":"5","rombar":0}' \
