@@ -6,7 +6,7 @@ use core::ops::Range;
 use slipring_fib::FibPortIndex;
 
 use crate::cause::RouteDropCause;
-use crate::packet::RoutedPacket;
+use crate::packet::{PacketTraits, RoutedPacket};
 use crate::punt::PuntClass;
 
 /// The router's decision about a frame.
@@ -92,9 +92,17 @@ impl HeldPacket {
         self.packet.end as usize
     }
 
-    /// The port at which the packet arrived.
+    /// The port at which the packet arrived; of the router's own packets, the one of the packet that they
+    /// are about.
     #[must_use]
     pub const fn ingress(&self) -> FibPortIndex {
         FibPortIndex(self.packet.port)
+    }
+
+    /// Returns whether the router itself has made the packet, such as an ICMP error: it did not arrive,
+    /// so it is not one that is forwarded.
+    #[must_use]
+    pub const fn is_own(&self) -> bool {
+        self.packet.traits.has(PacketTraits::OWN)
     }
 }

@@ -368,7 +368,9 @@ impl SubinterfaceProcessor {
                     self.scratch.clear();
                     self.scratch.extend_from_slice(sent.prepend());
                     self.scratch.extend_from_slice(&frame[sent.range()]);
-                    self.count_forwarded(held.ingress(), self.scratch.len());
+                    if !held.is_own() {
+                        self.count_forwarded(held.ingress(), self.scratch.len());
+                    }
                     self.send_scratch(queues, sent.port);
                 }
             }

@@ -4,7 +4,7 @@ use slipring_datapath::queues::WorkerQueues;
 use slipring_fib::{FibPortIndex, GatewayRequest};
 use slipring_port::Nanos;
 use slipring_route::{
-    ForwardedFrame, PuntClass, PuntReason, RouteDropCause, RouteOutput, RouteVerdict,
+    ForwardedFrame, HeldPacket, PuntClass, PuntReason, RouteDropCause, RouteOutput, RouteVerdict,
 };
 
 use super::RouteWorker;
@@ -60,15 +60,24 @@ impl RouteWorker {
 
     /// Sends a rewritten frame by the worker's queue of the egress interface, or drops it if the queue
     /// is full.
-    pub(super) fn send(
+    fn send(&mut self, queues: &mut WorkerQueues, source: BatchFrame<'_>, frame: &ForwardedFrame) {
+        let ingress = source.ingress();
+        if self.transmit(queues, source, frame) {
+            self.count_forwarded(ingress, frame.frame_len().into());
+        }
+    }
+
+    /// Sends a rewritten frame. Returns whether there was space for it.
+    fn transmit(
         &mut self,
         queues: &mut WorkerQueues,
         mut source: BatchFrame<'_>,
         frame: &ForwardedFrame,
-    ) {
+    ) -> bool {
         let ingress = source.ingress();
         let Some(to) = self.interface(frame.port).map(|it| self.ports.tx_of[it]) else {
-            return self.engine.unsent(ingress, frame);
+            self.engine.unsent(ingress, frame);
+            return false;
         };
         let range = frame.range();
         let is_plain = range.start == 0 && frame.prepend().is_empty();
@@ -85,11 +94,10 @@ impl RouteWorker {
                 queues[to].copy_frame(&self.scratch)
             }
         };
-        if is_sent {
-            self.count_forwarded(ingress, frame.frame_len().into());
-        } else {
+        if !is_sent {
             self.engine.unsent(ingress, frame);
         }
+        is_sent
     }
 
     pub(super) fn count_forwarded(&mut self, ingress: FibPortIndex, bytes: u64) {
@@ -100,7 +108,7 @@ impl RouteWorker {
     }
 
     #[inline(never)]
-    pub(super) fn deliver_other(
+    fn deliver_other(
         &mut self,
         queues: &mut WorkerQueues,
         mut source: BatchFrame<'_>,
@@ -174,8 +182,26 @@ impl RouteWorker {
                     continue;
                 }
             };
-            let source = BatchFrame::Copy { frame: &mut frame, ingress: held.ingress() };
-            self.deliver_other(queues, source, verdict, false, now_ns);
+            self.deliver_held(queues, &held, &mut frame, verdict, now_ns);
+        }
+    }
+
+    /// Carries out the verdict about a packet that has waited. The router's own packets, such as ICMP
+    /// errors, are not among those that are forwarded.
+    pub(super) fn deliver_held(
+        &mut self,
+        queues: &mut WorkerQueues,
+        held: &HeldPacket,
+        frame: &mut [u8],
+        verdict: RouteVerdict,
+        now_ns: Nanos,
+    ) {
+        let source = BatchFrame::Copy { frame, ingress: held.ingress() };
+        match verdict {
+            RouteVerdict::Forward(sent) if held.is_own() => {
+                self.transmit(queues, source, &sent);
+            }
+            verdict => self.deliver_other(queues, source, verdict, false, now_ns),
         }
     }
 

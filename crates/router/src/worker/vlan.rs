@@ -16,9 +16,7 @@ use slipring_datapath::queues::WorkerQueues;
 use slipring_datapath::slots;
 use slipring_neighbour::HoldDropCause;
 use slipring_port::Nanos;
-use slipring_route::{
-    HeldPacket, MAX_ROUTE_BATCH, PuntClass, RouteDropCause, RouteFrame, RouteVerdict,
-};
+use slipring_route::{HeldPacket, MAX_ROUTE_BATCH, PuntClass, RouteDropCause, RouteFrame};
 
 use super::RouteWorker;
 use super::deliver::BatchFrame;
@@ -236,10 +234,6 @@ impl RouteWorker {
                 return self.engine.discard(&packet.held, cause);
             }
         };
-        let source = BatchFrame::Copy { frame: &mut frame, ingress: held.ingress() };
-        match verdict {
-            RouteVerdict::Forward(sent) => self.send(queues, source, &sent),
-            verdict => self.deliver_other(queues, source, verdict, false, now_ns),
-        }
+        self.deliver_held(queues, &held, &mut frame, verdict, now_ns);
     }
 }
