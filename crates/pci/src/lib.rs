@@ -38,6 +38,7 @@ mod memory;
 #[cfg(feature = "qtest")]
 pub mod qtest;
 mod sys;
+pub mod vfio;
 pub mod vfio_user;
 
 pub use bar::{Bar, MappedRegisters, RegisterAccess, Width};

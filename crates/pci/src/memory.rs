@@ -23,8 +23,9 @@ pub(crate) const PAGE_BYTES: u64 = 4096;
 /// of 16 bytes, or a virtqueue's descriptor and its two ring entries.
 const BYTES_PER_SLOT: usize = 32;
 
-/// A range of this process's memory.
+/// A range of this process's memory. Only this crate makes such ranges.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct MemoryRange<'m> {
     /// Address in this process; page-aligned.
     pub start: u64,

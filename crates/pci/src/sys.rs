@@ -3,3 +3,4 @@
 
 pub mod barrier;
 pub(crate) mod mapping;
+pub(crate) mod vfio;
