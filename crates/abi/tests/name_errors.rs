@@ -192,7 +192,7 @@ fn assert_cases(cases: &[Case]) {
 fn kinds() -> String {
     let words = listed("", |kind| kind.form != NameForm::SwitchPort && !kind.has(PLANNED));
     assert!(words.starts_with("netmap:, xdp:, packet:, tap:"), "{words}");
-    assert!(!words.contains("vfio"), "{words}");
+    assert!(words.contains("vfio:"), "{words}");
     format!("the kinds are {words}; pipes are NAME{{K and NAME}}K, ports of switches valeX:NAME")
 }
 

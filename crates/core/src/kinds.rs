@@ -259,7 +259,7 @@ mod tests {
             ),
             ("netmap:lo/t", ErrorClass::Usage, "a monitor watches a port of a netmap device"),
             ("null:^", ErrorClass::Usage, "only netmap:, xdp: and packet: have host rings"),
-            ("vfio:03:00.0", ErrorClass::Machine, "a native driver is not available here"),
+            ("vfio:ff:1f.7", ErrorClass::Machine, "there is no PCI device 0000:ff:1f.7"),
             ("netmap:lo@7", ErrorClass::Machine, "not part of this version"),
             (
                 "vhost:/nowhere/x.sock@conf:rings=17",

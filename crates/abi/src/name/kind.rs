@@ -134,7 +134,7 @@ port_kinds! { $
     Kernel      = kernel,      DevicePort,                   PIPES | ON_DEVICE | DEVICE_PATH;
     Vhost       = vhost,       Text("the path of a socket"), RING_PAIRS;
     VhostClient = vhostclient, Text("the path of a socket"), RING_PAIRS;
-    Vfio        = vfio,        PciAddress,                   PLANNED;
+    Vfio        = vfio,        PciAddress,                   NONE;
 }
 
 impl PortNameKind {
