@@ -66,6 +66,12 @@ pub trait TxFormat: Send + 'static {
     /// Returns the words of a descriptor for the device, without [`Self::REPORT`].
     fn descriptor(part: &TxPart) -> [u64; 2];
 
+    /// Returns the status word of the first of several descriptors, once the length of their frame
+    /// is known. The device does not have the descriptor before.
+    fn first_of_chain(status: u64, _frame_len: u32) -> u64 {
+        status
+    }
+
     /// Returns whether the device has completed a descriptor that was to be reported.
     fn is_done(status: u64) -> bool;
 
@@ -300,6 +306,8 @@ pub struct TxDescriptors<F> {
     /// The first descriptor of a frame in several parts: the device gets it after the others.
     held_first: Option<(u32, u64)>,
     is_in_frame: bool,
+    /// Bytes of the frame so far.
+    frame_len: u32,
     has_unpublished: bool,
     format: std::marker::PhantomData<F>,
 }
@@ -322,6 +330,7 @@ impl<F: TxFormat> TxDescriptors<F> {
             last_status: 0,
             held_first: None,
             is_in_frame: false,
+            frame_len: 0,
             has_unpublished: false,
             format: std::marker::PhantomData,
         }
@@ -367,6 +376,7 @@ impl<F: TxFormat> TxDescriptorRings for TxDescriptors<F> {
         let index = self.next;
         self.next = self.parts.index_after(index);
         let is_first = !self.is_in_frame;
+        self.frame_len = if is_first { len } else { self.frame_len + len };
         self.is_in_frame = more;
         let address = self.parts.address(buf) + u64::from(at);
         let is_last_of_ring = self.next == 0;
@@ -388,7 +398,7 @@ impl<F: TxFormat> TxDescriptorRings for TxDescriptors<F> {
         }
         self.parts.store(index, F::STATUS, words[F::STATUS]);
         if !more && let Some((first, status)) = self.held_first.take() {
-            self.parts.store(first, F::STATUS, status);
+            self.parts.store(first, F::STATUS, F::first_of_chain(status, self.frame_len));
         }
     }
 

@@ -34,9 +34,12 @@ mod open;
 mod queue;
 mod table;
 
+mod e1000;
 mod e1000e;
+mod igb;
 mod intel;
 mod rtl;
+mod virtio;
 
 pub use chip::{ChipEvents, ChipFault, LinkState, NicChip};
 pub use driver::{ChipId, NicDriver, refused};

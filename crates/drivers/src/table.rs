@@ -6,10 +6,11 @@ use slipring_port::{OpenCause, Port};
 
 use crate::driver::{ChipId, NicDriver, refused};
 use crate::open::NicSetup;
-use crate::{e1000e, rtl};
+use crate::{e1000, e1000e, igb, rtl, virtio};
 
 /// All drivers, in the order in which messages list them.
-static DRIVERS: &[&dyn NicDriver] = &[&e1000e::DRIVER, &rtl::DRIVER];
+static DRIVERS: &[&dyn NicDriver] =
+    &[&e1000::DRIVER, &e1000e::DRIVER, &igb::DRIVER, &rtl::DRIVER, &virtio::DRIVER];
 
 /// All drivers.
 pub fn drivers() -> impl Iterator<Item = &'static dyn NicDriver> {

@@ -10,7 +10,7 @@ use crate::descriptors::{RxDescriptors, TxDescriptors};
 use crate::driver::refused;
 use crate::intel::mac;
 use crate::intel::regs::*;
-use crate::intel::rings::{ring_parts, ring_size, set_rx_ring, set_tx_ring};
+use crate::intel::rings::{ring_parts, ring_size, rings_len, set_rx_ring, set_tx_ring};
 use crate::open::{NicSetup, memory_cause};
 
 /// Interrupts at most every 50 us, so 20,000 per second.
@@ -53,11 +53,6 @@ pub(super) fn set_up(
     Ok((chip, mac))
 }
 
-/// Bytes of both rings, for a message.
-fn rings_len(size: u32) -> u64 {
-    64 * u64::from(size)
-}
-
 /// Resets all but the PHY (section 4.6.2).
 fn reset(bar: &Bar) -> Result<(), OpenCause> {
     quiesce(bar);
@@ -69,6 +64,7 @@ fn reset(bar: &Bar) -> Result<(), OpenCause> {
     });
     bar.write32(CTRL, bar.read32(CTRL) | CTRL_RST);
     mac::wait_for("come out of its reset", || bar.read32(CTRL) & CTRL_RST == 0)?;
+    mac::wait_for("read its settings", || bar.read32(EECD) & EECD_AUTO_READ_DONE != 0)?;
     quiesce(bar);
     Ok(())
 }

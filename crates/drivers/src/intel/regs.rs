@@ -27,6 +27,11 @@ pub(crate) const STATUS_LU: u32 = 1 << 1;
 /// The device may still access memory (PCI Express only).
 pub(crate) const STATUS_MASTER_ENABLED: u32 = 1 << 19;
 
+/// Access to the device's memory of settings.
+pub(crate) const EECD: u64 = 0x0010;
+/// The settings were read after a reset (not in PCI and PCI-X chips).
+pub(crate) const EECD_AUTO_READ_DONE: u32 = 1 << 9;
+
 /// Access to the PHY by MDIO.
 pub(crate) const MDIC: u64 = 0x0020;
 /// Operation: write.

@@ -22,6 +22,11 @@ pub(crate) const fn ring_size(slots: u32) -> u32 {
     (slots + 1).next_multiple_of(GROUP)
 }
 
+/// Bytes of both rings, for a message.
+pub(crate) fn rings_len(size: u32) -> u64 {
+    64 * u64::from(size)
+}
+
 /// Makes an empty ring known to the device.
 pub(crate) fn set_rx_ring(bar: &Bar, memory: &DescriptorMemory, size: u32) {
     set_base(bar, RDBA, memory);

@@ -51,5 +51,8 @@ macro_rules! every_driver {
 }
 
 every_driver! {
+    e1000 "e1000-82545em" "e1000";
     e1000e "e1000e" "e1000e";
+    igb "igb" "igb";
+    virtio "virtio-net-pci,disable-legacy=on" "virtio";
 }

@@ -1,0 +1,15 @@
+//! Registers that the 82576 has besides those of [`crate::intel::regs`] (82576 datasheet, section
+//! 8). Queue 0 has the addresses of older chips, too.
+
+/// Split and replication receive control of queue 0 (8.10.2).
+pub(super) const SRRCTL: u64 = 0x280c;
+/// Buffers of 2 KiB, and advanced descriptors with one buffer.
+pub(super) const SRRCTL_2K_ADVANCED: u32 = 2 | 1 << 25;
+/// Receive descriptor control of queue 0 (8.10.9).
+pub(super) const RXDCTL: u64 = 0x2828;
+/// Prefetches below 8 descriptors, if 8 are there; writes each back at once.
+pub(super) const XDCTL_THRESHOLDS: u32 = 8 | 8 << 8 | 1 << 16;
+/// Turns a queue on.
+pub(super) const XDCTL_ENABLE: u32 = 1 << 25;
+/// Longest frame that is received, with CRC (8.10.4).
+pub(super) const RLPML: u64 = 0x5004;

@@ -1,0 +1,93 @@
+//! The running device.
+
+use slipring_pci::{DeviceMemory, Interrupt, InterruptKind, PciDevice};
+use slipring_port::{DropCause, Interest};
+
+use super::control::{RX_ALL_MULTICAST, RX_PROMISCUOUS, VirtioControl};
+use super::init;
+use super::regs::*;
+use super::rings::{VirtioRx, VirtioTx};
+use crate::chip::{ChipEvents, ChipFault, LinkState, NicChip};
+
+/// A virtio-net device.
+pub(super) struct VirtioChip {
+    pub(super) registers: VirtioRegisters,
+    pub(super) rx: VirtioRx,
+    pub(super) tx: VirtioTx,
+    pub(super) control: Option<VirtioControl>,
+    pub(super) accepts_all: bool,
+    /// Whether the device tells the state of its link.
+    pub(super) has_status: bool,
+    pub(super) interrupt: Interrupt,
+    pub(super) device: Box<dyn PciDevice>,
+    /// What the device accesses: dropped after the device.
+    pub(super) _memory: DeviceMemory,
+}
+
+impl NicChip for VirtioChip {
+    type Rx = VirtioRx;
+    type Tx = VirtioTx;
+
+    fn device(&self) -> &dyn PciDevice {
+        self.device.as_ref()
+    }
+
+    fn rx(&mut self) -> &mut Self::Rx {
+        &mut self.rx
+    }
+
+    fn tx(&mut self) -> &mut Self::Tx {
+        &mut self.tx
+    }
+
+    fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
+    }
+
+    fn start(&mut self) {
+        init::start(&self.registers);
+        if let Some(control) = &mut self.control {
+            control.set_rx(RX_PROMISCUOUS, self.accepts_all);
+            control.set_rx(RX_ALL_MULTICAST, true);
+        }
+    }
+
+    /// Interrupts are asked for by a word in memory; no register is written.
+    fn unmask(&mut self, interest: Interest) -> ChipEvents {
+        self.rx.queue.set_interrupts(interest.rx);
+        self.tx.queue.set_interrupts(interest.tx);
+        ChipEvents::default()
+    }
+
+    /// One vector is for queues and link, so every wakeup looks at the link.
+    fn mask(&mut self) -> ChipEvents {
+        self.rx.queue.set_interrupts(false);
+        self.tx.queue.set_interrupts(false);
+        if self.interrupt.kind() == InterruptKind::IntX {
+            // Reading deasserts the line.
+            let _ = self.registers.isr.read8(0);
+        }
+        ChipEvents { wants_probe: true }
+    }
+
+    fn probe(&mut self) -> Result<LinkState, ChipFault> {
+        if self.registers.common.read8(DEVICE_STATUS) == u8::MAX {
+            return Err(ChipFault::Gone);
+        }
+        let status = self.registers.net.read16(NET_STATUS);
+        let is_up = !self.has_status || status & NET_STATUS_LINK_UP != 0;
+        Ok(LinkState { is_up, mbit_per_s: 0, is_full_duplex: true })
+    }
+
+    fn count_drops(&mut self, set: &mut dyn FnMut(DropCause, u64)) {
+        set(DropCause::RxMalformed, self.rx.bad_frames);
+    }
+
+    fn set_promiscuous(&mut self, all: bool) {
+        self.accepts_all = all;
+    }
+
+    fn stop(&mut self) {
+        init::stop(&self.registers, self.device.as_ref());
+    }
+}

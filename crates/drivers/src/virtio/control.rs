@@ -1,0 +1,49 @@
+//! The control queue (virtio 1.2, section 5.1.6.5), for one command at a time.
+
+use std::sync::atomic::Ordering;
+
+use slipring_pci::DescriptorMemory;
+
+use super::rings::Virtqueue;
+use crate::intel::mac::wait_for;
+
+/// Class: which frames are received.
+const CLASS_RX: u64 = 0;
+/// Command: all frames, or not.
+pub(super) const RX_PROMISCUOUS: u64 = 0;
+/// Command: all multicasts, or not.
+pub(super) const RX_ALL_MULTICAST: u64 = 1;
+/// Bytes of a command: class, command, and its argument.
+const COMMAND_BYTES: u32 = 3;
+/// Where the device writes its answer.
+const ANSWER_AT: u64 = 32;
+const ANSWER_BYTES: u32 = 1;
+const NEXT: u64 = 1 << 32;
+const WRITE: u64 = 2 << 32;
+
+/// The queue and the memory of its command.
+#[derive(Debug)]
+pub(super) struct VirtioControl {
+    queue: Virtqueue,
+    memory: DescriptorMemory,
+}
+
+impl VirtioControl {
+    pub(super) fn new(queue: Virtqueue, memory: DescriptorMemory) -> Self {
+        Self { queue, memory }
+    }
+
+    /// Executes a command of the class that sets what is received. If the device does not, it
+    /// receives more than it should, which programs can tell by the addresses.
+    pub(super) fn set_rx(&mut self, command: u64, is_on: bool) {
+        let bytes = CLASS_RX | command << 8 | u64::from(is_on) << 16;
+        self.memory.words64()[0].store(bytes, Ordering::Relaxed);
+        let address = self.memory.address();
+        self.queue.set(0, address, COMMAND_BYTES, NEXT, 1);
+        self.queue.set(1, address + ANSWER_AT, ANSWER_BYTES, WRITE, 0);
+        self.queue.push(0);
+        self.queue.publish();
+        let queue = std::cell::RefCell::new(&mut self.queue);
+        let _ = wait_for("execute a command", || queue.borrow_mut().pop().is_some());
+    }
+}
