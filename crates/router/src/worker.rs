@@ -30,6 +30,7 @@ mod drain;
 mod handover;
 mod held;
 mod link;
+mod of_kernel;
 mod open;
 mod parking;
 mod pipes;

@@ -118,8 +118,11 @@ fn passed(
     }
     if usize::from(ingress.0) >= routing.engine.interfaces().len() {
         let name = port_name(routing, ingress).unwrap_or_default();
-        let is_left = routing.is_left(usize::from(ingress.0));
-        return is_left.then(|| format!("packets from {name} are left to the kernel"));
+        if routing.is_left(usize::from(ingress.0)) {
+            return Some(format!("packets from {name} are left to the kernel"));
+        }
+        // Before the rules; without them, the engine finds out.
+        return of_kernel(routing, ingress, packet).filter(|_| has_rules);
     }
     let reason = reasons::of_ingress(routing, ingress);
     reason.or_else(|| {
@@ -137,6 +140,11 @@ fn kept(
     if is_kept_from_sockets(packet, has_rules) {
         return Some("such packets are not handed over to the router's threads".to_owned());
     }
+    of_kernel(routing, ingress, packet)
+}
+
+/// Why a packet is the kernel's by its route.
+fn of_kernel(routing: &Routing, ingress: FibPortIndex, packet: &[u8]) -> Option<String> {
     let found = routing.mirror.route_get(routing.vrf_of_port(ingress), destination(packet)?)?;
     let is_kernels =
         found.index == TargetIndex::KERNEL || found.target.action == TargetAction::Kernel;

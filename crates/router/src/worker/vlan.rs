@@ -20,6 +20,7 @@ use slipring_route::{HeldPacket, MAX_ROUTE_BATCH, PuntClass, RouteDropCause, Rou
 
 use super::RouteWorker;
 use super::deliver::BatchFrame;
+use super::of_kernel::is_of_kernel;
 use super::vlan_state::{WireFrame, WorkerSubinterfaces};
 use crate::subinterface::{
     LinkVerdict, QueueRole, SubinterfaceFrame, WaitEnd, WaitingPacket, tags,
@@ -53,14 +54,33 @@ impl RouteWorker {
             }
             self.give_to_device(queues, frame.number, &frame.bytes, None, now_ns);
         }
+        // For this machine: on other interfaces, the program keeps such packets for the kernel, and no rule
+        // sees them.
+        let mut of_kernel = self.take_of_kernel(&mut routed);
+        let rules = self.rules.take();
+        self.forward_copies(queues, &mut of_kernel, now_ns);
+        self.rules = rules;
         routed.retain(|of| !self.hand_over_copy(queues, &of.bytes, ports[of.number]));
-        self.totals.frames += routed.len() as u64;
+        self.totals.frames += (of_kernel.len() + routed.len()) as u64;
         self.forward_copies(queues, &mut routed, now_ns);
         if let Some(of) = &mut self.subinterfaces {
             of.frames = frames;
         }
         self.moved += used as u32;
         taken
+    }
+
+    /// Takes the packets out that are the kernel's by their route, if there are rules.
+    fn take_of_kernel<'f>(&self, frames: &mut Vec<&'f mut WireFrame>) -> Vec<&'f mut WireFrame> {
+        let Some(of) = self.subinterfaces.as_ref().filter(|_| self.rules.is_some()) else {
+            return Vec::new();
+        };
+        let tables = self.engine.tables();
+        let is_kernels = |frame: &WireFrame| {
+            let port = tables.ports.get(usize::from(of.shared.all()[frame.number].port.0));
+            port.is_some_and(|port| is_of_kernel(tables, port.vrf, &frame.bytes))
+        };
+        frames.extract_if(.., |frame| is_kernels(frame)).collect()
     }
 
     fn forward_copies(
