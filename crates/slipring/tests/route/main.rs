@@ -21,6 +21,7 @@
 //! | `routes` | prefixes, next hops, tables |
 //! | `changes` | routes, next hops, links and addresses that come and go |
 //! | `vlan` | subinterfaces that the kernel does not have |
+//! | `vlan_rules`, `vlan_workers` | their packets and rules; in several threads, and counted |
 //! | `multipath` | several next hops |
 //! | `host_traffic` | what the kernel must receive on the real interface |
 //! | `rules` | rules for forwarded packets |
@@ -120,4 +121,6 @@ mod top;
 mod topology;
 mod trace;
 mod vlan;
+mod vlan_rules;
+mod vlan_workers;
 mod why;

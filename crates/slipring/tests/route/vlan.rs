@@ -45,24 +45,24 @@ crate::program_checks! {
 }
 
 /// A VLAN of B's link, with a host in it.
-struct Vlan {
-    tags: &'static [[u16; 2]],
+pub(crate) struct Vlan {
+    pub(crate) tags: &'static [[u16; 2]],
     /// The host's addresses, and the router's.
-    host: [&'static str; 2],
-    router: [&'static str; 2],
+    pub(crate) host: [&'static str; 2],
+    pub(crate) router: [&'static str; 2],
     /// Addresses of another host, by which the rig finds out that the router answers.
     prober: [&'static str; 2],
-    mac: Mac,
+    pub(crate) mac: Mac,
 }
 
-const ONE: Vlan = Vlan {
+pub(crate) const ONE: Vlan = Vlan {
     tags: &[[0x8100, 100]],
     host: ["10.100.0.9", "fd64::9"],
     router: ["10.100.0.1", "fd64::1"],
     prober: ["10.100.0.10", "fd64::10"],
     mac: host_mac(3, 100),
 };
-const TWO: Vlan = Vlan {
+pub(crate) const TWO: Vlan = Vlan {
     tags: &[[0x88a8, 200], [0x8100, 7]],
     host: ["10.200.0.9", "fdc8::9"],
     router: ["10.200.0.1", "fdc8::1"],
@@ -71,7 +71,7 @@ const TWO: Vlan = Vlan {
 };
 
 /// Starts the router with both VLANs, and gives their devices addresses.
-fn start(setup: Setup, flags: &str) -> Rig {
+pub(crate) fn start(setup: Setup, flags: &str) -> Rig {
     let rig = setup.with_flags(&format!("e1.100 e1.200.7 {flags}")).start();
     address(&rig);
     rig
@@ -105,23 +105,23 @@ fn address(rig: &Rig) {
 
 impl Vlan {
     /// Sends a frame of the VLAN's host.
-    fn send_frame(&self, rig: &Rig, frame: Frame) {
+    pub(crate) fn send_frame(&self, rig: &Rig, frame: Frame) {
         rig.b.send_frame(&Frame { tags: self.tags.to_vec(), ..frame });
     }
 
-    fn send(&self, rig: &Rig, packet: &Packet) {
+    pub(crate) fn send(&self, rig: &Rig, packet: &Packet) {
         self.send_frame(rig, Frame::of(self.mac, router_mac(3), packet));
     }
 
     /// The frame without the VLAN's tags, if it has them.
-    fn untagged(&self, frame: &Frame) -> Option<Frame> {
+    pub(crate) fn untagged(&self, frame: &Frame) -> Option<Frame> {
         let is_ours = frame.tags == self.tags && frame.src == router_mac(3);
         is_ours.then(|| Frame { tags: Vec::new(), ..frame.clone() })
     }
 
     /// Waits for a packet to the host, and returns it with its destination MAC address.
     #[track_caller]
-    fn receive(&self, rig: &Rig, wanted: &Packet) -> Mac {
+    pub(crate) fn receive(&self, rig: &Rig, wanted: &Packet) -> Mac {
         rig.b.receive(&format!("{wanted:?} in {:?}", self.tags), |frame| {
             let frame = self.untagged(frame)?;
             (frame.packet()? == *wanted).then_some(frame.dst)
@@ -129,7 +129,7 @@ impl Vlan {
     }
 
     /// Broadcasts an ARP request.
-    fn ask(&self, rig: &Rig, sender: IpAddr, target: IpAddr) {
+    pub(crate) fn ask(&self, rig: &Rig, sender: IpAddr, target: IpAddr) {
         let request = Arp { operation: 1, sender: (self.mac, sender), target: ([0; 6], target) };
         self.send_frame(rig, request.frame(self.mac, BROADCAST));
     }
@@ -151,11 +151,11 @@ impl Vlan {
     }
 
     /// Waits for a request for an address, and returns the address of its sender.
-    fn request(&self, rig: &Rig, target: IpAddr) -> (Mac, IpAddr) {
+    pub(crate) fn request(&self, rig: &Rig, target: IpAddr) -> (Mac, IpAddr) {
         rig.b.receive(&format!("a request for {target}"), |frame| self.requested(frame, target))
     }
 
-    fn requested(&self, frame: &Frame, target: IpAddr) -> Option<(Mac, IpAddr)> {
+    pub(crate) fn requested(&self, frame: &Frame, target: IpAddr) -> Option<(Mac, IpAddr)> {
         let frame = self.untagged(frame)?;
         if target.is_ipv4() {
             let arp = Arp::parse(&frame).filter(|arp| (arp.operation, arp.target.1) == (1, target));
@@ -166,7 +166,7 @@ impl Vlan {
     }
 
     /// Answers for an address of the host.
-    fn answer(&self, rig: &Rig, target: IpAddr, asker: (Mac, IpAddr)) {
+    pub(crate) fn answer(&self, rig: &Rig, target: IpAddr, asker: (Mac, IpAddr)) {
         if target.is_ipv4() {
             let reply = Arp { operation: 2, sender: (self.mac, target), target: asker };
             return self.send_frame(rig, reply.frame(self.mac, asker.0));
