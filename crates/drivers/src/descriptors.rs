@@ -451,3 +451,6 @@ impl<F: TxFormat> TxDescriptorRings for TxDescriptors<F> {
         self.in_use -= count;
     }
 }
+
+#[cfg(test)]
+mod tests;

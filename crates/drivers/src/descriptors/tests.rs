@@ -1,0 +1,114 @@
+//! Rings over memory that a test fills as a device does.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
+
+use slipring_pci::{DeviceMemory, DmaMapper, MemoryRange, RegisterAccess, Width};
+use slipring_port::nic::dma::{DeviceAddress, DmaMemory};
+use slipring_ring::{Geometry, HugePages};
+
+use super::*;
+use crate::intel::rings::{LegacyRx, LegacyTx};
+
+const SIZE: u32 = 8;
+const DONE: u64 = 1 << 32;
+const END: u64 = 1 << 33;
+const CRC_ERROR: u64 = 1 << 40;
+const REPORT: u64 = 1 << 27;
+
+/// Maps each range at the next multiple of 16 MiB.
+#[derive(Default)]
+struct Mapper(AtomicU64);
+
+impl DmaMapper for Mapper {
+    fn map(&self, _range: &MemoryRange<'_>) -> io::Result<DeviceAddress> {
+        Ok((self.0.fetch_add(1, Ordering::Relaxed) + 1) << 24)
+    }
+
+    fn unmap(&self, _at: DeviceAddress, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The values that were written to the doorbell.
+#[derive(Clone, Default)]
+struct Doorbell(Arc<Mutex<Vec<u32>>>);
+
+impl RegisterAccess for Doorbell {
+    fn read(&self, _at: u64, width: Width) -> u32 {
+        width.all_ones()
+    }
+
+    fn write(&self, _at: u64, _width: Width, value: u32) {
+        self.0.lock().unwrap().push(value);
+    }
+}
+
+fn parts() -> (RingParts, Doorbell) {
+    let geometry = Geometry { ring_bytes: 1 << 16, bufs: 64, buf_size: 2048 };
+    let region = Region::create_shared(geometry, HugePages::Never).unwrap();
+    let mut memory = DeviceMemory::new(Arc::<Mapper>::default());
+    memory.map_buffers(&region).unwrap();
+    let doorbell = Doorbell::default();
+    let parts = RingParts {
+        memory: memory.alloc(4096).unwrap(),
+        addresses: memory.addresses(),
+        size: SIZE,
+        usable: SIZE - 1,
+        part: 2048,
+        bar: Bar::new(64, Vec::new(), Box::new(doorbell.clone())),
+        doorbell: 0,
+    };
+    (parts, doorbell)
+}
+
+#[test]
+fn damaged_frames_and_impossible_lengths_are_dropped_and_their_buffers_posted_again() {
+    let (parts, doorbell) = parts();
+    let memory = parts.memory.clone();
+    let fill = |at: usize, status| memory.words64()[2 * at + 1].store(status, Ordering::Relaxed);
+    let mut ring = RxDescriptors::<LegacyRx>::new(parts);
+    for buf in 10..16 {
+        assert!(ring.has_room());
+        ring.post(BufIdx(buf));
+    }
+    ring.publish();
+    ring.publish();
+    assert_eq!(*doorbell.0.lock().unwrap(), [6], "one write per batch");
+    fill(0, 60 | DONE | END);
+    // Two parts, of which the first is damaged; then a length beyond the buffer.
+    fill(1, 2048 | DONE | CRC_ERROR);
+    fill(2, 100 | DONE | END);
+    fill(3, 2049 | DONE | END);
+    fill(4, 61 | DONE | END);
+    assert_eq!(ring.refresh(), 2);
+    let frames = [0, 1].map(|i| (ring.peek(i).buf.0, ring.peek(i).len, ring.peek(i).more));
+    assert_eq!(frames, [(10, 60, false), (14, 61, false)]);
+    assert_eq!(ring.bad_frames(), 2);
+    ring.release(2);
+    ring.publish();
+    assert_eq!(*doorbell.0.lock().unwrap(), [6, 1], "three buffers, over the end of the ring");
+    assert_eq!(ring.refresh(), 0);
+}
+
+#[test]
+fn a_batch_reports_once_and_completes_as_a_whole() {
+    let (parts, doorbell) = parts();
+    let memory = parts.memory.clone();
+    let status = |at: usize| memory.words64()[2 * at + 1].load(Ordering::Relaxed);
+    let mut ring = TxDescriptors::<LegacyTx>::new(parts);
+    for buf in 20..23 {
+        ring.push(BufIdx(buf), 0, 60, false);
+    }
+    ring.publish();
+    assert_eq!([0, 1, 2].map(|at| status(at) & REPORT), [0, 0, REPORT]);
+    assert_eq!(*doorbell.0.lock().unwrap(), [3]);
+    assert_eq!((ring.refresh_completed(), ring.is_pending()), (0, true));
+    memory.words64()[5].store(status(2) | DONE, Ordering::Relaxed);
+    assert_eq!(ring.refresh_completed(), 3);
+    assert_eq!([0, 1, 2].map(|i| ring.peek_completed(i).0), [20, 21, 22]);
+    ring.release_completed(3);
+    assert!(ring.has_room(SIZE - 1) && !ring.has_room(SIZE) && !ring.is_pending());
+}
