@@ -12,6 +12,7 @@ mod engine;
 mod forwarding;
 mod install;
 mod load;
+mod pace;
 mod path;
 mod running;
 mod socket_source;
@@ -42,6 +43,7 @@ pub(crate) fn rows(full: bool) -> Vec<BenchRow> {
     rows.extend(duties::rows());
     if full {
         rows.extend(of_table(PathTable::Full));
+        rows.extend(families.map(forwarding::packet_row));
         rows.extend(load::rows());
         rows.extend(convergence::rows());
     }

@@ -12,6 +12,7 @@ use crate::measure::{BenchError, BenchReading, BenchTally};
 use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
 const OURS_NAME: &str = "slipring route";
+const PACKET_NAME: &str = "slipring route --io packet";
 const XDP_DROP_NAME: &str = "first hop, XDP drop";
 const KERNEL_DROP_NAME: &str = "first hop, kernel drop";
 const TOTAL_NAME: &str = "in all";
@@ -27,7 +28,9 @@ pub(super) fn rows(family: RouteFamily, table: PathTable, feed: PathFeed) -> [Be
     };
     let (id, title) = match feed {
         PathFeed::LiveFrames => (id.to_owned(), format!("{title}, live frames to XDP drop")),
-        PathFeed::Socket => (format!("{id}-skb"), format!("{title}, sendmmsg to XDP drop")),
+        PathFeed::Socket | PathFeed::PacedSocket => {
+            (format!("{id}-skb"), format!("{title}, sendmmsg to XDP drop"))
+        }
     };
     let path = |kind| SharedPath { kind, family, table, feed, path: Rc::default() };
     let [ours, kernel, xdp_drop, kernel_drop] =
@@ -44,6 +47,24 @@ pub(super) fn rows(family: RouteFamily, table: PathTable, feed: PathFeed) -> [Be
         .with(ContenderRole::Floor, XDP_DROP_NAME, xdp_drop.rate())
         .with(ContenderRole::Floor, KERNEL_DROP_NAME, kernel_drop.rate());
     [whole, part]
+}
+
+/// The row of the engine behind packet sockets, with full tables. Like the kernel, it gets frames after the
+/// kernel has received them, so both have the same first hop.
+pub(super) fn packet_row(family: RouteFamily) -> BenchRow {
+    let (id, title, bound) = match family {
+        RouteFamily::V4 => ("v4", "IPv4, 1 M routes (--full)", 1.1),
+        RouteFamily::V6 => ("v6", "IPv6, 210 k routes (--full)", 0.55),
+    };
+    let (table, feed) = (PathTable::Full, PathFeed::PacedSocket);
+    let path = |kind| SharedPath { kind, family, table, feed, path: Rc::default() };
+    let [ours, kernel, first_hop] =
+        [PathKind::PacketSockets, PathKind::Kernel, PathKind::KernelDrop].map(path);
+    let title = format!("route --io packet, {title}, 250 kpps by sendmmsg, forwarding part");
+    BenchRow::new(format!("route-{id}-full-packet-part"), title, RowUnit::Nanos)
+        .with(ContenderRole::Ours, PACKET_NAME, part(ours, first_hop.clone()))
+        .with(ContenderRole::Peer, KERNEL_NAME, part(kernel, first_hop))
+        .goal(GoalMetric::RatioTo(KERNEL_NAME), bound)
 }
 
 /// A path that several rows use; the first one makes it, the last one removes it.
@@ -118,6 +139,12 @@ mod tests {
         let reading = beyond(cost(tally(10, 8000)), cost(tally(10, 5000)));
         assert_eq!(reading.value, 300.0);
         assert_eq!(reading.extra, [(TOTAL_NAME, 800.0), (FIRST_HOP_NAME, 500.0)]);
+    }
+
+    #[test]
+    fn the_engine_behind_packet_sockets_is_compared_with_the_kernel() {
+        let row = packet_row(RouteFamily::V4);
+        assert_eq!((row.id.as_str(), row.contenders.len()), ("route-v4-full-packet-part", 2));
     }
 
     #[test]

@@ -21,8 +21,9 @@ use slipring_wire::MacAddr;
 use slipring_wire::frame::{FrameSpec, IpSpec, Ipv4Spec, Ipv6Spec};
 
 use super::install;
+use super::pace::FramePace;
 use super::running::RunningRouter;
-use super::socket_source::SocketSource;
+use super::socket_source::{FRAMES_PER_CALL, SocketSource};
 use super::source::{RoutedSource, SourceBreak, SourceTally};
 use super::table::{BenchTable, NUM_DESTINATIONS, NUM_GATEWAYS};
 use crate::kernel::packets_sent;
@@ -34,6 +35,8 @@ use crate::measure::{BenchError, BenchTally};
 pub(super) enum PathKind {
     /// `slipring route` forwards.
     Slipring,
+    /// `slipring route --io packet` forwards.
+    PacketSockets,
     /// The kernel forwards.
     Kernel,
     /// A program drops them on the ingress interface: the part of [`Self::Slipring`] before
@@ -42,6 +45,12 @@ pub(super) enum PathKind {
     /// The kernel receives and drops them, because they are for another MAC address: the part of
     /// [`Self::Kernel`] before forwarding.
     KernelDrop,
+}
+
+impl PathKind {
+    const fn forwards(self) -> bool {
+        matches!(self, Self::Slipring | Self::PacketSockets | Self::Kernel)
+    }
 }
 
 /// The routes of a path.
@@ -60,12 +69,15 @@ pub(super) enum PathFeed {
     LiveFrames,
     /// A packet socket: the first hop has socket buffers.
     Socket,
+    /// The same, at a rate that a thread on another CPU can follow.
+    PacedSocket,
 }
 
 /// The source of a path.
 enum PathSource {
     LiveFrames(RoutedSource),
     Socket(SocketSource),
+    PacedSocket(SocketSource),
 }
 
 impl PathSource {
@@ -73,6 +85,7 @@ impl PathSource {
         Ok(match feed {
             PathFeed::LiveFrames => Self::LiveFrames(RoutedSource::new(frame, destinations)?),
             PathFeed::Socket => Self::Socket(SocketSource::new(&frame, destinations)?),
+            PathFeed::PacedSocket => Self::PacedSocket(SocketSource::new(&frame, destinations)?),
         })
     }
 
@@ -84,6 +97,13 @@ impl PathSource {
         match self {
             Self::LiveFrames(source) => source.send(time, between),
             Self::Socket(source) => source.send(time, between),
+            Self::PacedSocket(source) => {
+                let mut pace = FramePace::new();
+                source.send(time, &mut || {
+                    pace.wait(FRAMES_PER_CALL);
+                    between()
+                })
+            }
         }
     }
 }
@@ -109,7 +129,7 @@ impl RoutePath {
             PathTable::OneDestination => vec![gateway(family, 0)],
             PathTable::Full => {
                 let table = BenchTable::full(family);
-                if matches!(kind, PathKind::Slipring | PathKind::Kernel) {
+                if kind.forwards() {
                     lab.within(|| install_routes(&table))?;
                 }
                 table.destinations(NUM_DESTINATIONS)
@@ -121,8 +141,11 @@ impl RoutePath {
             let drops = kind == PathKind::XdpDrop;
             Ok((source, drops.then(|| lab::drop_all(INPUT_IFNAME)).transpose()?))
         })?;
-        let starts = kind == PathKind::Slipring;
-        let router = starts.then(|| RunningRouter::start(&lab)).transpose()?;
+        let router = match kind {
+            PathKind::Slipring => Some(RunningRouter::start(&lab)?),
+            PathKind::PacketSockets => Some(RunningRouter::start_packet(&lab)?),
+            _ => None,
+        };
         Ok(Self { kind, source, router, _drop: drop, lab })
     }
 
@@ -170,8 +193,7 @@ impl RoutePath {
         time: Duration,
         between: &mut SourceBreak<'_>,
     ) -> Result<(u64, BenchTally), BenchError> {
-        let forwards = matches!(self.kind, PathKind::Slipring | PathKind::Kernel);
-        let counted = if forwards { OUTPUT_IFNAME } else { SOURCE_IFNAME };
+        let counted = if self.kind.forwards() { OUTPUT_IFNAME } else { SOURCE_IFNAME };
         let router_cpu = || self.router.as_ref().map_or(0, RunningRouter::cpu);
         let source = &self.source;
         let before = router_cpu();

@@ -24,17 +24,23 @@ pub(super) struct RunningRouter {
 impl RunningRouter {
     /// Starts the router on the program's CPU; returns once its tables are in use.
     pub(super) fn start(lab: &BenchLab) -> Result<Self, BenchError> {
-        Self::start_by(lab, child::command)
+        Self::start_by(lab, child::command, &[])
+    }
+
+    /// As [`Self::start`], behind packet sockets.
+    pub(super) fn start_packet(lab: &BenchLab) -> Result<Self, BenchError> {
+        Self::start_by(lab, child::command, &["--io", "packet"])
     }
 
     /// As [`Self::start`], with its threads on all CPUs.
     pub(super) fn start_on_any_cpu(lab: &BenchLab) -> Result<Self, BenchError> {
-        Self::start_by(lab, child::command_on_any_cpu)
+        Self::start_by(lab, child::command_on_any_cpu, &[])
     }
 
     fn start_by(
         lab: &BenchLab,
         command: fn(&[&str]) -> Result<Command, BenchError>,
+        more: &[&str],
     ) -> Result<Self, BenchError> {
         let files = ScratchDir::new()?;
         let dir = files.path().join("run").display().to_string();
@@ -51,6 +57,7 @@ impl RunningRouter {
         ];
         let mut child = lab.within(|| {
             let mut command = command(&words)?;
+            command.args(more);
             Ok(BenchChild(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?))
         })?;
         let stderr = child.0.stderr.take();

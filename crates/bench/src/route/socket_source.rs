@@ -15,7 +15,7 @@ use crate::lab::{SOURCE_IFNAME, find};
 use crate::measure::BenchError;
 
 /// Frames of one system call.
-const FRAMES_PER_CALL: usize = 64;
+pub(super) const FRAMES_PER_CALL: usize = 64;
 
 /// A source that sends from [`SOURCE_IFNAME`].
 pub(super) struct SocketSource {

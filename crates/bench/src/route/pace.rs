@@ -1,0 +1,29 @@
+//! The time at which frames are due, for engines that forward on another CPU: without it, a source only
+//! fills their rings.
+
+use std::time::Duration;
+
+use slipring_port::{Nanos, now};
+
+/// Time between two frames: 250,000 in a second.
+const FRAME_PERIOD_NS: Nanos = 4_000;
+
+/// Waits until frames are due.
+pub(super) struct FramePace {
+    due: Nanos,
+}
+
+impl FramePace {
+    pub(super) fn new() -> Self {
+        Self { due: now() }
+    }
+
+    /// Waits until the frames before the next `frames` are due. What is late is not made up for.
+    pub(super) fn wait(&mut self, frames: usize) {
+        let time = now();
+        if time < self.due {
+            std::thread::sleep(Duration::from_nanos(self.due - time));
+        }
+        self.due = self.due.max(time) + frames as Nanos * FRAME_PERIOD_NS;
+    }
+}
