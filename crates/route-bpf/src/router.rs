@@ -13,7 +13,7 @@ use slipring_bpf::{
     MappedArray,
 };
 use slipring_classify::dir24::Dir24;
-use slipring_fib::{FibPortIndex, ForwardingTables, Ipv4Table, VrfIndex};
+use slipring_fib::{FibPort, FibPortIndex, ForwardingTables, Ipv4Table, VrfIndex};
 use slipring_wire::mac::MacAddr;
 
 use crate::cells::MappedCells;
@@ -236,6 +236,12 @@ impl BpfRouter {
     /// Sets what a port takes part in.
     pub fn set_options(&mut self, port: FibPortIndex, options: ResidentOptions) {
         self.writer.set_options(port, options);
+    }
+
+    /// Sets the interfaces of ports, for probes before the first snapshot. The calling thread must be in
+    /// the namespace of the interfaces.
+    pub fn set_interfaces(&mut self, ports: &[FibPort]) {
+        self.writer.set_interfaces(ports);
     }
 
     /// Writes the ports, targets, adjacencies, buckets and IPv6 destinations of a snapshot, as far

@@ -359,6 +359,16 @@ impl<H: MapHost> TableWriter<H> {
         store(&self.ports, record, layout::mac_word(port.mac, flags));
     }
 
+    /// Sets the interfaces that frames for ports are redirected to, before the first snapshot: probes need
+    /// no more.
+    pub(crate) fn set_interfaces(&mut self, ports: &[FibPort]) {
+        for (port, at) in ports.iter().take(self.limits.ports.into()).zip(0..) {
+            if port.is_up && port.tags == VlanTags::default() {
+                self.has_egress(at, port.ifindex);
+            }
+        }
+    }
+
     /// Whether frames for a port can be redirected to its interface. They cannot if the interface
     /// does not exist any more.
     fn has_egress(&mut self, port: u16, ifindex: u32) -> bool {

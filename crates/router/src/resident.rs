@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use slipring_cli::Failure;
-use slipring_fib::{FibPortIndex, ForwardingTables, Ipv4Table, VrfIndex};
+use slipring_fib::{FibPort, FibPortIndex, ForwardingTables, Ipv4Table, VrfIndex};
 use slipring_port::iface::Iface;
 use slipring_route::{PortPolicy, RouteConfig, RouteEngine};
 use slipring_route_bpf::{
@@ -167,6 +167,11 @@ impl ResidentEngine {
         let indices = (0..vrfs).map(|at| VrfIndex(at as u16));
         let tables = indices.map(|vrf| self.router.ipv4_table(vrf)).collect::<Result<_, _>>();
         Ok(tables.map_err(|error| refused(&error, None))?)
+    }
+
+    /// Sets the interfaces of ports, for probes before the first snapshot.
+    pub(crate) fn set_interfaces(&mut self, ports: &[FibPort]) {
+        self.router.set_interfaces(ports);
     }
 
     /// The number of nodes that an IPv6 tree may have, so that programs can search it.

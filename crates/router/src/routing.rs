@@ -240,6 +240,7 @@ impl Routing {
         let (seen, start) = (ResidentHeartbeat::now(), now());
         let progress = self.read()?;
         let is_current = progress < FeedProgress::Ahead;
+        self.probe_early();
         let is_late = start > self.seen_at + LATE_BEAT_NS;
         let time = now();
         // The first tables, as soon as they are complete.
@@ -343,8 +344,7 @@ impl Routing {
         }
     }
 
-    /// Notes addresses, and which interfaces have come up, so that they are probed: the other end of the link may be
-    /// another one than before. Until then, they get no redirected frames.
+    /// Notes addresses, and which interfaces have come up.
     fn note_links(&mut self) {
         let deleted = self.mirror.deleted_ports();
         if deleted != self.deleted {
@@ -357,15 +357,8 @@ impl Routing {
             self.addresses = addresses;
             self.ready.ring();
         }
-        let up: Vec<bool> = tables.ports.iter().map(|port| port.is_up).collect();
-        for (at, _) in up.iter().enumerate().filter(|(at, up)| **up && !self.up[*at]) {
-            let port = FibPortIndex(at as u16);
-            if self.engine.interfaces().get(at).is_some_and(|of| of.probe.is_some()) {
-                self.engine.set_sends(port, false);
-                self.unprobed.push(port);
-            }
-        }
-        self.up = up;
+        let ports = Arc::clone(&tables.ports);
+        self.note_up(&ports);
     }
 
     /// The indices of all interfaces, by port.

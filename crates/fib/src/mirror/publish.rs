@@ -3,7 +3,8 @@
 use alloc::sync::Arc;
 
 use super::Mirror;
-use crate::tables::{ForwardingTables, VrfTables};
+use crate::resync::DumpKind;
+use crate::tables::{FibPort, ForwardingTables, VrfTables};
 
 impl Mirror {
     /// Brings the tables up to date, after a batch of messages. Returns the new snapshot, or `None`
@@ -34,6 +35,12 @@ impl Mirror {
         self.snapshots.add(&tables);
         self.published = Some(tables.clone());
         Some(tables)
+    }
+
+    /// The router's interfaces, as soon as the kernel has listed all interfaces: before the first snapshot,
+    /// in which they are as well.
+    pub fn ports(&mut self) -> Option<Arc<[FibPort]>> {
+        self.resync.was_dumped(DumpKind::Links).then(|| self.links.publish().1)
     }
 
     /// Makes what readers can no longer know available again.

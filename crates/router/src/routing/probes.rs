@@ -3,12 +3,40 @@
 
 use std::sync::Arc;
 
-use slipring_fib::FibPortIndex;
+use slipring_fib::{FibPort, FibPortIndex};
 use slipring_route_bpf::EgressProbe;
 
 use super::Routing;
 
 impl Routing {
+    /// Has interfaces probed while the first tables are still read, which takes longer.
+    pub(super) fn probe_early(&mut self) {
+        if self.counters.published > 0 {
+            return;
+        }
+        let Some(ports) = self.mirror.ports() else { return };
+        let known = self.unprobed.len();
+        self.note_up(&ports);
+        if self.unprobed.len() > known {
+            self.engine.set_interfaces(&ports);
+            self.ready.ring();
+        }
+    }
+
+    /// Notes which interfaces have come up, so that they are probed: the other end of the link may be
+    /// another one than before. Until then, they get no redirected frames.
+    pub(super) fn note_up(&mut self, ports: &[FibPort]) {
+        let up: Vec<bool> = ports.iter().map(|port| port.is_up).collect();
+        for (at, _) in up.iter().enumerate().filter(|(at, up)| **up && !self.up[*at]) {
+            let port = FibPortIndex(at as u16);
+            if self.engine.interfaces().get(at).is_some_and(|of| of.probe.is_some()) {
+                self.engine.set_sends(port, false);
+                self.unprobed.push(port);
+            }
+        }
+        self.up = up;
+    }
+
     /// The probes of interfaces that have come up, and of those in `again`, with the interfaces'
     /// present names.
     pub(crate) fn take_probes(
