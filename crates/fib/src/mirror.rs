@@ -80,6 +80,19 @@ pub struct MirrorCounters {
     pub doubtful_messages: u64,
 }
 
+impl MirrorCounters {
+    /// Routes, neighbours, next hops and prefixes that have found no space, each time.
+    #[must_use]
+    pub const fn unplaced(&self) -> u64 {
+        self.refused_routes
+            + self.refused_neighbours
+            + self.refused_next_hops
+            + self.exhausted
+            + self.exhausted_blocks
+            + self.exhausted_prefixes
+    }
+}
+
 /// The tables of a VRF that the mirror writes.
 #[derive(Debug)]
 struct VrfState {

@@ -149,12 +149,7 @@ impl RouterFigures {
             generation: routing.counters.published,
             resyncs: routing.counters.dumps.saturating_sub(FIRST_DUMPS),
             overruns: mirror.overruns,
-            refused: mirror.refused_routes
-                + mirror.refused_neighbours
-                + mirror.refused_next_hops
-                + mirror.exhausted
-                + mirror.exhausted_blocks
-                + mirror.exhausted_prefixes,
+            refused: mirror.unplaced(),
             failed: routing.counters.failed,
             dropped_requests: routing.dropped_requests(),
         };

@@ -102,6 +102,8 @@ pub(crate) struct Routing {
     /// What the user or the system left to the kernel, by port.
     left: Vec<bool>,
     settings: LiveSettings,
+    /// What had found no space in the tables when the main thread was told last.
+    unplaced: u64,
     pub(crate) counters: RoutingCounters,
 }
 
@@ -191,6 +193,7 @@ impl Routing {
             subinterfaces,
             left: Vec::new(),
             settings: LiveSettings::default(),
+            unplaced: 0,
             counters: RoutingCounters::default(),
         }
     }
@@ -310,6 +313,7 @@ impl Routing {
             self.apply(time);
         }
         self.limit_hosts();
+        self.note_unplaced();
         let is_complete = self.mirror.needs_resync().is_empty() && self.feed.is_quiet();
         if self.is_behind && self.is_applied && is_complete {
             self.is_behind = false;

@@ -21,6 +21,8 @@ use crate::run::sample;
 use crate::subinterface::SubinterfaceThread;
 use crate::watch::BypassWatch;
 
+mod space;
+
 /// Time after which interfaces that sent nothing are probed again.
 const REPROBE_PERIOD: Duration = Duration::from_secs(10);
 
@@ -79,6 +81,7 @@ impl Supervision<'_> {
                 self.probe(session, &mut state)?;
                 self.tell_of_refused(session)?;
                 self.tell_of_rules(session, &mut state)?;
+                self.tell_of_space(session, &mut state)?;
                 self.tell_of_deleted(session, &mut state)?;
                 self.tell_of_readiness(session, &mut state)?;
             } else if state.next_probe.is_some_and(|due| Instant::now() >= due) {
@@ -318,7 +321,7 @@ impl Supervision<'_> {
 
 /// What the user has been told.
 #[derive(Default)]
-struct SupervisedState {
+pub(crate) struct SupervisedState {
     is_ready: bool,
     obstacles: Vec<Obstacle>,
     /// Interfaces that do not send what is redirected to them.
@@ -327,6 +330,8 @@ struct SupervisedState {
     next_probe: Option<Instant>,
     /// By port, as [`Routing::ruled`](crate::routing::Routing::ruled).
     ruled: Vec<bool>,
+    /// What had found no space in the tables.
+    unplaced: u64,
     /// By port, as [`Routing::deleted`](crate::routing::Routing::deleted).
     deleted: Vec<bool>,
 }

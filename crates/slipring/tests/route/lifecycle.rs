@@ -28,6 +28,7 @@ crate::program_checks! {
     the_death_of_a_router_leaves_no_program_behind,
     an_interface_without_address_is_accepted,
     routes_beyond_the_limit_are_left_to_the_kernel,
+    routes_beyond_the_limit_raise_an_alarm,
     a_rule_of_netfilter_that_is_added_later_is_obeyed,
     an_interface_that_was_deleted_stays_out_even_if_a_new_one_has_its_name_and_index,
     a_renamed_interface_is_still_the_routers,
@@ -354,6 +355,14 @@ fn routes_beyond_the_limit_are_left_to_the_kernel(setup: Setup) {
     let seen = rig.observe([0, 200, 0]);
     let second = crate::rig::host_mac(3, 3);
     assert!(seen.b.iter().all(|arrival| arrival.dst == second), "not by the default route");
+}
+
+fn routes_beyond_the_limit_raise_an_alarm(setup: Setup) {
+    let rig = setup.with_flags("--max-routes 50").start();
+    let lines: String =
+        (0..200).map(|i| format!("route add 10.20.{i}.0/24 via 10.3.0.3\n")).collect();
+    rig.ip(&lines);
+    rig.take_program().wait_for_text("has found no space in the tables");
 }
 
 fn a_rule_of_netfilter_that_is_added_later_is_obeyed(setup: Setup) {

@@ -1,0 +1,27 @@
+//! The alarm for tables without space.
+
+use slipring_cli::{Failure, Session};
+
+use super::{SupervisedState, Supervision};
+use crate::routing::Routing;
+
+impl Supervision<'_> {
+    /// Tells that routes or neighbours have found no space: once, and when they have become twice as many.
+    pub(super) fn tell_of_space(
+        &self,
+        session: &mut Session<'_>,
+        state: &mut SupervisedState,
+    ) -> Result<(), Failure> {
+        let unplaced =
+            self.handle.ask(|routing: &mut Routing| routing.mirror.counters().unplaced());
+        let Some(unplaced) = unplaced.filter(|unplaced| *unplaced > 2 * state.unplaced) else {
+            return Ok(());
+        };
+        state.unplaced = unplaced;
+        session.reporter.warn(format_args!(
+            "{unplaced} times, a route or neighbour has found no space in the tables: what it would \
+             match is left to the kernel; see --max-routes, or start again with the routes that there \
+             are now"
+        ))
+    }
+}
