@@ -76,6 +76,7 @@ pub use diagnostic::{Diagnose, Diagnostic, Failure};
 pub use exit::Exit;
 pub use generate::{completions, man, man_pages};
 pub use output_streams::OutputStreams;
+pub use program::parse_refusal;
 pub use report::SCHEMA_VERSION;
 pub use reporter::{ReportFormat, Reporter, UNCAPTURED};
 pub use sibling_program::find_sibling_program;

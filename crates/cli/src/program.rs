@@ -284,7 +284,11 @@ impl<'p> Invocation<'p> {
 }
 
 /// Prints help or version, which clap returns as errors. Returns any other error as a failure.
-fn parse_refusal(
+/// Handles a command line that clap has not accepted: prints the help that it asks for.
+///
+/// # Errors
+/// [`Failure`] with the mistake in a command that was typed as `typed`.
+pub fn parse_refusal(
     error: &clap::Error,
     typed: &str,
     reporter: &mut Reporter,

@@ -12,13 +12,16 @@ use slipring_rules::packet_words::{self, ETHERNET_LEN, PacketOptions};
 
 use crate::packet_trace::MAX_BYTES;
 use crate::service::{PROGRAM_NAME, masked};
-use crate::{route_document, show, trace};
+use crate::{route_document, shell, show, trace};
 
 /// The command's name after `slipring route`.
 pub(crate) const COMMAND_NAME: &str = "ctl";
 
 const EXAMPLES: &str = "\
+Without a command, commands are read from standard input: with history and completion on a terminal.
+
 Examples:
+  slipring route ctl
   slipring route ctl status
   slipring route ctl route show 10.0.0.0/8
   slipring route ctl route get 192.0.2.1 --json
@@ -37,7 +40,7 @@ pub(crate) fn command() -> Command {
     let plain = |name: &'static str, about: &'static str, example: &'static str| {
         Command::new(name).about(about).after_help(example)
     };
-    command.subcommand_required(true).subcommands([
+    command.subcommands([
         plain(
             "status",
             "Show what the router does, and by which tables",
@@ -61,7 +64,8 @@ pub(crate) fn command() -> Command {
             "Read the files of the run again: all of them take effect, or nothing",
             "Examples:\n  slipring route ctl reload\n  slipring route ctl reload --name edge",
         ),
-        plain("quit", "End the router", "Examples:\n  slipring route ctl quit --name edge"),
+        plain("shutdown", "End the router", "Examples:\n  slipring route ctl shutdown --name edge")
+            .visible_alias("quit"),
     ])
 }
 
@@ -139,16 +143,39 @@ fn fib_command() -> Command {
 
 /// Converts the command line to requests.
 pub(crate) fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
+    if matches.subcommand().is_none() {
+        let name = matches.get_one::<String>("name").cloned();
+        return Ok(Box::new(move |session| shell::run(name.as_deref(), session)));
+    }
     let (what, args, inner) = request(matches)?;
     let name = inner.get_one::<String>("name").cloned();
-    Ok(Box::new(move |session| {
-        let client = ControlClient::find_program(&session.run_dir, name.as_deref(), PROGRAM_NAME);
-        let mut client = client.map_err(failure)?;
-        match what {
-            "trace" => follow_trace(&mut client, args, session),
-            _ => ask(&mut client, what, args, session),
-        }
-    }))
+    Ok(Box::new(move |session| send(what, args, name.as_deref(), session)))
+}
+
+/// Executes a line of the shell, for the run with this name unless the line has another one.
+pub(crate) fn execute(
+    matches: &ArgMatches,
+    name: Option<&str>,
+    session: &mut Session<'_>,
+) -> Result<(), Failure> {
+    let (what, args, inner) = request(matches)?;
+    let name = inner.get_one::<String>("name").map(String::as_str).or(name);
+    let format = flags::format(inner);
+    shell::with_format(format, session, |session| send(what, args, name, session)).map(drop)
+}
+
+fn send(
+    what: &'static str,
+    args: Value,
+    name: Option<&str>,
+    session: &mut Session<'_>,
+) -> Result<Exit, Failure> {
+    let client = ControlClient::find_program(&session.run_dir, name, PROGRAM_NAME);
+    let mut client = client.map_err(failure)?;
+    match what {
+        "trace" => follow_trace(&mut client, args, session),
+        _ => ask(&mut client, what, args, session),
+    }
 }
 
 fn request(matches: &ArgMatches) -> Result<(&'static str, Value, &ArgMatches), Failure> {
@@ -177,7 +204,7 @@ fn request(matches: &ArgMatches) -> Result<(&'static str, Value, &ArgMatches), F
         ("arp", _) => ("neighbour", json!({ "family": 4 }), args),
         ("nd", _) => ("neighbour", json!({ "family": 6 }), args),
         ("reload", _) => ("reload", json!({}), args),
-        ("quit", _) => ("quit", json!({}), args),
+        ("shutdown", _) => ("quit", json!({}), args),
         _ => ("hello", json!({}), args),
     })
 }

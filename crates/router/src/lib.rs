@@ -31,6 +31,7 @@ mod routing_thread;
 mod rules;
 mod run;
 mod service;
+mod shell;
 mod show;
 mod start;
 mod subinterface;

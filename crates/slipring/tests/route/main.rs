@@ -29,6 +29,7 @@
 //! | `reload` | files that are read again while the router runs |
 //! | `settings` | the file of `--config` |
 //! | `compat` | the interface of netmap-fwd |
+//! | `shell` | `slipring route ctl` without a command |
 //! | `top` | what `slipring top` shows of a router |
 //! | `trace` | what `slipring route ctl trace` shows |
 //! | `why` | what `slipring route ctl why` says about a described packet |
@@ -115,6 +116,7 @@ mod reverse_path;
 mod routes;
 mod rules;
 mod settings;
+mod shell;
 mod soak;
 mod threads;
 mod top;

@@ -1,0 +1,185 @@
+//! `slipring route ctl` without a command: reads commands from standard input.
+//!
+//! On a terminal, lines have a history and completion (`shell/terminal.rs`), and a mistake is told. From a
+//! pipe or a file, lines are commands of a script, which ends with its first mistake.
+//!
+//! Each command connects anew, so that the shell goes on when the router is started again.
+
+mod terminal;
+
+use std::io::{self, BufRead, IsTerminal, Read};
+use std::path::Path;
+
+use clap::Command;
+use serde_json::{Value, json};
+use slipring_cli::{Diagnostic, Exit, Failure, ReportFormat, Session, parse_refusal};
+use slipring_control::ControlClient;
+
+use crate::ctl;
+use crate::service::PROGRAM_NAME;
+use terminal::TerminalInput;
+
+/// Maximum length of a line from a pipe, so that a device is not read for ever.
+const MAX_LINE_BYTES: u64 = 1 << 20;
+
+/// Reads and executes commands until the input ends, or `exit`. `name` is the run, if it was given.
+///
+/// # Errors
+/// The first mistake, if the input is no terminal.
+pub(crate) fn run(name: Option<&str>, session: &mut Session<'_>) -> Result<Exit, Failure> {
+    if io::stdin().is_terminal() && io::stdout().is_terminal() {
+        interactive(name, session)
+    } else {
+        script(name, session)
+    }
+}
+
+fn interactive(name: Option<&str>, session: &mut Session<'_>) -> Result<Exit, Failure> {
+    let interfaces = interfaces(&session.run_dir, name);
+    let mut input = TerminalInput::new(table(), interfaces)?;
+    session.reporter.say("commands: help; end: exit, or Ctrl-D")?;
+    while let Some(line) = input.next_line()? {
+        match execute(&line, name, session) {
+            Ok(ShellStep::Next) => {}
+            Ok(ShellStep::End) => break,
+            Err(Failure::Error(error)) => _ = session.reporter.report_error(&error),
+            Err(Failure::ReaderLeft) => break,
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn script(name: Option<&str>, session: &mut Session<'_>) -> Result<Exit, Failure> {
+    let mut input = io::stdin().lock();
+    for number in 1_u64.. {
+        let mut line = Vec::new();
+        let read = take_line(&mut input, &mut line)?;
+        if read == 0 {
+            break;
+        }
+        let line = String::from_utf8_lossy(&line);
+        match execute(&line, name, session) {
+            Ok(ShellStep::Next) => {}
+            Ok(ShellStep::End) => break,
+            Err(Failure::Error(error)) => {
+                let note = format!("line {number} of the input; those before have been executed");
+                return Err(error.with_note(note).into());
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// Reads a line of limited length; returns the number of its bytes.
+fn take_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
+    let read = input.take(MAX_LINE_BYTES).read_until(b'\n', line)?;
+    if read as u64 == MAX_LINE_BYTES {
+        return Err(io::Error::other("a line has more than 1 MiB"));
+    }
+    Ok(read)
+}
+
+/// What follows a line.
+#[derive(Debug, PartialEq, Eq)]
+enum ShellStep {
+    Next,
+    End,
+}
+
+fn execute(
+    line: &str,
+    name: Option<&str>,
+    session: &mut Session<'_>,
+) -> Result<ShellStep, Failure> {
+    let words: Vec<_> = line.split_ascii_whitespace().collect();
+    match words[..] {
+        [] => return Ok(ShellStep::Next),
+        [first, ..] if first.starts_with('#') => return Ok(ShellStep::Next),
+        // In the shells of others, this leaves the shell, not what it controls.
+        ["exit" | "quit"] => return Ok(ShellStep::End),
+        ["help" | "?"] => {
+            session.reporter.raw(help().as_bytes())?;
+            return Ok(ShellStep::Next);
+        }
+        _ => {}
+    }
+    match table().try_get_matches_from(&words) {
+        Ok(matches) => ctl::execute(&matches, name, session)?,
+        Err(error) => _ = parse_refusal(&error, "slipring route ctl", session.reporter)?,
+    }
+    Ok(ShellStep::Next)
+}
+
+/// The commands of `ctl`, as lines.
+fn table() -> Command {
+    ctl::command().no_binary_name(true).subcommand_required(true).disable_help_subcommand(true)
+}
+
+/// A line for each command.
+fn help() -> String {
+    let all = table();
+    let mut text = String::new();
+    for command in all.get_subcommands() {
+        let inner: Vec<_> = command.get_subcommands().map(Command::get_name).collect();
+        let name = [&[command.get_name()][..], &[&*inner.join("|")]].concat().join(" ");
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        text += &format!("{:<22} {about}\n", name.trim_end());
+    }
+    text + "exit                   Leave this shell\n\nCOMMAND --help explains a command\n"
+}
+
+/// The router's interfaces, for completion; none if it does not answer.
+fn interfaces(run_dir: &Path, name: Option<&str>) -> Vec<String> {
+    let client = ControlClient::find_program(run_dir, name, PROGRAM_NAME);
+    let answer = client.and_then(|mut client| client.request("interface", json!({})));
+    let rows = answer.ok().map(|mut answer| answer["interfaces"].take());
+    let rows = rows.as_ref().and_then(Value::as_array).into_iter().flatten();
+    rows.filter_map(|row| row["name"].as_str().map(str::to_owned)).collect()
+}
+
+/// The format of answers: that of the shell, unless the line asks for JSON.
+pub(crate) fn with_format<T>(
+    format: ReportFormat,
+    session: &mut Session<'_>,
+    job: impl FnOnce(&mut Session<'_>) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let usual = session.reporter.format();
+    if format != ReportFormat::Text {
+        session.reporter.report_as(format);
+    }
+    let done = job(session);
+    session.reporter.report_as(usual);
+    done
+}
+
+/// The error of a terminal.
+fn broken_terminal(error: impl ToString) -> Failure {
+    Diagnostic::new(slipring_cli::codes::SR0499, "the terminal cannot be read")
+        .with_cause(error.to_string())
+        .with_help("give the commands by a pipe: echo status | slipring route ctl")
+        .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_command_has_a_line_of_help() {
+        let help = help();
+        for command in ["status  ", "route show|get  ", "shutdown  ", "fib verify  ", "exit  "] {
+            assert!(help.lines().any(|line| line.starts_with(command)), "{command}: {help}");
+        }
+    }
+
+    #[test]
+    fn a_line_without_end_is_refused() {
+        let mut endless = io::BufReader::new(io::repeat(b'x'));
+        assert!(take_line(&mut endless, &mut Vec::new()).is_err());
+        let (mut two, mut line) = (&b"status\nexit"[..], Vec::new());
+        assert_eq!((take_line(&mut two, &mut line).unwrap(), &line[..]), (7, &b"status\n"[..]));
+        assert_eq!(take_line(&mut two, &mut Vec::new()).unwrap(), 4);
+        assert_eq!(take_line(&mut two, &mut Vec::new()).unwrap(), 0);
+    }
+}
