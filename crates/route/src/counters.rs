@@ -26,6 +26,8 @@ pub struct RoutePortCounters {
     pub reasons: [u64; PuntReason::COUNT],
     /// Packets dropped, by [`RouteDropCause`].
     pub dropped: [u64; RouteDropCause::COUNT],
+    /// Packets beyond the rate of the port's policer that got another DSCP for it.
+    pub marked: u64,
 }
 
 impl Default for RoutePortCounters {
@@ -38,6 +40,7 @@ impl Default for RoutePortCounters {
             kernel: [0; PuntClass::COUNT],
             reasons: [0; PuntReason::COUNT],
             dropped: [0; RouteDropCause::COUNT],
+            marked: 0,
         }
     }
 }

@@ -14,6 +14,7 @@ use slipring_route::PuntClass;
 
 use crate::io_choice::IoChoice;
 use crate::live::LiveSettings;
+use crate::policers::InterfacePolicer;
 
 pub(crate) use print::print;
 
@@ -30,6 +31,7 @@ pub(crate) struct RouterConfig {
     pub(crate) priorities: Option<[u8; 8]>,
     pub(crate) name: Option<String>,
     pub(crate) metrics: Option<String>,
+    pub(crate) policers: Vec<InterfacePolicer>,
     pub(crate) engine: EngineSettings,
     pub(crate) live: LiveSettings,
 }
@@ -111,6 +113,7 @@ impl RouterConfig {
             priorities: root.section("vlan", priorities)?,
             name: root.section("control", |control| control.parsed("name", run_name))?,
             metrics: root.section("metrics", |it| it.parsed("listen", metrics::address))?,
+            policers: root.sections("policer", InterfacePolicer::read)?,
         })
     }
 }

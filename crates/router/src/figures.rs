@@ -32,6 +32,8 @@ pub(crate) struct InterfaceFigures {
     /// Packets that the engine in user space has left to the kernel, by class. They are among
     /// `passed`.
     pub(crate) punted: BTreeMap<&'static str, u64>,
+    /// Packets beyond the rate of a policer that got another DSCP for it; they are forwarded.
+    pub(crate) marked: u64,
 }
 
 /// What a thread of the engine in user space has done.
@@ -259,6 +261,8 @@ impl RouterFigures {
             of.punted.iter().map(move |(class, count)| (labels(class), *count))
         });
         text.counter("slipring_route_punted_packets", "Packets for the kernel, by class", punted);
+        let marked = by_interface(|of| of.marked);
+        text.counter("slipring_route_marked_packets", "Packets that a policer has marked", marked);
         let by_worker = |value: fn(&WorkerSummary) -> u64| {
             let rows = self.workers.iter();
             rows.map(move |of| ([("worker", of.id.to_string())], value(of))).collect::<Vec<_>>()
@@ -302,6 +306,7 @@ impl InterfaceFigures {
             passed: named(false),
             dropped: named(true),
             punted: BTreeMap::new(),
+            marked: 0,
         }
     }
 
@@ -332,6 +337,7 @@ impl InterfaceFigures {
             passed: passed.chain(rest).filter(|(_, count)| *count > 0).collect(),
             dropped: dropped.filter(|(_, count)| *count > 0).collect(),
             punted: punted.filter(|(_, count)| *count > 0).collect(),
+            marked: 0,
         }
     }
 
@@ -374,6 +380,7 @@ impl InterfaceFigures {
             add(&mut self.punted, classes.zip(counters.kernel));
             let causes = RouteDropCause::ALL.iter().map(|cause| cause.name());
             add(&mut self.dropped, causes.zip(counters.dropped));
+            self.marked += counters.marked;
             let lost = worker.lost.iter().filter(|(of, ..)| usize::from(of.0) == port);
             add(&mut self.dropped, lost.map(|(_, cause, count)| (cause.name(), *count)));
         }

@@ -20,6 +20,7 @@ mod pace;
 mod packet_trace;
 mod pages;
 mod plan;
+mod policers;
 mod publication;
 mod reasons;
 mod reload;

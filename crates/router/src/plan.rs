@@ -14,6 +14,7 @@ use crate::compat::CompatSettings;
 use crate::config::{EngineSettings, RouterConfig};
 use crate::io_choice::IoChoice;
 use crate::live::LiveSettings;
+use crate::policers::{InterfacePolicer, for_policers};
 
 /// The file with sections. The id is not `config`, because other commands read their flags from the
 /// file of that flag.
@@ -48,6 +49,8 @@ pub(crate) struct RoutePlan {
     pub(crate) metrics: Option<String>,
     /// netmap-fwd's interface, if it is wanted.
     pub(crate) compat: Option<CompatSettings>,
+    /// The rates at which packets from interfaces are accepted.
+    pub(crate) policers: Vec<InterfacePolicer>,
     /// Settings of the threads.
     pub(crate) engine: EngineSettings,
     /// Settings that may change during the run.
@@ -73,6 +76,7 @@ impl RoutePlan {
         let threads = typed::<u16>(matches, "threads").map(usize::from).or(file.workers);
         let rules: Option<PathBuf> = typed(matches, "rules").or(file.rules);
         let io = if rules.is_some() { for_rules(io)? } else { io };
+        let (io, threads) = for_policers(&file.policers, &interfaces, (io, threads))?;
         let max_routes = typed(matches, "max-routes").or(file.max_routes);
         let name: Option<String> = typed(matches, "name").or(file.name);
         if let Some(name) = &name {
@@ -93,6 +97,7 @@ impl RoutePlan {
             duration: matches.get_one::<TimeSpan>("duration").map(|span| span.duration()),
             metrics: typed(matches, "metrics").or(file.metrics),
             compat,
+            policers: file.policers,
             engine: file.engine,
             live: file.live,
             config,
@@ -124,6 +129,7 @@ impl RoutePlan {
             ("neigh.hold_packets", self.engine.hold_packets != new.engine.hold_packets),
             ("neigh.max_entries", self.engine.max_entries != new.engine.max_entries),
             ("neigh.max_incomplete", self.engine.max_incomplete != new.engine.max_incomplete),
+            ("policer", self.policers != new.policers),
             ("vlan.priorities", self.priorities != new.priorities),
             ("control.name", self.name != new.name),
             ("metrics.listen", self.metrics != new.metrics),

@@ -256,6 +256,7 @@ mod tests {
             passed: BTreeMap::from([("unresolved", 3)]),
             dropped: BTreeMap::from([(DRIVER_DROP, 4), ("a cause of later", 9)]),
             punted: BTreeMap::from([("arp", 1)]),
+            marked: 0,
         };
         let (counters, mut words) = (names.of_interface(), Vec::new());
         names.interface_words(&of, &mut words);

@@ -153,7 +153,12 @@ impl RoutePlan {
         if sockets.is_empty() {
             return Ok(None);
         }
-        let io = engine.user_space_io()?;
+        let mut io = engine.user_space_io()?;
+        for (attached, policy) in engine.interfaces().iter().zip(&mut io.policies) {
+            let name = &attached.iface.name;
+            let policer = self.policers.iter().find(|policer| policer.interface == *name);
+            policy.policer = policer.map(|policer| policer.spec);
+        }
         let mode = self.io.sockets().unwrap_or_default();
         let shape = (self.threads, self.rules.is_some());
         let ports = UserSpacePorts::open(sockets, mode, shape, own)?;
@@ -270,7 +275,11 @@ impl RoutePlan {
         }
         if let Some(ports) = user_space {
             let count = ports.workers();
-            let why = if self.rules.is_some() { ": xsk, for rules" } else { "" };
+            let why = match (self.rules.is_some(), self.policers.is_empty()) {
+                (true, _) => ": xsk, for rules",
+                (false, false) => ", for policers",
+                (false, true) => "",
+            };
             session.reporter.say(format_args!("{count} threads forward{why}"))?;
         }
         if self.rules.is_some() && !self.no_fallback {

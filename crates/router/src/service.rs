@@ -201,6 +201,7 @@ fn interfaces(routing: &Routing, only: Option<&str>) -> Result<Value, ControlRef
             "passed": figures.passed,
             "dropped": figures.dropped,
             "punted": figures.punted,
+            "marked": figures.marked,
             "state": figures.state,
         })
     });

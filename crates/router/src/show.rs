@@ -124,6 +124,9 @@ fn interface(of: &Value) -> String {
     for (class, count) in of["punted"].as_object().into_iter().flatten() {
         let _ = writeln!(text, "    to the kernel by class: {count} {class}");
     }
+    if let Some(marked @ 1..) = of["marked"].as_u64() {
+        let _ = writeln!(text, "    marked: {marked} beyond the rate of the policer");
+    }
     text
 }
 

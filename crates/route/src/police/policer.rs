@@ -57,7 +57,10 @@ impl Policers {
             let conforms = policer.bucket.take(now_ns, frames[at].bytes.len() as u32);
             let dscp = match (conforms, policer.spec.exceed) {
                 (true, _) => policer.spec.conform_dscp,
-                (false, ExceedAction::Remark(dscp)) => Some(dscp),
+                (false, ExceedAction::Remark(dscp)) => {
+                    counters.port(packet.port).marked += 1;
+                    Some(dscp)
+                }
                 (false, ExceedAction::Drop) => {
                     batch.settle(counters, at, RouteVerdict::Drop(RouteDropCause::Policed));
                     continue;

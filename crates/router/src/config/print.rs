@@ -7,6 +7,7 @@ use slipring_port::WaitStrategy;
 use slipring_route::PuntClass;
 
 use crate::plan::RoutePlan;
+use crate::policers::InterfacePolicer;
 
 /// Returns a file that [`RouterConfig::read`](super::RouterConfig::read) reads as this plan.
 pub(crate) fn print(plan: &RoutePlan) -> String {
@@ -57,7 +58,8 @@ pub(crate) fn print(plan: &RoutePlan) -> String {
         section("control", [optional("name", plan.name.as_deref().map(quoted))]),
         section("metrics", [optional("listen", plan.metrics.as_deref().map(quoted))]),
     ];
-    sections.concat()
+    let policers = plan.policers.iter().map(InterfacePolicer::print);
+    sections.into_iter().chain(policers).collect()
 }
 
 /// A section, unless it has no keys.

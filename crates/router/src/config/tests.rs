@@ -41,6 +41,7 @@ fn every_key_is_read() {
         priorities: Some([0, 1, 2, 3, 4, 5, 6, 7]),
         name: Some("edge".into()),
         metrics: Some("127.0.0.1:9477".into()),
+        policers: Vec::new(),
         engine: EngineSettings {
             wait: WaitStrategy::Sleep,
             hold_packets: 16,

@@ -29,6 +29,7 @@
 //! | `reload` | files that are read again while the router runs |
 //! | `settings` | the file of `--config` |
 //! | `compat` | the interface of netmap-fwd |
+//! | `policers` | rates at which packets are accepted |
 //! | `shell` | `slipring route ctl` without a command |
 //! | `top` | what `slipring top` shows of a router |
 //! | `trace` | what `slipring route ctl trace` shows |
@@ -110,6 +111,7 @@ mod link_layer;
 mod martians;
 mod multipath;
 mod neighbours;
+mod policers;
 mod redirects;
 mod reload;
 mod reverse_path;
