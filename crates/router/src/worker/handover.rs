@@ -64,3 +64,41 @@ impl Handover {
         others.map(|other| self.workers[other].last_run(now)).min()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queues_heartbeat_is_that_of_the_oldest_run_among_the_workers_that_get_its_frames() {
+        let workers: Vec<Arc<WorkerParking>> = (0..3).map(|_| Arc::default()).collect();
+        workers.iter().zip([50, 70, 60]).for_each(|(worker, time)| worker.note_run(time));
+        let distribution = FlowDistribution::new([1, 2], 3);
+        let pipes = vec![Some(1), None, Some(2)];
+        let handover = Handover::new(1, distribution, pipes, workers.clone());
+        let oldest = |steering| handover.oldest_beat(steering, 100);
+        assert_eq!(oldest(Steering::Anywhere), None);
+        assert_eq!((oldest(Steering::ByHosts), oldest(Steering::First)), (Some(50), Some(50)));
+        // The first worker sleeps, and would wake for a frame.
+        workers[0].park(100);
+        assert_eq!((oldest(Steering::ByHosts), oldest(Steering::First)), (Some(60), Some(100)));
+        workers[2].note_run(7);
+        assert_eq!(oldest(Steering::ByHosts), Some(7));
+    }
+
+    #[test]
+    fn the_first_worker_keeps_what_it_must_check_and_others_hand_it_over() {
+        let frame = slipring_wire::FrameSpec::default().build(60).map(|frame| frame.bytes);
+        let frame = frame.expect("it is long enough");
+        let of = |id, pipes| {
+            let workers = (0..2).map(|_| Arc::default()).collect();
+            Handover::new(id, FlowDistribution::new([1, 2], 2), pipes, workers)
+        };
+        let (first, second) = (of(0, vec![None, Some(4)]), of(1, vec![Some(3), None]));
+        assert_eq!(first.pipe_of(Steering::First, &frame), None);
+        assert_eq!(second.pipe_of(Steering::First, &frame), Some(3));
+        let by_hosts = [&first, &second].map(|of| of.pipe_of(Steering::ByHosts, &frame));
+        assert!(matches!(by_hosts, [None, Some(3)] | [Some(4), None]), "one of them keeps it");
+        assert_eq!(second.pipe_of(Steering::First, &frame[..20]), None, "it meets no rules");
+    }
+}
