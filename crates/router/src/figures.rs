@@ -356,6 +356,7 @@ impl InterfaceFigures {
             passed: BTreeMap::new(),
             dropped: BTreeMap::new(),
             punted: BTreeMap::new(),
+            marked: 0,
         };
         figures.set_user_space(first + number, workers);
         for counters in workers.iter().filter_map(|worker| worker.subinterfaces.get(number)) {
