@@ -11,7 +11,7 @@ use slipring_route_bpf::ResidentCounters;
 use slipring_rtnetlink::RouteFamily;
 
 use crate::resident::AttachedInterface;
-use crate::routing::Routing;
+use crate::routing::{Routing, RoutingHandle};
 use crate::subinterface::SubinterfaceFigures;
 use crate::traffic::ForwardedTraffic;
 use crate::worker::WorkerFigures;
@@ -119,8 +119,24 @@ pub(crate) const OWN_PASSES: [&str; 2] = ["unresolved", "left-to-kernel"];
 /// The number of tables that a start reads.
 const FIRST_DUMPS: u64 = DumpKind::ALL.len() as u64;
 
+impl RoutingHandle {
+    /// The figures of the workers. A worker that has ended has none any more.
+    pub(crate) fn worker_figures(&self) -> Vec<WorkerFigures> {
+        let workers = self.ask(|routing| routing.workers.clone()).unwrap_or_default();
+        workers.iter().filter_map(|worker| worker.ask(|it| it.figures())).collect()
+    }
+}
+
 impl RouterFigures {
-    pub(crate) fn of(routing: &Routing) -> Self {
+    /// The figures of this moment; `None` if the routing thread has ended. This thread waits for the
+    /// workers, since the routing thread must beat.
+    pub(crate) fn ask(handle: &RoutingHandle) -> Option<Self> {
+        let workers = handle.worker_figures();
+        handle.ask(move |routing| Self::of(routing, &workers))
+    }
+
+    /// As [`Self::ask`], with what [`RoutingHandle::worker_figures`] has returned.
+    pub(crate) fn of(routing: &Routing, workers: &[WorkerFigures]) -> Self {
         let counters = routing.engine.counters().unwrap_or_default();
         let attached = routing.engine.interfaces().iter().zip(&counters);
         let mut interfaces: Vec<_> = attached
@@ -133,15 +149,12 @@ impl RouterFigures {
                 figures
             })
             .collect();
-        // A worker that has ended has no figures any more.
-        let asked = routing.workers.iter().filter_map(|worker| worker.ask(|it| it.figures()));
-        let workers: Vec<_> = asked.collect();
         if !workers.is_empty() {
             for (port, figures) in interfaces.iter_mut().enumerate() {
-                figures.set_user_space(port, &workers);
+                figures.set_user_space(port, workers);
             }
         }
-        interfaces.extend(own_interfaces(routing, &workers));
+        interfaces.extend(own_interfaces(routing, workers));
         let mirror = routing.mirror.counters();
         let routes = |family| routing.mirror.route_count(family) as u64;
         let fib = FibFigures {

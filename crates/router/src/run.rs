@@ -122,7 +122,7 @@ impl RoutePlan {
         };
         let watched = supervision.run(session, &signals, started);
         end_forwarding(&handle, &links);
-        let figures = handle.ask(|routing| RouterFigures::of(routing));
+        let figures = RouterFigures::ask(&handle);
         let workers = workers.map_or(Ok(()), Workers::finish);
         let ended = thread.finish();
         report_end(session, figures.as_ref(), started.elapsed())?;
@@ -361,7 +361,7 @@ fn serve_metrics(
     handle: RoutingHandle,
 ) -> Result<Option<MetricsEndpoint>, Failure> {
     metrics::serve(session, move || {
-        let figures = handle.ask(|routing| RouterFigures::of(routing));
+        let figures = RouterFigures::ask(&handle);
         figures.map(|figures| figures.metrics()).ok_or_else(|| "the router ends".to_owned())
     })
 }

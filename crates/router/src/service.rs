@@ -29,6 +29,7 @@ use crate::trace::{self, PacketTraces};
 use crate::verification;
 use crate::watch::BypassWatch;
 use crate::why;
+use crate::worker::WorkerFigures;
 
 /// Value of `program` in the answer to `hello`, by which clients recognise a router.
 pub(crate) const PROGRAM_NAME: &str = "route";
@@ -59,7 +60,8 @@ impl ControlService for RouterService {
             "status" => self.status()?,
             "interface" => {
                 let name = args.get("name").and_then(Value::as_str).map(str::to_owned);
-                self.ask(move |routing| interfaces(routing, name.as_deref()))??
+                let workers = self.routing.worker_figures();
+                self.ask(move |routing| interfaces(routing, &workers, name.as_deref()))??
             }
             "route.show" => {
                 let page = PageRequest::of(args)?;
@@ -124,8 +126,10 @@ impl RouterService {
 
     fn status(&self) -> Result<Value, ControlRefusal> {
         let started = self.started;
+        let workers = self.routing.worker_figures();
         let (figures, elapsed, ruled) = self.ask(move |routing| {
-            let (figures, elapsed) = (RouterFigures::of(routing), started.elapsed());
+            let figures = RouterFigures::of(routing, &workers);
+            let elapsed = started.elapsed();
             let ruled = figures.interfaces.iter().zip(&routing.ruled);
             let ruled = ruled
                 .filter(|(_, ruled)| **ruled)
@@ -175,11 +179,15 @@ fn address_of(args: &serde_json::Map<String, Value>) -> Result<IpAddr, ControlRe
     text.parse().map_err(|_| ControlRefusal::malformed(format!("`{text}` is no address")))
 }
 
-fn interfaces(routing: &Routing, only: Option<&str>) -> Result<Value, ControlRefusal> {
+fn interfaces(
+    routing: &Routing,
+    workers: &[WorkerFigures],
+    only: Option<&str>,
+) -> Result<Value, ControlRefusal> {
     if let Some(name) = only {
         port_of(routing, name)?;
     }
-    let figures = RouterFigures::of(routing).interfaces;
+    let figures = RouterFigures::of(routing, workers).interfaces;
     let known: Vec<_> = routing.mirror.interfaces().collect();
     let shown = routing
         .ifindexes()

@@ -14,7 +14,7 @@ use crate::compat;
 use crate::figures::RouterFigures;
 use crate::plan::RoutePlan;
 use crate::reload::RouterReload;
-use crate::routing::{Routing, RoutingHandle};
+use crate::routing::RoutingHandle;
 use crate::routing_thread::RoutingThread;
 use crate::rules::RunningRules;
 use crate::run::sample;
@@ -98,15 +98,14 @@ impl Supervision<'_> {
     }
 
     fn is_forwarding(&self) -> bool {
-        // An answer of a worker comes after it has taken over the tables, and has beaten. Interfaces
-        // that are not probed yet get no packets: their bell has rung, so this is asked again.
-        let is_ready = |routing: &mut Routing| {
-            let mut workers = routing.workers.iter();
-            routing.has_current_tables()
-                && !routing.has_unprobed()
-                && workers.all(|worker| worker.ask(|_| ()).is_some())
-        };
-        self.handle.ask(is_ready).unwrap_or_default()
+        // Interfaces that are not probed yet get no packets: their bell has rung, so this is asked again.
+        let workers = self.handle.ask(|routing| {
+            let is_ready = routing.has_current_tables() && !routing.has_unprobed();
+            is_ready.then(|| routing.workers.clone())
+        });
+        let Some(workers) = workers.flatten() else { return false };
+        // An answer of a worker comes after it has taken over the tables, and has beaten.
+        workers.iter().all(|worker| worker.ask(|_| ()).is_some())
     }
 
     fn report(
@@ -115,7 +114,7 @@ impl Supervision<'_> {
         started: Instant,
         interim: bool,
     ) -> Result<(), Failure> {
-        let Some(figures) = self.handle.ask(|routing| RouterFigures::of(routing)) else {
+        let Some(figures) = RouterFigures::ask(self.handle) else {
             return Ok(());
         };
         let (sample, line) = (sample(&figures, started.elapsed()), figures.line());

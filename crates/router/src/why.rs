@@ -49,7 +49,12 @@ pub(crate) fn answer(
         .ok_or_else(|| ControlRefusal::malformed("`packet` is no IP packet in hexadecimal"))?;
     let name = text("in");
     let has_rules = rules.is_some();
-    let path = ask(routing, move |routing| PacketPath::of(routing, &name, packet, has_rules))??;
+    // This thread waits for the worker: the routing thread must beat.
+    let worker = ask(routing, |routing| routing.workers.first().cloned())?;
+    let of_worker = worker.and_then(|worker| worker.ask(|worker| worker.engine.clone()));
+    let path =
+        move |routing: &mut Routing| PacketPath::of(routing, &name, packet, (has_rules, of_worker));
+    let path = ask(routing, path)??;
     let rules = rules.filter(|_| path.engine.is_some());
     let rules = rules.map(|rules| rules.explaining_stage()).transpose();
     let explained = path.explain(rules.map_err(ControlRefusal::malformed)?);

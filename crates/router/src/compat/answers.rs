@@ -197,9 +197,9 @@ impl CompatAnswers {
     }
 
     fn status(&self) -> String {
-        let forwarded: u64 = self.ask(|routing| {
-            RouterFigures::of(routing).interfaces.iter().map(|of| of.forwarded.packets).sum()
-        });
+        let figures = RouterFigures::ask(&self.routing);
+        let figures = figures.iter().flat_map(|figures| &figures.interfaces);
+        let forwarded: u64 = figures.map(|of| of.forwarded.packets).sum();
         let line = |&(name, parts): &(&str, &[&str])| {
             let kernel = self.counters.as_ref().filter(|_| !parts.is_empty());
             let more = if FORWARDED.contains(&name) { forwarded } else { 0 };

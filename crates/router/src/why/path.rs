@@ -44,13 +44,15 @@ pub(super) struct PacketPath {
 }
 
 impl PacketPath {
+    /// The path of a packet that arrives on an interface; workers decide by a copy of the engine of one.
+    ///
     /// # Errors
     /// If the router has no such interface.
     pub(super) fn of(
         routing: &mut Routing,
         name: &str,
         packet: Vec<u8>,
-        has_rules: bool,
+        (has_rules, of_worker): (bool, Option<RouteEngine>),
     ) -> Result<Self, ControlRefusal> {
         let at = port_of(routing, name)?;
         let ingress = FibPortIndex(at as u16);
@@ -66,7 +68,7 @@ impl PacketPath {
         frame.extend_from_slice(&packet);
         let passed = passed(routing, (kind, has_rules), ingress, &packet);
         let engine = tables.filter(|_| passed.is_none());
-        let engine = engine.and_then(|tables| engine_of(routing, kind, tables));
+        let engine = engine.and_then(|tables| engine_of(routing, kind, tables, of_worker));
         let left = (0..routing.ruled.len()).map(|at| is_left(routing, kind, at)).collect();
         Ok(Self { kind, name: name.to_owned(), ingress, frame, l3, passed, engine, left })
     }
@@ -93,9 +95,10 @@ fn engine_of(
     routing: &Routing,
     kind: DecidingEngine,
     tables: Arc<ForwardingTables>,
+    of_worker: Option<RouteEngine>,
 ) -> Option<RouteEngine> {
     match kind {
-        DecidingEngine::Workers => routing.workers.first()?.ask(|worker| worker.engine.clone()),
+        DecidingEngine::Workers => of_worker,
         DecidingEngine::Program => Some(routing.engine.model(tables, routing.own_addresses())),
         DecidingEngine::Subinterface => {
             let mut engine = RouteEngine::new(Default::default(), Arc::clone(&tables));
