@@ -33,6 +33,7 @@ use slipring_port::{Nanos, now};
 use slipring_ring::Doorbell;
 use slipring_route_bpf::ResidentHeartbeat;
 
+use crate::backoff::ProbeBackoff;
 use crate::feed::{FeedProgress, KernelFeed};
 use crate::live::LiveSettings;
 use crate::neighbours::NeighbourRequests;
@@ -95,6 +96,8 @@ pub(crate) struct Routing {
     up: Vec<bool>,
     /// Interfaces that have come up, and have not been probed since.
     unprobed: Vec<FibPortIndex>,
+    /// When interfaces whose drivers have refused frames are probed.
+    backoff: ProbeBackoff,
     /// Interfaces whose drivers have refused frames, and cannot be probed; the user is not told yet.
     pub(crate) refused: Vec<FibPortIndex>,
     /// Subinterfaces that the kernel does not have; their ports come after all others.
@@ -189,6 +192,7 @@ impl Routing {
             waits: none,
             vrf_of: vec![Some(VrfIndex(0)); ports],
             unprobed: Vec::new(),
+            backoff: ProbeBackoff::default(),
             refused: Vec::new(),
             subinterfaces,
             left: Vec::new(),
@@ -271,8 +275,11 @@ impl Routing {
             .stop_refused()
             .into_iter()
             .partition(|port| self.engine.interfaces()[usize::from(port.0)].probe.is_some());
-        if !probed.is_empty() || !others.is_empty() {
-            self.unprobed.extend(probed);
+        let time = now();
+        probed.into_iter().for_each(|port| self.backoff.refuse(port, time));
+        let due = self.backoff.take_due(time);
+        if !due.is_empty() || !others.is_empty() {
+            self.unprobed.extend(due);
             self.refused.extend(others);
             self.ready.ring();
         }
