@@ -35,7 +35,7 @@ pub(crate) fn start(
     session: &mut Session<'_>,
 ) -> Result<Option<PublishGuard>, Failure> {
     // A router that ends at once has nothing to show.
-    let Some(first) = routing.ask(|routing| RouterFigures::of(routing)) else { return Ok(None) };
+    let Some(first) = RouterFigures::ask(routing) else { return Ok(None) };
     let publisher =
         RouterPublisher { name, names: CounterNames::new(), routing: routing.clone(), last: first };
     publish::start(PortMeter::new(&[]), Some(Box::new(publisher)), session)
@@ -138,7 +138,7 @@ impl ObjectMetrics for RouterPublisher {
 
     fn sample(&mut self, words: &mut Vec<u64>) -> Nanos {
         let time = now();
-        if let Some(mut figures) = self.routing.ask(|routing| RouterFigures::of(routing)) {
+        if let Some(mut figures) = RouterFigures::ask(&self.routing) {
             keep_ended(&self.last.workers, &mut figures.workers);
             self.last = figures;
         }

@@ -79,7 +79,10 @@ impl ControlService for RouterService {
             }
             "fib.verify" => verification::verify(&self.routing)
                 .map_err(|cause| ControlRefusal::malformed(format!("cannot compare: {cause}")))?,
-            "metrics" => json!(self.ask(|routing| RouterFigures::of(routing).metrics())?),
+            "metrics" => {
+                let workers = self.routing.worker_figures();
+                json!(self.ask(move |routing| RouterFigures::of(routing, &workers).metrics())?)
+            }
             "reload" => self.reload()?,
             "quit" => return Ok(ControlReply::Then(json!({}), terminate)),
             other => {
