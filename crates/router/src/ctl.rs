@@ -311,7 +311,7 @@ fn print(what: &str, answer: &Value, session: &mut Session<'_>) -> Result<(), Fa
     session.reporter.raw(show::text(what, answer).as_bytes())
 }
 
-pub(crate) fn failure(error: ControlError) -> Failure {
+fn failure(error: ControlError) -> Failure {
     Diagnostic::of(&error).into()
 }
 

@@ -6,10 +6,9 @@ use std::cell::{Cell, RefCell};
 use serde::ser::{Error, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
-use slipring_cli::{Exit, Failure, Session};
+use slipring_cli::{Diagnostic, Exit, Failure, Session};
 use slipring_control::{ControlClient, ControlError};
 
-use crate::ctl::failure;
 use crate::names::ANSWER_VERSION;
 
 /// Asks for all pages, and prints them.
@@ -33,6 +32,10 @@ pub(crate) fn print(
     // The fault is the cause if the document could not be made.
     fault.take().map_or(printed, |error| Err(failure(error)))?;
     Ok(Exit::Done)
+}
+
+fn failure(error: ControlError) -> Failure {
+    Diagnostic::of(&error).into()
 }
 
 #[derive(Serialize)]

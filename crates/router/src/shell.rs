@@ -3,7 +3,7 @@
 //! On a terminal, lines have a history and completion (`shell/terminal.rs`), and a mistake is told. From a
 //! pipe or a file, lines are commands of a script, which ends with its first mistake.
 //!
-//! Each command connects anew, so that the shell goes on when the router is started again.
+//! Each command has a connection of its own, so that the shell goes on when the router is started again.
 
 mod terminal;
 
@@ -12,7 +12,7 @@ use std::path::Path;
 
 use clap::Command;
 use serde_json::{Value, json};
-use slipring_cli::{Diagnostic, Exit, Failure, ReportFormat, Session, parse_refusal};
+use slipring_cli::{Exit, Failure, ReportFormat, Session, parse_refusal};
 use slipring_control::ControlClient;
 
 use crate::ctl;
@@ -151,14 +151,6 @@ pub(crate) fn with_format<T>(
     let done = job(session);
     session.reporter.report_as(usual);
     done
-}
-
-/// The error of a terminal.
-fn broken_terminal(error: impl ToString) -> Failure {
-    Diagnostic::new(slipring_cli::codes::SR0499, "the terminal cannot be read")
-        .with_cause(error.to_string())
-        .with_help("give the commands by a pipe: echo status | slipring route ctl")
-        .into()
 }
 
 #[cfg(test)]

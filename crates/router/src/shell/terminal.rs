@@ -8,9 +8,8 @@ use rustyline::hint::Hinter;
 use rustyline::history::MemHistory;
 use rustyline::validate::Validator;
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
-use slipring_cli::Failure;
-
-use super::broken_terminal;
+use slipring_cli::codes::SR0499;
+use slipring_cli::{Diagnostic, Failure};
 
 const PROMPT: &str = "route> ";
 /// Commands that are only the shell's.
@@ -50,6 +49,13 @@ impl TerminalInput {
             }
         }
     }
+}
+
+fn broken_terminal(error: impl ToString) -> Failure {
+    Diagnostic::new(SR0499, "the terminal cannot be read")
+        .with_cause(error.to_string())
+        .with_help("give the commands by a pipe: echo status | slipring route ctl")
+        .into()
 }
 
 /// Completes words by the table of commands.
