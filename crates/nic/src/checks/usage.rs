@@ -19,7 +19,13 @@ pub(super) fn examine(host: &dyn NicHost, nic: &PciNic) -> Vec<CardCheck> {
         Err(error) => return vec![unknown("links", &error.to_string())],
     };
     let mut results = Vec::new();
-    for link in links.iter().filter(|link| nic.interfaces.contains(&link.name)) {
+    for name in &nic.interfaces {
+        let Some(link) =
+            links.iter().find(|link| link.name == *name && is_shown(host.root(), link))
+        else {
+            results.push(elsewhere(name, nic));
+            continue;
+        };
         match host.snapshot(link.index) {
             Ok(snapshot) => {
                 results.push(kernel_driver(host, link));
@@ -29,6 +35,23 @@ pub(super) fn examine(host: &dyn NicHost, nic: &PciNic) -> Vec<CardCheck> {
         }
     }
     results
+}
+
+/// Returns whether sysfs shows this link. It shows the network namespace in which it was mounted,
+/// where another interface may have the same name.
+fn is_shown(root: &Path, link: &NetlinkLink) -> bool {
+    let index = sysfs::read(&root.join(format!("sys/class/net/{}/ifindex", link.name)));
+    index == Some(link.index.to_string())
+}
+
+/// The card's interface is in another namespace, so what it is used for cannot be found out.
+fn elsewhere(name: &str, nic: &PciNic) -> CardCheck {
+    CardCheck::bad(
+        "namespace",
+        Verdict::Machine,
+        format!("`{name}`, the interface of {}, is not in this network namespace", nic.bdf),
+        format!("run it where the interface is: nsenter -t 1 -n -m slipring nic bind {}", nic.bdf),
+    )
 }
 
 /// Says whether the kernel's driver would do.

@@ -121,7 +121,9 @@ impl MadeUpHost {
         fs::create_dir_all(device.join("net").join(name)).unwrap();
         symlink(&device, device.join("net").join(name).join("device")).unwrap();
         let _ = symlink(device.join("net").join(name), self.path("sys/class/net").join(name));
-        self.add_link(name, "", MAC)
+        let index = self.add_link(name, "", MAC);
+        fs::write(device.join("net").join(name).join("ifindex"), format!("{index}\n")).unwrap();
+        index
     }
 
     pub(crate) fn add_link(&self, name: &str, kind: &str, mac: [u8; 6]) -> u32 {

@@ -268,3 +268,11 @@ fn a_kernel_driver_with_zero_copy_is_recommended() {
     assert_eq!(rows[0].zero_copy, Some(true));
     assert!(rows[0].note.contains("open netmap:IF"), "{}", rows[0].note);
 }
+
+#[test]
+fn a_card_whose_interface_is_in_another_namespace_is_refused() {
+    let host = MadeUpHost::new();
+    // This namespace has an interface of the same name, which is another one.
+    host.edit("eth1", |link| link.link.index = 77);
+    machine_refuses(&host, "`eth1`, the interface of 0000:03:00.0, is not in this", "nsenter -t 1");
+}

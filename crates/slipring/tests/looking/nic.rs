@@ -7,8 +7,8 @@ use super::{document, slipring, with_links};
 fn what_is_no_card_is_refused_with_the_reason_and_nothing_is_written() {
     let Some(namespace) = with_links() else { return };
     for (words, cause) in [
-        ("nic bind here", "`here` has no hardware of its own"),
-        ("nic bind here --dry-run", "`here` has no hardware of its own"),
+        ("nic bind here", "`here`"),
+        ("nic bind here --dry-run", "`here`"),
         ("nic doctor no-such-if", "there is no interface or PCI device `no-such-if`"),
         ("nic restore no-such-if", "there is no saved state of it"),
         ("nic bind ffff:ff:1f.7 --force", "there is no interface or PCI device `ffff:ff:1f.7`"),
