@@ -4,7 +4,7 @@
 
 /// The identity of a PCI device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ChipId {
+pub(crate) struct PciIdentity {
     pub(crate) vendor: u16,
     pub(crate) device: u16,
     /// Base class, subclass and programming interface.
@@ -33,7 +33,7 @@ pub(crate) struct Xid {
 
 /// A kind of chip.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Chip {
+pub(crate) struct ChipEntry {
     /// The name by which people know it.
     pub(crate) name: &'static str,
     vendor: u16,
@@ -50,8 +50,8 @@ const fn chip(
     vendor: u16,
     support: ChipSupport,
     devices: &'static [u16],
-) -> Chip {
-    Chip { name, vendor, devices, support }
+) -> ChipEntry {
+    ChipEntry { name, vendor, devices, support }
 }
 
 const XIDS_8168: &[Xid] =
@@ -69,7 +69,7 @@ const OTHER_REALTEK: ChipSupport =
     ChipSupport::Refused("the native driver knows the RTL8168g and h and the RTL8125A and B only");
 
 /// Every kind of chip that is known.
-pub(crate) const CHIPS: &[Chip] = &[
+pub(crate) const CHIPS: &[ChipEntry] = &[
     chip("82540", INTEL, ChipSupport::Native("e1000"), &[0x100e, 0x1015, 0x1016, 0x1017, 0x101e]),
     chip("82545", INTEL, ChipSupport::Native("e1000"), &[0x100f, 0x1011, 0x1026, 0x1027, 0x1028]),
     chip("82574L", INTEL, ChipSupport::Native("e1000e"), &[0x10d3, 0x10f6]),
@@ -131,9 +131,9 @@ pub(crate) const CHIPS: &[Chip] = &[
     chip("Killer E2600/E3000", REALTEK, OTHER_REALTEK, &[0x2502, 0x2600, 0x3000, 0x5000]),
 ];
 
-impl ChipId {
+impl PciIdentity {
     /// Returns what is known of this kind of chip.
-    pub(crate) fn find(self) -> Option<&'static Chip> {
+    pub(crate) fn find(self) -> Option<&'static ChipEntry> {
         CHIPS.iter().find(|chip| chip.vendor == self.vendor && chip.devices.contains(&self.device))
     }
 }

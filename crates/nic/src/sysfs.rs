@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::chips::{Chip, ChipId};
+use crate::chips::{ChipEntry, PciIdentity};
 
 /// The class of Ethernet controllers: base class 02, subclass 00.
 const CLASS_ETHERNET: u32 = 0x0200;
@@ -77,7 +77,7 @@ pub(crate) struct PciNic {
     /// The PCI address, such as `0000:03:00.0`.
     pub(crate) bdf: String,
     /// The device's identity.
-    pub(crate) chip: ChipId,
+    pub(crate) chip: PciIdentity,
     /// The driver that has the device.
     pub(crate) driver: Option<String>,
     /// The driver that alone may take the device.
@@ -106,7 +106,7 @@ impl PciNic {
             let text = read(&dir.join(file))?;
             u32::from_str_radix(text.trim_start_matches("0x"), 16).ok()
         };
-        let chip = ChipId {
+        let chip = PciIdentity {
             vendor: hex("vendor")? as u16,
             device: hex("device")? as u16,
             class: hex("class")?,
@@ -136,7 +136,7 @@ impl PciNic {
     }
 
     /// Returns what is known of the device's kind.
-    pub(crate) fn known_chip(&self) -> Option<&'static Chip> {
+    pub(crate) fn known_chip(&self) -> Option<&'static ChipEntry> {
         self.chip.find()
     }
 

@@ -82,7 +82,7 @@ pub(crate) fn bypass(
     let packet = frame.get(headers.l3..).filter(|packet| is_ip(packet))?.to_vec();
     let passed = ask(routing, move |routing| {
         let name = name.or_else(|| port_name(routing, FibPortIndex(0)))?;
-        PacketPath::of(routing, &name, packet, true).ok()?.passed
+        PacketPath::of(routing, &name, packet, (true, None)).ok()?.passed
     });
     let reason = passed.ok()??;
     Some(format!("to the kernel: {reason}; it meets no rules"))

@@ -162,7 +162,7 @@ fn only_carrier(link: &NetlinkLink, links: &[NetlinkLink]) -> Option<CardCheck> 
 
 /// A TCP connection of this machine.
 #[derive(Debug, PartialEq, Eq)]
-struct Connection {
+struct TcpConnection {
     local: IpAddr,
     local_port: u16,
     peer: IpAddr,
@@ -187,7 +187,7 @@ fn connections(root: &Path, link: &NetlinkLink, own: &[&str]) -> Option<CardChec
 }
 
 /// Returns what a connection is for, if that matters.
-fn service(connection: &Connection) -> Option<&'static str> {
+fn service(connection: &TcpConnection) -> Option<&'static str> {
     match (connection.local_port, connection.peer_port) {
         (22, _) => Some("an ssh session"),
         (_, 2049) => Some("a file system by NFS"),
@@ -197,14 +197,14 @@ fn service(connection: &Connection) -> Option<&'static str> {
 }
 
 /// Reads the established connections of `/proc/net/tcp` or `tcp6`.
-fn established(table: &str) -> impl Iterator<Item = Connection> + '_ {
+fn established(table: &str) -> impl Iterator<Item = TcpConnection> + '_ {
     const ESTABLISHED: &str = "01";
     table.lines().skip(1).filter_map(|line| {
         let mut words = line.split_ascii_whitespace().skip(1);
         let (local, peer, state) = (words.next()?, words.next()?, words.next()?);
         let (local, local_port) = endpoint(local)?;
         let (peer, peer_port) = endpoint(peer)?;
-        (state == ESTABLISHED).then_some(Connection { local, local_port, peer, peer_port })
+        (state == ESTABLISHED).then_some(TcpConnection { local, local_port, peer, peer_port })
     })
 }
 

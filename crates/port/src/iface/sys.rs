@@ -127,14 +127,14 @@ const MAX_REGISTER_BYTES: usize = 256;
 
 /// `struct ethtool_regs`: how many bytes of registers may be written, and the registers.
 #[repr(C)]
-struct Registers {
+struct EthtoolRegs {
     command: u32,
     version: u32,
     len: u32,
     data: [u8; MAX_REGISTER_BYTES],
 }
 
-const _: () = assert!(size_of::<Registers>() == 12 + MAX_REGISTER_BYTES);
+const _: () = assert!(size_of::<EthtoolRegs>() == 12 + MAX_REGISTER_BYTES);
 const _: () = assert!(size_of::<Channels>() == 36 && size_of::<DriverInfo>() == 196);
 const _: () = assert!(size_of::<Coalesce>() == 92);
 
@@ -150,7 +150,7 @@ unsafe impl EthtoolCommand for Coalesce {}
 
 // SAFETY: `repr(C)`, plain integers and bytes; used only for ETHTOOL_GREGS, for which the kernel
 // writes no more than `len` bytes of registers, and `len` is the size of `data`.
-unsafe impl EthtoolCommand for Registers {}
+unsafe impl EthtoolCommand for EthtoolRegs {}
 
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
 const ETHTOOL_GDRVINFO: u32 = 0x03;
@@ -197,7 +197,7 @@ pub(super) fn coalescing(socket: &OwnedFd, name: &str) -> io::Result<(u32, u32, 
 /// Returns the first registers of the interface's device, as its driver shows them.
 pub(super) fn registers(socket: &OwnedFd, name: &str) -> io::Result<Vec<u8>> {
     const ETHTOOL_GREGS: u32 = 0x04;
-    let mut registers = Registers {
+    let mut registers = EthtoolRegs {
         command: ETHTOOL_GREGS,
         version: 0,
         len: MAX_REGISTER_BYTES as u32,

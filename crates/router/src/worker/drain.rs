@@ -10,7 +10,7 @@ use std::sync::mpsc::SyncSender;
 pub(super) struct WorkerDrain(Vec<SyncSender<()>>);
 
 impl WorkerDrain {
-    /// Notes who waits: called between two turns.
+    /// Notes a waiting thread: called between two turns.
     pub(super) fn wait(&mut self, waiter: SyncSender<()>) {
         self.0.push(waiter);
     }

@@ -161,15 +161,6 @@ impl<'r> Stream<'r> {
         );
         self.arrived
     }
-
-    /// Asserts that each datagram has arrived once, in the order in which they were sent.
-    #[track_caller]
-    pub(crate) fn each_has_arrived_in_order(self) {
-        let arrived = self.each_has_arrived_once();
-        let late: Vec<_> =
-            arrived.windows(2).filter(|pair| pair[0] > pair[1]).map(<[u32]>::to_vec).collect();
-        assert!(late.is_empty(), "out of order: {late:?}");
-    }
 }
 
 /// Whether the router has said that it forwards.
