@@ -163,7 +163,7 @@ pub(crate) struct RouteWorker {
     admits_frames: bool,
     turn_start: Nanos,
     moved: u32,
-    /// Who waits until no frame is left.
+    /// The threads that wait until no frame is left.
     drain: WorkerDrain,
     totals: WorkerTotals,
 }

@@ -5,7 +5,7 @@
 
 use std::sync::mpsc::SyncSender;
 
-/// Who waits for that turn.
+/// The threads that wait for that turn.
 #[derive(Debug, Default)]
 pub(super) struct WorkerDrain(Vec<SyncSender<()>>);
 
