@@ -22,21 +22,34 @@ const STEP: usize = 7919;
 /// By how much memory may grow between a quarter of the time and its end.
 const MAX_GROWTH_KIB: u64 = 4096;
 
+/// Changes after which another process makes the next ones: `ip -batch` keeps some 2 KiB of memory
+/// for each line until it ends.
+const CHANGES_PER_PROCESS: usize = 100 * CHANGES_PER_PART;
+
 /// `ip` in the router's namespace, which carries out lines that are written to it.
-struct RouteChanger {
+struct RouteChanger<'r> {
+    rig: &'r Rig,
     ip: Child,
     count: usize,
 }
 
-impl RouteChanger {
-    fn start(rig: &Rig) -> Self {
+impl<'r> RouteChanger<'r> {
+    fn start(rig: &'r Rig) -> Self {
+        Self { rig, ip: Self::ip(rig), count: 0 }
+    }
+
+    fn ip(rig: &Rig) -> Child {
         let mut command = Command::new("ip");
         command.args(["-batch", "-"]).stdin(Stdio::piped());
-        Self { ip: rig.router.spawn(command), count: 0 }
+        rig.router.spawn(command)
     }
 
     /// Makes the next changes: in turn, all prefixes get a route, another gateway, and no route.
     fn change(&mut self) {
+        if self.count > 0 && self.count.is_multiple_of(CHANGES_PER_PROCESS) {
+            self.end_process();
+            self.ip = Self::ip(self.rig);
+        }
         let lines: String = (self.count..self.count + CHANGES_PER_PART).map(line).collect();
         self.ip.stdin.as_mut().unwrap().write_all(lines.as_bytes()).unwrap();
         self.count += CHANGES_PER_PART;
@@ -44,9 +57,13 @@ impl RouteChanger {
 
     /// Waits until all changes are made.
     fn finish(mut self) -> usize {
+        self.end_process();
+        self.count
+    }
+
+    fn end_process(&mut self) {
         drop(self.ip.stdin.take());
         assert!(self.ip.wait().unwrap().success(), "ip has failed");
-        self.count
     }
 }
 
