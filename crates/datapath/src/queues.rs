@@ -262,6 +262,12 @@ impl WorkerQueues {
     /// the other end of the pipe `to`, with a word about it, by exchanging buffers. If there is no
     /// space, changes nothing and returns false.
     pub fn hand_over(&mut self, from: usize, at: u32, slots: u32, to: usize, word: u64) -> bool {
+        if from == to {
+            // Back to the thread that has handed it over: both rings are of one queue.
+            let mut frame = Vec::new();
+            crate::slots::bytes(self.queues[from].rx(), at, slots, &mut frame);
+            return self.hand_over_copy(&frame, to, word);
+        }
         let pair = self.queues.get_disjoint_mut([from, to]);
         let [source, pipe] = pair.expect("a worker has the queues that it forwards between");
         let first = pipe.filled;
@@ -443,5 +449,25 @@ mod tests {
         assert!(!outbox.is_idle());
         outbox.flush().unwrap();
         assert!(outbox.is_idle() && outbox.copy_frame(&[2; 3000]));
+    }
+
+    #[test]
+    fn a_frame_goes_back_by_the_pipe_by_which_it_came_with_its_word() {
+        let [mut other, mut pipe, ..] = pipes("back");
+        let mut queues = WorkerQueues::new(vec![WorkerQueue::input(pipe.queues.remove(0))]);
+        for frame in [vec![1; 60], vec![2; 5000]] {
+            assert!(other.queues[0].rings().tx.push(&frame));
+            other.tx_sync().unwrap();
+            queues[0].queue.rx_sync().unwrap();
+            let rx = queues[0].rx();
+            let end = rx.avail();
+            let slots = slots_of(rx, 0, end);
+            assert!(queues.hand_over(0, 0, slots, 0, 7));
+            queues[0].rx().advance(slots);
+            queues.flush().unwrap();
+            other.rx_sync().unwrap();
+            assert_eq!(other.queues[0].rings().rx.word(0), Some(7));
+            assert_eq!(received(&mut other), [frame]);
+        }
     }
 }

@@ -15,6 +15,7 @@ use slipring_fib::{FibLimits, Mirror, MirrorConfig, PortConfig, VlanTags, VrfCon
 use slipring_port::iface::{Iface, set_settings_keeper};
 use slipring_privileged::{HelperOperation, HelperPolicy, PrivilegedHelper};
 use slipring_ring::Doorbell;
+use slipring_route::PolicerSpec;
 
 use crate::checks::{Obstacle, ObstacleKind};
 use crate::compat::{CompatAnswers, CompatServer, CompatSocket, write_pidfile};
@@ -39,7 +40,7 @@ use crate::trace::PacketTraces;
 use crate::watch::BypassWatch;
 use crate::worker::{UserSpacePorts, WorkerLink};
 
-/// How long a worker may take at the end for the frames that it has got. They are thousands at most.
+/// How long all workers may take at the end for the frames that they have got. They are thousands at most.
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 
 /// What commands of netmap-fwd change.
@@ -156,13 +157,17 @@ impl RoutePlan {
         let mut io = engine.user_space_io()?;
         for (attached, policy) in engine.interfaces().iter().zip(&mut io.policies) {
             let name = &attached.iface.name;
-            let policer = self.policers.iter().find(|policer| policer.interface == *name);
-            policy.policer = policer.map(|policer| policer.spec);
+            policy.policer = self.policer_of(name);
         }
         let mode = self.io.sockets().unwrap_or_default();
         let shape = (self.threads, self.rules.is_some());
         let ports = UserSpacePorts::open(sockets, mode, shape, own)?;
         Ok(Some((ports, io)))
+    }
+
+    fn policer_of(&self, interface: &str) -> Option<PolicerSpec> {
+        let policer = self.policers.iter().find(|policer| policer.interface == interface);
+        policer.map(|policer| policer.spec)
     }
 
     /// Makes the workers, if packets are forwarded in user space.
@@ -196,9 +201,14 @@ impl RoutePlan {
                 let open = OpenSubinterfaces::open(own, ifaces, priorities, settings)?;
                 ServedSubinterfaces::ByThread(Box::new(open))
             }
-            Some(workers) => ServedSubinterfaces::ByWorkers(SubinterfacePorts::open(
-                own, ifaces, workers, priorities, settings,
-            )?),
+            Some(workers) => {
+                let mut ports =
+                    SubinterfacePorts::open(own, ifaces, workers, priorities, settings)?;
+                for (it, policy) in own.iter().zip(&mut ports.policies) {
+                    policy.policer = self.policer_of(&it.name);
+                }
+                ServedSubinterfaces::ByWorkers(ports)
+            }
         }))
     }
 
@@ -280,7 +290,11 @@ impl RoutePlan {
                 (false, false) => ", for policers",
                 (false, true) => "",
             };
-            session.reporter.say(format_args!("{count} threads forward{why}"))?;
+            let threads = match count {
+                1 => "1 thread forwards".to_owned(),
+                _ => format!("{count} threads forward"),
+            };
+            session.reporter.say(format_args!("{threads}{why}"))?;
         }
         if self.rules.is_some() && !self.no_fallback {
             session
@@ -339,9 +353,11 @@ fn port_names(ifaces: &[Iface], own: &[OwnSubinterface]) -> Vec<String> {
 fn end_forwarding(handle: &RoutingHandle, links: &[WorkerLink]) {
     // Without an answer, the thread has ended, and its engine before it.
     handle.ask(|routing| drop(routing.engine.stop()));
-    // Twice: a worker may give its last frames to one that has none any more.
+    // Twice: a worker may give its last frames to one that has none any more. VLANs that the router
+    // makes still receive, so a worker with a busy one is never drained.
+    let end = Instant::now() + DRAIN_LIMIT;
     for link in links.iter().chain(links) {
-        link.drain(DRAIN_LIMIT);
+        link.drain(end.saturating_duration_since(Instant::now()));
     }
 }
 

@@ -37,7 +37,7 @@ pub(crate) fn run(name: Option<&str>, session: &mut Session<'_>) -> Result<Exit,
 fn interactive(name: Option<&str>, session: &mut Session<'_>) -> Result<Exit, Failure> {
     let interfaces = interfaces(&session.run_dir, name);
     let mut input = TerminalInput::new(table(), interfaces)?;
-    session.reporter.say("commands: help; end: exit, or Ctrl-D")?;
+    session.reporter.say("help lists the commands; exit or Ctrl-D leaves")?;
     while let Some(line) = input.next_line()? {
         match execute(&line, name, session) {
             Ok(ShellStep::Next) => {}

@@ -350,6 +350,8 @@ impl FrameProcessor for RouteWorker {
         self.send_held(queues, self.turn_start);
         self.serve_subinterfaces(queues, self.turn_start);
         self.send_outputs(queues);
+        // ICMP errors may have found no neighbour.
+        self.serve_subinterfaces(queues, self.turn_start);
         self.ask_for_neighbours();
     }
 

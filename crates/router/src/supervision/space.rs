@@ -19,9 +19,9 @@ impl Supervision<'_> {
         };
         state.unplaced = unplaced;
         session.reporter.warn(format_args!(
-            "{unplaced} times, a route or neighbour has found no space in the tables: what it would \
-             match is left to the kernel; see --max-routes, or start again with the routes that there \
-             are now"
+            "a route or neighbour has found no space in the tables ({unplaced} times so far): the \
+             kernel forwards what it matches; raise --max-routes, or restart, which sizes the tables \
+             for the present routes"
         ))
     }
 }

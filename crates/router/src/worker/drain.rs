@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_waits_is_told_after_the_first_turn_without_frames() {
+    fn a_waiting_thread_is_told_after_the_first_turn_without_frames() {
         let (sender, drained) = sync_channel(1);
         let mut drain = WorkerDrain::default();
         drain.note_turn(true);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use slipring_cli::Failure;
 use slipring_datapath::queues::{WorkerQueue, WorkerQueues};
 use slipring_datapath::worker::Worker;
@@ -66,6 +67,7 @@ impl UserSpacePorts {
         let carriers = interfaces.iter().map(|(iface, _)| iface).chain(parents(own));
         let workers = worker_count(carriers, threads);
         let piped = if has_rules { workers } else { 1 };
+        raise_fd_limit();
         needs += WorkerPipes::needs(piped);
         let geometry = Geometry {
             ring_bytes: needs.ring_bytes + 4096,
@@ -176,6 +178,13 @@ impl UserSpacePorts {
         }
         Ok((tasks, links))
     }
+}
+
+/// Raises the limit of open descriptors to the maximum: each pair of workers with rules needs four.
+fn raise_fd_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    // If the kernel refuses this, the limit stays as it is.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 /// A queue of an interface: the interface's index, the queue's number, and the queue.

@@ -10,7 +10,7 @@ use slipring_ring::{PipePair, Region};
 /// Slots that a worker's pipes have together, each way.
 const SLOTS_OF_WORKER: u32 = 2048;
 /// Slots of a pipe: a few turns of the worker at its end.
-const SLOTS: std::ops::RangeInclusive<u32> = 256..=1024;
+const SLOTS: std::ops::RangeInclusive<u32> = 64..=1024;
 
 /// The number of the worker at the other end of a pipe, and this end.
 pub(super) type WorkerPipe = (usize, Box<dyn Queue>);

@@ -69,6 +69,11 @@ impl KernelPunts {
         admits
     }
 
+    /// Counts a packet that a device has not taken, if `has_failed`.
+    pub(super) fn count_failed(&mut self, has_failed: bool) {
+        self.figures.failed += u64::from(has_failed);
+    }
+
     pub(super) fn figures(&self) -> &PuntFigures {
         &self.figures
     }

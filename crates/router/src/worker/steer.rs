@@ -52,6 +52,7 @@ impl RouteWorker {
         if queues.hand_over_copy(frame, pipe, ingress.0.into()) {
             handover.count_handed();
         } else {
+            self.totals.frames += 1;
             self.engine.refuse(ingress, frame.len(), RouteDropCause::ThreadQueueFull);
         }
         true
@@ -78,6 +79,7 @@ impl RouteWorker {
         if queues.hand_over(input, at, slots, pipe, ingress.0.into()) {
             handover.count_handed();
         } else {
+            self.totals.frames += 1;
             self.engine.refuse(ingress, len, RouteDropCause::ThreadQueueFull);
         }
         true

@@ -48,6 +48,7 @@ impl RouteWorker {
         let ports: Vec<_> = of.shared.all().iter().map(|it| it.port).collect();
         let (left_frames, mut routed): (Vec<_>, Vec<_>) =
             frames[..used].iter_mut().partition(|frame| left[frame.number]);
+        let left_count = left_frames.len();
         for frame in left_frames {
             if let Some(of) = &mut self.subinterfaces {
                 of.counters[frame.number].left += 1;
@@ -61,7 +62,7 @@ impl RouteWorker {
         self.forward_copies(queues, &mut of_kernel, now_ns);
         self.rules = rules;
         routed.retain(|of| !self.hand_over_copy(queues, &of.bytes, ports[of.number]));
-        self.totals.frames += (of_kernel.len() + routed.len()) as u64;
+        self.totals.frames += (left_count + of_kernel.len() + routed.len()) as u64;
         self.forward_copies(queues, &mut routed, now_ns);
         if let Some(of) = &mut self.subinterfaces {
             of.frames = frames;
@@ -124,7 +125,7 @@ impl RouteWorker {
         } else if punts.admits(class, now_ns) {
             let is_sent = of.send(queues, QueueRole::Tap(number), scratch);
             of.counters[number].to_kernel += u64::from(is_sent);
-            of.counters[number].full += u64::from(!is_sent);
+            punts.count_failed(!is_sent);
         }
     }
 
