@@ -8,6 +8,7 @@ use crate::packet::{ICMP, Packet, UDP};
 use crate::rig::{Rig, Setup, families, ip};
 use crate::topology::launch;
 use crate::vlan::{ONE, TWO, Vlan, start};
+use crate::vlan_workers::{FLOWS, TwoQueues};
 
 crate::instances! {
     xsk: crate::rig::Setup = crate::rig::Subject::Slipring("xsk"),
@@ -18,6 +19,11 @@ crate::instances! {
     a_rejected_packet_of_a_vlan_is_answered_in_the_vlan,
     packets_for_this_machine_from_a_vlan_meet_no_rules,
     a_vlan_that_is_named_first_is_the_one_of_the_rules
+}
+
+crate::instances! {
+    two_xsk: crate::vlan_workers::TwoQueues = crate::rig::Subject::Slipring("xsk"),
+    a_state_admits_answers_from_a_vlan_whichever_thread_receives_them
 }
 
 /// The port of fences, and of what the rig itself sends.
@@ -199,4 +205,34 @@ fn a_vlan_that_is_named_first_is_the_one_of_the_rules(setup: Setup) {
     });
     assert_eq!(first, packets[1].forwarded());
     drop(program);
+}
+
+/// All flows are those of two hosts, so one thread checks them; half of the frames arrive at the other
+/// one, tagged or not.
+fn a_state_admits_answers_from_a_vlan_whichever_thread_receives_them(TwoQueues(setup): TwoQueues) {
+    let rules = "add 100 check-state
+add 200 allow udp from any to any 53 recv e0 keep-state
+add 300 deny ip from any to any";
+    let rig = with_rules(setup, rules);
+    introduce(&rig, &ONE, 0);
+    let (a, host) = (families()[0].a, ip(ONE.host[0]));
+    let there = |of| Packet::udp_ports(a, host, [1000 + of, 53], b"ask");
+    let asked: Vec<_> = (0..FLOWS).map(there).collect();
+    let mut arrived = arrives_in(&rig, &ONE, &asked);
+    // The last packet may have overtaken some, in the other thread.
+    while arrived.len() < asked.len() {
+        let more = rig.b.receive("the rest of the flows", |frame| {
+            let packet = ONE.untagged(frame)?.packet()?;
+            ((packet.dst, packet.proto) == (host, UDP)).then_some(packet)
+        });
+        arrived.push(more);
+    }
+    for of in 0..FLOWS {
+        ONE.send(&rig, &Packet::udp_ports(host, a, [53, 1000 + of], b"answer"));
+    }
+    assert_eq!(rig.observe([FLOWS.into(), 0, 0]).a.len(), usize::from(FLOWS));
+    let status = rig.ask(&["status"]);
+    let handed = |worker: &serde_json::Value| worker["handed"].as_u64().unwrap();
+    let handed: u64 = status["workers"].as_array().unwrap().iter().map(handed).sum();
+    assert!(handed > 0, "{status}");
 }

@@ -29,26 +29,16 @@ crate::instances! {
 }
 
 /// A rig whose links have two queues at both ends.
-pub(crate) struct TwoQueues(Setup);
+pub(crate) struct TwoQueues(pub(crate) Setup);
 
 impl TwoQueues {
     pub(crate) fn new(subject: Subject) -> Option<Self> {
-        let setup = Setup::new(subject)?;
-        let of_router = ["e0", "e1"].map(|ifname| (setup.router(), ifname));
-        let of_hosts = [&setup.a, &setup.b].map(|host| (&host.namespace, "e0"));
-        for (namespace, ifname) in of_router.into_iter().chain(of_hosts) {
-            let (is_set, why) = namespace.attempt("ethtool", &format!("-L {ifname} rx 2 tx 2"));
-            if !is_set {
-                println!("skipped: no two queues: {why}");
-                return None;
-            }
-        }
-        Some(Self(setup))
+        Setup::with_queues(subject, 2).map(Self)
     }
 }
 
 /// Flows that a hash spreads over two queues.
-const FLOWS: u16 = 64;
+pub(crate) const FLOWS: u16 = 64;
 
 /// Whichever thread gets the answer of a neighbour, packets of all threads wait for it, and there is one
 /// request for all.
