@@ -8,7 +8,7 @@
 //!   confirm, timer            the state's `confirm_by`
 //! ```
 //!
-//! Everything that touches the machine goes through [`host::NicHost`].
+//! Everything that touches the machine goes through `host::NicHost`.
 //!
 //! # Not for
 //! Driving a card: the port `vfio:BDF` does that.
