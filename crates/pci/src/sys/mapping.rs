@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 
-use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 /// A mapping, which is readable and writable and ends with the value.
@@ -37,10 +37,13 @@ impl Mapping {
         Self::wrap(base?, len)
     }
 
-    /// Creates a file of `len` zeroed bytes, which no other process has, and maps it.
+    /// Creates a file of `len` zeroed bytes, whose size stays, and maps it.
     pub(crate) fn of_new_file(len: usize) -> io::Result<(Self, MemoryFile)> {
-        let file = memfd_create("slipring-descriptors", MemfdFlags::CLOEXEC)?;
+        let file =
+            memfd_create("slipring-descriptors", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&file, len as u64)?;
+        // A server that maps the file cannot cut it off, by which an access here would be a SIGBUS.
+        fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         Ok((Self::of_file(file.as_fd(), 0, len)?, MemoryFile(file)))
     }
 
@@ -98,11 +101,12 @@ macro_rules! accesses {
                 /// Reads a register at a multiple of its width.
                 ///
                 /// # Panics
-                /// If the register is not within the mapping.
+                /// If the register is not within the mapping, or not aligned.
                 #[inline(always)]
                 pub(crate) fn $read(&self, at: usize) -> $int {
-                    let register = self.register(at).cast::<$int>();
-                    // SAFETY: `register` has checked bounds and alignment; the memory is mapped
+                    let register = self.register::<$int>(at);
+                    // SAFETY: `register` has checked bounds and alignment for this width (the base is
+                    // aligned by invariant 2); the memory is mapped
                     // (invariant 1). Any value is valid.
                     unsafe { register.read_volatile() }
                 }
@@ -110,10 +114,10 @@ macro_rules! accesses {
                 /// Writes a register at a multiple of its width.
                 ///
                 /// # Panics
-                /// If the register is not within the mapping.
+                /// If the register is not within the mapping, or not aligned.
                 #[inline(always)]
                 pub(crate) fn $write(&self, at: usize, value: $int) {
-                    let register = self.register(at).cast::<$int>();
+                    let register = self.register::<$int>(at);
                     // SAFETY: as for the read; there are no references to the memory (invariant 3).
                     unsafe { register.write_volatile(value) };
                 }
@@ -129,12 +133,14 @@ accesses! {
 }
 
 impl Mapping {
-    /// Returns the address of a register of at most four bytes.
+    /// Returns the address of a register, all of which is within the mapping, and which is aligned.
     #[inline(always)]
-    fn register(&self, at: usize) -> NonNull<u8> {
-        assert!(at < self.len, "a register within the mapping");
+    fn register<T>(&self, at: usize) -> NonNull<T> {
+        let width = size_of::<T>();
+        assert!(at < self.len && width <= self.len - at, "a register within the mapping");
+        assert!(at.is_multiple_of(align_of::<T>()), "a register at a multiple of its width");
         // SAFETY: within the mapping, as just checked.
-        unsafe { self.base.add(at) }
+        unsafe { self.base.add(at) }.cast()
     }
 }
 
@@ -153,5 +159,31 @@ impl MemoryFile {
     /// The descriptor, to be passed to whatever maps the memory, too.
     pub(crate) fn as_ref(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_register_is_whole_and_aligned() {
+        let mapping = Mapping::anonymous(4096).unwrap();
+        mapping.write_u32(4092, 7);
+        assert_eq!((mapping.read_u32(4092), mapping.read_u8(4095)), (7, 0));
+        let panics = |read: fn(&Mapping) -> u32| {
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| read(&mapping))).is_err()
+        };
+        assert!(panics(|mapping| mapping.read_u32(4094)), "beyond the end");
+        assert!(panics(|mapping| mapping.read_u32(2)), "unaligned");
+        assert!(panics(|mapping| u32::from(mapping.read_u16(1))), "unaligned");
+        assert!(panics(|mapping| u32::from(mapping.read_u8(4096))), "beyond the end");
+    }
+
+    #[test]
+    fn nobody_who_has_the_file_can_change_its_size() {
+        let (_mapping, file) = Mapping::of_new_file(4096).unwrap();
+        assert!(ftruncate(file.as_ref(), 0).is_err());
+        assert!(ftruncate(file.as_ref(), 8192).is_err());
     }
 }
