@@ -160,6 +160,8 @@ pub struct RxDescriptors<F> {
     unfinished: u32,
     /// Whether a part of that frame is damaged.
     is_damaged: bool,
+    /// The most descriptors that the device has had at a time. A frame of more parts never ends.
+    most_posted: u32,
     /// Number of damaged frames that were dropped.
     bad_frames: u64,
     format: std::marker::PhantomData<F>,
@@ -180,6 +182,7 @@ impl<F: RxFormat> RxDescriptors<F> {
             has_unpublished: false,
             unfinished: 0,
             is_damaged: false,
+            most_posted: 0,
             bad_frames: 0,
             format: std::marker::PhantomData,
         }
@@ -208,11 +211,10 @@ impl<F: RxFormat> RxDescriptors<F> {
         Some(FilledRx { is_bad: filled.is_bad || len != filled.len || len == 0, ..filled })
     }
 
-    /// Drops the frame that has just ended, and gives its buffers to the device again.
+    /// Drops the parts of the last frame, and gives their buffers to the device again.
     #[cold]
-    fn drop_frame(&mut self) {
-        self.bad_frames += 1;
-        for _ in 0..self.unfinished {
+    fn drop_parts(&mut self) {
+        for _ in 0..std::mem::take(&mut self.unfinished) {
             if let Some(descriptor) = self.ready.pop_back() {
                 self.post(descriptor.buf);
             }
@@ -246,6 +248,7 @@ impl<F: RxFormat> RxDescriptorRings for RxDescriptors<F> {
     #[inline(always)]
     fn publish(&mut self) {
         if std::mem::take(&mut self.has_unpublished) {
+            self.most_posted = self.most_posted.max(self.posted);
             barrier::before_doorbell();
             F::notify(&self.parts.bar, self.parts.doorbell, self.next_post);
         }
@@ -258,10 +261,16 @@ impl<F: RxFormat> RxDescriptorRings for RxDescriptors<F> {
             let Some(filled) = self.read_next() else { break };
             self.is_damaged |= filled.is_bad;
             if filled.more {
+                if self.unfinished >= self.most_posted {
+                    // The rest of the frame is dropped at its end.
+                    self.is_damaged = true;
+                    self.drop_parts();
+                }
                 continue;
             }
             if std::mem::take(&mut self.is_damaged) {
-                self.drop_frame();
+                self.bad_frames += 1;
+                self.drop_parts();
             }
             self.unfinished = 0;
         }

@@ -12,7 +12,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `mod.rs` | the chips by identifier, and how a port is opened |
+//! | `table.rs` | the chips by identifier, and how a port is opened |
 //! | `regs.rs` | registers, with the section of the datasheet |
 //! | `init.rs` | from reset to running, and the end |
 //! | `rings.rs` | descriptors; the Intel drivers share `intel` |

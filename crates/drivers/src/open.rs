@@ -12,7 +12,7 @@ use slipring_port::{
 use slipring_ring::{Region, RingHalves};
 
 use crate::chip::{ChipFault, NicChip};
-use crate::queue::{CardQueue, CardQueueParts};
+use crate::queue::{CardQueue, CardQueueParts, StoppedAtDrop};
 
 /// What a port is opened with.
 #[derive(Debug, Clone, Copy)]
@@ -73,25 +73,28 @@ pub struct NicFacts {
 /// # Errors
 /// [`OpenCause`] if the region has no memory left, or the device does not answer.
 pub fn assemble<C: NicChip>(
-    mut chip: C,
+    chip: C,
     facts: &NicFacts,
     setup: &NicSetup<'_>,
 ) -> Result<Port, OpenCause> {
+    // Declared first, so that it is dropped last: the chip is stopped before its buffers are freed.
+    let rx_side;
+    let mut chip = StoppedAtDrop(chip);
     let options = OpenOptions { slots: facts.slots, ..setup.options.clone() };
     let tx = options.ring(setup.region, 0, 0)?;
     let rx = options.ring(setup.region, 0, 0)?;
-    chip.set_promiscuous(options.promiscuous);
-    chip.start();
-    let link = chip.probe()?;
-    let link_event = chip.interrupt().event().try_clone_to_owned();
+    chip.0.set_promiscuous(options.promiscuous);
+    chip.0.start();
+    let link = chip.0.probe()?;
+    let link_event = chip.0.interrupt().event().try_clone_to_owned();
     let link_event = link_event
         .map_err(|source| OpenCause::System { what: "watch the card's interrupt", source })?;
     let counters = Arc::<QueueCounters>::default();
     let RingHalves { app: tx, kern: tx_kern } = tx;
     let RingHalves { app: rx, kern: rx_kern } = rx;
     let limits = TxLimits { packet: facts.max_packet, chains: facts.chains, enabled: true };
-    let rx_side = RxSide::start(rx_kern, chip.rx(), 0, OffloadFixup::none(), counters.clone());
-    let info = info(&chip, facts, setup, link);
+    rx_side = RxSide::start(rx_kern, chip.0.rx(), 0, OffloadFixup::none(), counters.clone());
+    let info = info(&chip.0, facts, setup, link);
     let parts = CardQueueParts {
         name: setup.name.to_owned(),
         tx_side: TxSide::new(tx_kern, limits, counters.clone()),

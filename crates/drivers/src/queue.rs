@@ -55,7 +55,8 @@ pub(crate) struct CardQueueParts {
     pub(crate) counters: Arc<QueueCounters>,
 }
 
-struct StoppedAtDrop<C: NicChip>(C);
+/// A chip that is stopped when the value ends.
+pub(crate) struct StoppedAtDrop<C: NicChip>(pub(crate) C);
 
 impl<C: NicChip> Drop for StoppedAtDrop<C> {
     fn drop(&mut self) {
@@ -64,7 +65,7 @@ impl<C: NicChip> Drop for StoppedAtDrop<C> {
 }
 
 impl<C: NicChip> CardQueue<C> {
-    pub(crate) fn new(chip: C, parts: CardQueueParts) -> Self {
+    pub(crate) fn new(chip: StoppedAtDrop<C>, parts: CardQueueParts) -> Self {
         let CardQueueParts {
             name,
             tx_side,
@@ -77,7 +78,7 @@ impl<C: NicChip> CardQueue<C> {
             counters,
         } = parts;
         Self {
-            chip: StoppedAtDrop(chip),
+            chip,
             tx_side,
             rx_side,
             tx,
@@ -164,7 +165,8 @@ impl<C: NicChip> CardQueue<C> {
         self.tx_side.sync(self.chip.0.tx(), |_, _| Ok(()))?;
         let moved = self.tx_side.packets_done() != before;
         self.watch_pending(moved)?;
-        self.watch(moved || self.tx_side.packets_out() == 0)
+        // A sync with nothing to send is idle, too: it does not show that the device is there.
+        self.watch(moved)
     }
 
     fn receive(&mut self) -> Result<(), RunCause> {

@@ -94,6 +94,26 @@ fn damaged_frames_and_impossible_lengths_are_dropped_and_their_buffers_posted_ag
 }
 
 #[test]
+fn a_frame_of_more_parts_than_the_ring_has_is_dropped_and_the_next_one_arrives() {
+    let (parts, doorbell) = parts();
+    let memory = parts.memory.clone();
+    let fill = |at: usize, status| memory.words64()[2 * at + 1].store(status, Ordering::Relaxed);
+    let mut ring = RxDescriptors::<LegacyRx>::new(parts);
+    for buf in 10..14 {
+        ring.post(BufIdx(buf));
+    }
+    ring.publish();
+    (0..4).for_each(|at| fill(at, 2048 | DONE));
+    assert_eq!(ring.refresh(), 0);
+    ring.publish();
+    assert_eq!(doorbell.0.lock().unwrap().len(), 2, "the buffers are the device's again");
+    fill(4, 100 | DONE | END);
+    fill(5, 60 | DONE | END);
+    assert_eq!(ring.refresh(), 1);
+    assert_eq!((ring.peek(0).len, ring.bad_frames()), (60, 1));
+}
+
+#[test]
 fn a_batch_reports_once_and_completes_as_a_whole() {
     let (parts, doorbell) = parts();
     let memory = parts.memory.clone();

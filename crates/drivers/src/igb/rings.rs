@@ -11,8 +11,9 @@ pub(super) struct AdvancedRx;
 const RX_DD: u64 = 1 << 0;
 /// Status: the frame ends here.
 const RX_EOP: u64 = 1 << 1;
-/// Error: the MAC has found the frame damaged.
-const RX_ERROR: u64 = 1 << 29;
+/// Error: the MAC has found the frame damaged (RXE). Bits 29 and 30 are about checksums of layers 3 and
+/// 4, which are the receiver's business.
+const RX_ERROR: u64 = 1 << 31;
 
 impl RxFormat for AdvancedRx {
     const STATUS: usize = 1;
@@ -94,5 +95,13 @@ mod tests {
         assert_eq!(AdvancedRx::filled(1514 << 32), None);
         let frame = FilledRx { len: 1514, more: false, is_bad: false };
         assert_eq!(AdvancedRx::filled(1514 << 32 | RX_DD | RX_EOP), Some(frame));
+    }
+
+    #[test]
+    fn a_wrong_checksum_does_not_make_a_frame_damaged_and_a_wrong_crc_does() {
+        let is_bad = |error: u32| {
+            AdvancedRx::filled(60 << 32 | RX_DD | RX_EOP | 1 << error).map(|frame| frame.is_bad)
+        };
+        assert_eq!([29, 30, 31].map(is_bad), [Some(false), Some(false), Some(true)]);
     }
 }

@@ -89,6 +89,9 @@ fn negotiate(registers: &VirtioRegisters) -> Result<u64, OpenCause> {
         features |= u64::from(common.read32(DEVICE_FEATURE)) << (32 * half);
     }
     features &= known;
+    if features & FEATURE_ACCESS_PLATFORM == 0 {
+        return Err(bypasses_iommu());
+    }
     for half in [0, 1] {
         common.write32(DRIVER_FEATURE_SELECT, half);
         common.write32(DRIVER_FEATURE, (features >> (32 * half)) as u32);
@@ -102,6 +105,14 @@ fn negotiate(registers: &VirtioRegisters) -> Result<u64, OpenCause> {
     Ok(features)
 }
 
+/// Without the feature, a device takes addresses for those of the machine's memory, past any IOMMU.
+fn bypasses_iommu() -> OpenCause {
+    OpenCause::Card {
+        reason: "the virtio device does not obey the IOMMU".into(),
+        help: Some("in QEMU: -device virtio-net-pci,disable-legacy=on,iommu_platform=on".into()),
+    }
+}
+
 /// Lets the device run.
 pub(super) fn start(registers: &VirtioRegisters) {
     let status = STATUS_ACKNOWLEDGE | STATUS_DRIVER | STATUS_FEATURES_OK | STATUS_DRIVER_OK;
@@ -111,6 +122,8 @@ pub(super) fn start(registers: &VirtioRegisters) {
 /// Stops the device: a reset takes all queues away from it.
 pub(super) fn stop(registers: &VirtioRegisters, device: &dyn PciDevice) {
     registers.common.write8(DEVICE_STATUS, 0);
+    // Only then the device no longer uses the queues. A device that is gone uses nothing.
+    let _ = wait_for("stop", || matches!(registers.common.read8(DEVICE_STATUS), 0 | u8::MAX));
     // Nothing can be done about an error: closing the device stops it as well.
     let _ = config::stop_bus_master(device);
 }

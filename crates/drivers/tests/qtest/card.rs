@@ -265,8 +265,12 @@ pub(crate) fn frames(count: usize, destination: [u8; 6]) -> Vec<Vec<u8>> {
 /// Finds the QEMU that `make qemu` fetches, or that of SLIPRING_QEMU.
 fn qemu() -> Option<PathBuf> {
     let fetched = || {
-        let target = option_env!("CARGO_TARGET_DIR").unwrap_or("../../target");
-        Path::new(env!("CARGO_MANIFEST_DIR")).join(target).join("qemu/qemu-system-x86_64")
+        // A relative directory is relative to the workspace.
+        let target = option_env!("CARGO_TARGET_DIR").unwrap_or("target");
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../..")
+            .join(target)
+            .join("qemu/qemu-system-x86_64")
     };
     let path = std::env::var_os("SLIPRING_QEMU").map_or_else(fetched, PathBuf::from);
     if !path.exists() {

@@ -54,5 +54,5 @@ every_driver! {
     e1000 "e1000-82545em" "e1000";
     e1000e "e1000e" "e1000e";
     igb "igb" "igb";
-    virtio "virtio-net-pci,disable-legacy=on" "virtio";
+    virtio "virtio-net-pci,disable-legacy=on,iommu_platform=on" "virtio";
 }

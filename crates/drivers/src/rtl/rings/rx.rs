@@ -51,6 +51,8 @@ pub(in crate::rtl) struct RtlRx {
     pending: u32,
     /// Number of descriptors from `scan_at` to `shown`.
     with_chip: u32,
+    /// The most descriptors that the chip has had at a time. A frame of more parts never ends.
+    most_with_chip: u32,
     /// Buffers of a frame of which the last part has not arrived.
     chain: Vec<BufIdx>,
     arrived: VecDeque<RxDescriptor>,
@@ -75,6 +77,7 @@ impl RtlRx {
             scan_at: 0,
             pending: 0,
             with_chip: 0,
+            most_with_chip: 0,
             chain: Vec::with_capacity(16),
             arrived: VecDeque::with_capacity(count as usize),
             errors: RxErrors::default(),
@@ -111,6 +114,8 @@ impl RtlRx {
             self.discard(opts1);
         } else if opts1 & LAST != 0 {
             self.finish(opts1);
+        } else if self.chain.len() as u32 >= self.most_with_chip {
+            self.discard(opts1);
         }
     }
 
@@ -190,6 +195,7 @@ impl RxDescriptorRings for RtlRx {
             self.shown = after(self.shown, self.count);
         }
         self.with_chip += std::mem::take(&mut self.pending);
+        self.most_with_chip = self.most_with_chip.max(self.with_chip);
     }
 
     #[inline(always)]
