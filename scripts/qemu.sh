@@ -16,6 +16,7 @@ exec 9> "$dir/lock" && flock 9
 
 skip() { echo "$*"; exit 77; }
 
+command -v apt-get > /dev/null || skip "no apt-get to fetch QEMU by"
 command -v dpkg-deb > /dev/null || skip "no dpkg-deb to unpack QEMU by"
 [ "$(dpkg --print-architecture)" = amd64 ] || skip "this QEMU is for amd64"
 # The first archive with the component main whose path ends in /debian.
@@ -23,7 +24,8 @@ archive=$(apt-get indextargets --format '$(REPO_URI) $(COMPONENT)' 'Created-By: 
     sed -n 's|^\([^ ]*/debian\)/* main$|\1|p' | head -n 1)
 
 # Fetches a file of the archive by apt, which knows the proxies of this machine.
-fetch() { /usr/lib/apt/apt-helper -o APT::Sandbox::User=root download-file "$1" "$2" > /dev/null 2>&1; }
+# A file that is there would be continued.
+fetch() { rm -f "$2"; /usr/lib/apt/apt-helper -o APT::Sandbox::User=root download-file "$1" "$2" > /dev/null 2>&1; }
 
 # Prints the list for what the archive has now. apt checks the signatures of the lists.
 pin() {

@@ -11,8 +11,9 @@ const HERE: &str = env!("CARGO_MANIFEST_DIR");
 
 /// A directory of cargo's target directory, which tests of other crates use, too.
 fn shared(name: &str) -> PathBuf {
-    let target = option_env!("CARGO_TARGET_DIR").unwrap_or("../../target");
-    Path::new(HERE).join(target).join(name)
+    // A relative directory is relative to the workspace.
+    let target = option_env!("CARGO_TARGET_DIR").unwrap_or("target");
+    Path::new(HERE).join("../..").join(target).join(name)
 }
 
 /// The QEMU that `make qemu` fetches, or that of SLIPRING_QEMU.
