@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use slipring_port::netlink::NetlinkLink;
 
-use crate::checks::{self, CardCheck, DEFAULT_ROUTE_CHECK, Verdict};
+use crate::checks::{self, CardCheck, REACHED_BY, Verdict};
 use crate::host::{LinkChange, NicHost};
 use crate::request::BindRequest;
 use crate::restore;
@@ -61,7 +61,7 @@ impl BindPlan {
     /// If the links of the machine cannot be listed.
     pub(crate) fn new(host: &dyn NicHost, nic: PciNic, request: &BindRequest) -> io::Result<Self> {
         let mut checks = checks::examine(host, &nic, request);
-        checks.extend(require_confirmation(&checks, request));
+        checks.extend(require_confirmation(&checks, &nic, request));
         let mut saved = SavedNic::new(&nic, nic.group.unwrap_or_default(), boot_id(host.root()));
         let mut index = None;
         if let Some(link) = interface_link(host, &nic)? {
@@ -181,16 +181,24 @@ pub(crate) struct BindError {
     pub(crate) not_undone: Option<io::Error>,
 }
 
-/// Returns a refusal if the default route's card is taken by force, without a way back.
-fn require_confirmation(checks: &[CardCheck], request: &BindRequest) -> Option<CardCheck> {
-    let route = checks.iter().find(|check| check.check == DEFAULT_ROUTE_CHECK)?;
+/// Returns a refusal if a card that may carry the session of this user is taken by force, without a way
+/// back.
+fn require_confirmation(
+    checks: &[CardCheck],
+    nic: &PciNic,
+    request: &BindRequest,
+) -> Option<CardCheck> {
+    checks.iter().find(|check| REACHED_BY.contains(&check.check))?;
+    let name = nic.interfaces.first().unwrap_or(&nic.bdf);
     (request.force && request.confirm_within.is_none()).then(|| CardCheck {
         check: "confirm",
         verdict: Verdict::NoCard,
         finding:
-            "--force alone does not take the card of a default route: it needs --confirm-within"
+            "--force alone does not take a card by which this machine may be reached: it needs --confirm-within"
                 .into(),
-        help: route.help.clone(),
+        help: Some(format!(
+            "slipring nic bind {name} --force --confirm-within 60, then: slipring nic confirm {name}"
+        )),
     })
 }
 

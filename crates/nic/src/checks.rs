@@ -3,10 +3,9 @@
 mod machine;
 mod usage;
 
-pub(crate) use usage::DEFAULT_ROUTE_CHECK;
+pub(crate) use usage::REACHED_BY;
 
 use serde::Serialize;
-use slipring_abi::name::{PortNameKind, kind};
 
 use crate::chips::{ChipSupport, supported_names, xid};
 use crate::host::NicHost;
@@ -96,22 +95,9 @@ pub(crate) fn no_card(name: &str, device: &NamedDevice) -> Option<CardCheck> {
 /// Examines a card and the machine for a request.
 pub(crate) fn examine(host: &dyn NicHost, nic: &PciNic, request: &BindRequest) -> Vec<CardCheck> {
     let mut results = vec![chip(host, nic)];
-    results.extend(planned_port());
     results.extend(machine::examine(host, nic, request));
     results.extend(usage::examine(host, nic));
     results
-}
-
-/// Warns if this version of slipring could take the card, but not open it.
-fn planned_port() -> Option<CardCheck> {
-    PortNameKind::Vfio.has(kind::PLANNED).then(|| {
-        CardCheck::bad(
-            "port",
-            Verdict::Warn,
-            "this version of slipring has no vfio: port yet, so only other programs can open the card",
-            "slipring ports --help lists the kinds of ports",
-        )
-    })
 }
 
 /// Checks whether a native driver exists for the chip.

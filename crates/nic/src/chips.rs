@@ -71,26 +71,16 @@ const OTHER_REALTEK: ChipSupport =
 /// Every kind of chip that is known.
 pub(crate) const CHIPS: &[ChipEntry] = &[
     chip("82540", INTEL, ChipSupport::Native("e1000"), &[0x100e, 0x1015, 0x1016, 0x1017, 0x101e]),
-    chip("82545", INTEL, ChipSupport::Native("e1000"), &[0x100f, 0x1011, 0x1026, 0x1027, 0x1028]),
+    chip("82545", INTEL, ChipSupport::Native("e1000"), &[0x100f, 0x1026]),
     chip("82574L", INTEL, ChipSupport::Native("e1000e"), &[0x10d3, 0x10f6]),
     chip("82583V", INTEL, ChipSupport::Native("e1000e"), &[0x150c]),
-    chip(
-        "82576",
-        INTEL,
-        ChipSupport::Native("igb"),
-        &[0x10c9, 0x10e6, 0x10e7, 0x10e8, 0x150a, 0x150d, 0x1518, 0x1526],
-    ),
-    chip(
-        "I210",
-        INTEL,
-        ChipSupport::Native("igb"),
-        &[0x1533, 0x1536, 0x1537, 0x1538, 0x157b, 0x157c],
-    ),
+    chip("82576", INTEL, ChipSupport::Native("igb"), &[0x10c9, 0x10e8, 0x150a, 0x1526]),
+    chip("I210", INTEL, ChipSupport::Native("igb"), &[0x1533, 0x157b]),
     chip("I211", INTEL, ChipSupport::Native("igb"), &[0x1539]),
-    chip("I350", INTEL, ChipSupport::Native("igb"), &[0x1521, 0x1522, 0x1523, 0x1524]),
+    chip("I350", INTEL, ChipSupport::Native("igb"), &[0x1521, 0x1546]),
     chip("virtio-net", VIRTIO, ChipSupport::Native("virtio"), &[0x1041]),
-    chip("RTL8111/8168", REALTEK, ChipSupport::ByXid("rtl8168", XIDS_8168), &[0x8168, 0x8161]),
-    chip("RTL8125", REALTEK, ChipSupport::ByXid("rtl8168", XIDS_8125), &[0x8125]),
+    chip("RTL8111/8168", REALTEK, ChipSupport::ByXid("rtl", XIDS_8168), &[0x8168, 0x8161]),
+    chip("RTL8125", REALTEK, ChipSupport::ByXid("rtl", XIDS_8125), &[0x8125, 0x8162]),
     chip(
         "virtio-net, transitional",
         VIRTIO,
@@ -125,7 +115,7 @@ pub(crate) const CHIPS: &[ChipEntry] = &[
     ),
     chip("RTL8139", REALTEK, OTHER_REALTEK, &[0x8138, 0x8139]),
     chip("RTL8101/8136", REALTEK, OTHER_REALTEK, &[0x8136]),
-    chip("RTL8169", REALTEK, OTHER_REALTEK, &[0x8162, 0x8167, 0x8169]),
+    chip("RTL8169", REALTEK, OTHER_REALTEK, &[0x8167, 0x8169]),
     chip("RTL8126", REALTEK, OTHER_REALTEK, &[0x8126]),
     chip("RTL8127", REALTEK, OTHER_REALTEK, &[0x8127]),
     chip("Killer E2600/E3000", REALTEK, OTHER_REALTEK, &[0x2502, 0x2600, 0x3000, 0x5000]),
@@ -168,6 +158,27 @@ mod tests {
                 assert!(seen.insert((chip.vendor, device)), "{}: {device:04x}", chip.name);
             }
         }
+    }
+
+    #[test]
+    fn a_chip_can_be_taken_if_and_only_if_the_named_driver_has_it() {
+        let taken = CHIPS.iter().flat_map(|chip| {
+            let driver = match chip.support {
+                ChipSupport::Native(driver) | ChipSupport::ByXid(driver, _) => Some(driver),
+                ChipSupport::Refused(_) => None,
+            };
+            driver.into_iter().flat_map(move |driver| {
+                chip.devices.iter().map(move |device| (driver, chip.vendor, *device))
+            })
+        });
+        let driven = slipring_drivers::drivers().flat_map(|driver| {
+            driver.chips().iter().map(|chip| (driver.name(), chip.id.vendor, chip.id.device))
+        });
+        let set = |all: &mut dyn Iterator<Item = (&'static str, u16, u16)>| {
+            all.map(|(driver, vendor, device)| format!("{vendor:04x}:{device:04x} {driver}"))
+                .collect::<std::collections::BTreeSet<_>>()
+        };
+        assert_eq!(set(&mut { taken }), set(&mut { driven }));
     }
 
     #[test]

@@ -172,7 +172,14 @@ impl StateDir {
         let mut all = Vec::new();
         for name in sysfs::names(&self.dir) {
             if let Some(bdf) = name.strip_suffix(".json") {
-                all.extend(self.read(bdf)?);
+                match self.read(bdf) {
+                    Ok(saved) => all.extend(saved),
+                    // One broken file must not keep the other cards from being given back.
+                    Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                        eprintln!("slipring nic: skipped: {error}");
+                    }
+                    Err(error) => return Err(error),
+                }
             }
         }
         let boot_id = boot_id(host.root());

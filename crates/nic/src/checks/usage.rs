@@ -10,8 +10,8 @@ use super::{CardCheck, Verdict};
 use crate::host::NicHost;
 use crate::sysfs::{self, PciNic};
 
-/// The check that makes `--force` require `--confirm-within`.
-pub(crate) const DEFAULT_ROUTE_CHECK: &str = "default route";
+/// The checks that make `--force` require `--confirm-within`.
+pub(crate) const REACHED_BY: [&str; 4] = ["default route", "member", "upper", "connection"];
 
 pub(super) fn examine(host: &dyn NicHost, nic: &PciNic) -> Vec<CardCheck> {
     let links = match host.links() {
@@ -111,7 +111,7 @@ fn default_route(link: &NetlinkLink, snapshot: &LinkSnapshot) -> Option<CardChec
     }
     let name = &link.name;
     in_use(
-        DEFAULT_ROUTE_CHECK,
+        "default route",
         format!("a default route leads out of {name}: taking it may cut this machine off"),
         format!(
             "slipring nic bind {name} --force --confirm-within 60, then: slipring nic confirm {name}"

@@ -175,3 +175,12 @@ pub(super) fn hold_group(host: &MadeUpHost) {
     std::fs::create_dir_all(host.path("proc/41/fd")).unwrap();
     std::os::unix::fs::symlink("/dev/vfio/7", host.path("proc/41/fd/5")).unwrap();
 }
+
+#[test]
+fn a_file_that_cannot_be_read_does_not_keep_other_cards_from_being_given_back() {
+    let host = busy_host();
+    bind(&host).unwrap();
+    std::fs::write(host.state().path("0000:04:00.0"), "{").unwrap();
+    let all = host.state().all(&host).unwrap();
+    assert_eq!(all.iter().map(|saved| saved.bdf.as_str()).collect::<Vec<_>>(), [BDF]);
+}

@@ -194,6 +194,31 @@ fn force_alone_does_not_take_the_card_of_a_default_route() {
 }
 
 #[test]
+fn force_alone_does_not_take_a_card_below_a_bridge_or_a_vlan_or_one_with_a_connection() {
+    let uses: [fn(&MadeUpHost); 3] = [
+        |host| {
+            let bridge = host.add_link("br0", "bridge", [4; 6]);
+            host.edit("eth1", |link| link.link.master = Some(bridge));
+        },
+        |host| {
+            host.add_link("eth1.5", "vlan", [4; 6]);
+            let index = host.links().unwrap()[0].index;
+            host.edit("eth1.5", |link| link.link.lower = Some(index));
+        },
+        |host| {
+            host.put("proc/thread-self/net/tcp", "head\n 0: 0100000A:0016 0200000A:C350 01 0\n");
+            host.edit("eth1", |link| link.addresses = vec!["10.0.0.1/24".into()]);
+        },
+    ];
+    for make in uses {
+        let host = MadeUpHost::new();
+        make(&host);
+        let forced = BindRequest { force: true, ..BindRequest::default() };
+        refused(&host, &forced, Verdict::NoCard, "needs --confirm-within", "nic confirm eth1");
+    }
+}
+
+#[test]
 fn chips_are_refused_by_name_and_reason() {
     for (id, words) in [
         ([0x8086, 0x15b8], "I219 (8086:15b8) is refused: the PHY is shared"),
