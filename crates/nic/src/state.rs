@@ -176,7 +176,7 @@ impl StateDir {
                     Ok(saved) => all.extend(saved),
                     // One broken file must not keep the other cards from being given back.
                     Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                        eprintln!("slipring nic: skipped: {error}");
+                        eprintln!("skipped: {error}");
                     }
                     Err(error) => return Err(error),
                 }
