@@ -38,8 +38,9 @@ strip -o "$DIR/program/bin/slipring" "$program" || exit 1
 cp "$CASES/init" "$DIR/program/"
 cp "$CASES"/cases/* "$DIR/program/cases/"
 chmod -R u=rwX,go=rX "$DIR/program"
-# The kernel unpacks one archive after the other.
-(cd "$DIR/program" && find . | ../busybox cpio -o -H newc 2> /dev/null) | cat "$DIR/initrd" - > "$DIR/initrd.all"
+# The kernel unpacks one archive after the other. It finds one that is not compressed at a multiple of 4 only.
+cp "$DIR/initrd" "$DIR/initrd.all" && truncate -s %4 "$DIR/initrd.all" || exit 1
+(cd "$DIR/program" && find . | ../busybox cpio -o -H newc 2> /dev/null) >> "$DIR/initrd.all"
 
 # Sets `machine`: the options of a virtual machine. The cards that all have are at places 4 and 5, with a
 # cable between them.

@@ -264,8 +264,9 @@ impl WorkerQueues {
     pub fn hand_over(&mut self, from: usize, at: u32, slots: u32, to: usize, word: u64) -> bool {
         if from == to {
             // Back to the thread that has handed it over: both rings are of one queue.
-            let mut frame = Vec::new();
-            crate::slots::bytes(self.queues[from].rx(), at, slots, &mut frame);
+            let mut scratch = Vec::new();
+            let rx = self.queues[from].rx();
+            let frame = crate::slots::bytes(rx, at, slots, &mut scratch).to_vec();
             return self.hand_over_copy(&frame, to, word);
         }
         let pair = self.queues.get_disjoint_mut([from, to]);
@@ -466,7 +467,8 @@ mod tests {
             queues[0].rx().advance(slots);
             queues.flush().unwrap();
             other.rx_sync().unwrap();
-            assert_eq!(other.queues[0].rings().rx.word(0), Some(7));
+            let rx = other.queues[0].rings().rx;
+            assert_eq!((rx.avail(), rx.word(0)), (slots, Some(7)));
             assert_eq!(received(&mut other), [frame]);
         }
     }
