@@ -1,61 +1,45 @@
 //! The 82540 and 82545: PCI and PCI-X, and the card that virtual machines see most often.
 
-mod chip;
 mod init;
 
-use slipring_pci::PciDevice;
-use slipring_port::{OpenCause, Port};
+use slipring_pci::{Bar, InterruptKind};
+use slipring_port::OpenCause;
 
-use crate::driver::{ChipId, NicDriver};
-use crate::open::{NicFacts, NicSetup, assemble};
+use crate::driver::ChipId;
+use crate::intel::rings::{LegacyRx, LegacyTx};
+use crate::intel::{INTEL, IntelDriver, IntelFamily};
 
-pub(crate) static DRIVER: E1000Driver = E1000Driver;
+pub(crate) static DRIVER: IntelDriver<E1000> = IntelDriver::new();
 
-pub(crate) struct E1000Driver;
+pub(crate) struct E1000;
 
-/// Vendor: Intel.
-const INTEL: u16 = 0x8086;
+impl IntelFamily for E1000 {
+    const NAME: &'static str = "e1000";
+    const CHIPS: &'static [ChipId] = &[
+        ChipId::new(INTEL, 0x100e, "82540EM"),
+        ChipId::new(INTEL, 0x1015, "82540EM"),
+        ChipId::new(INTEL, 0x1016, "82540EP"),
+        ChipId::new(INTEL, 0x1017, "82540EP"),
+        ChipId::new(INTEL, 0x101e, "82540EP"),
+        ChipId::new(INTEL, 0x100f, "82545EM"),
+        ChipId::new(INTEL, 0x1026, "82545GM"),
+    ];
+    // The device takes 16,128 bytes with CRC.
+    const MAX_PACKET: u32 = 16_110;
+    // The 82540 has the line only; the 82545's messages have an erratum.
+    const INTERRUPTS: &'static [InterruptKind] = &[InterruptKind::IntX];
+    type Rx = LegacyRx;
+    type Tx = LegacyTx;
 
-static CHIPS: [ChipId; 7] = [
-    ChipId::new(INTEL, 0x100e, "82540EM"),
-    ChipId::new(INTEL, 0x1015, "82540EM"),
-    ChipId::new(INTEL, 0x1016, "82540EP"),
-    ChipId::new(INTEL, 0x1017, "82540EP"),
-    ChipId::new(INTEL, 0x101e, "82540EP"),
-    ChipId::new(INTEL, 0x100f, "82545EM"),
-    ChipId::new(INTEL, 0x1026, "82545GM"),
-];
-
-/// Maximum number of slots: a ring has at most 4096 descriptors, and one is never used.
-const MAX_SLOTS: u32 = 4088;
-/// Longest frame without CRC. The device takes 16,128 bytes with CRC.
-const MAX_PACKET: u32 = 16_110;
-
-impl NicDriver for E1000Driver {
-    fn name(&self) -> &'static str {
-        "e1000"
+    fn reset(bar: &Bar) -> Result<(), OpenCause> {
+        init::reset(bar)
     }
 
-    fn chips(&self) -> &'static [ChipId] {
-        &CHIPS
+    fn set_control(bar: &Bar) {
+        init::set_control(bar);
     }
 
-    fn open(
-        &self,
-        device: Box<dyn PciDevice>,
-        chip: &ChipId,
-        setup: &NicSetup<'_>,
-    ) -> Result<Port, OpenCause> {
-        let slots = setup.slots(MAX_SLOTS);
-        let (running, mac) = init::set_up(device, setup, slots)?;
-        let facts = NicFacts {
-            driver: self.name(),
-            chip: chip.name,
-            mac,
-            slots,
-            max_packet: MAX_PACKET,
-            chains: true,
-        };
-        assemble(running, &facts, setup)
+    fn start(bar: &Bar, accepts_all: bool) {
+        init::start(bar, accepts_all);
     }
 }

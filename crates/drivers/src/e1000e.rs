@@ -1,59 +1,47 @@
 //! The 82574 family: one port each, PCI Express, on server boards and add-in cards. The I217 to
 //! I219 of laptops have the same rings, but need a driver for their management engine.
 
-mod chip;
 mod init;
 mod regs;
 
-use slipring_pci::PciDevice;
-use slipring_port::{OpenCause, Port};
+use slipring_pci::{Bar, InterruptKind, PciDevice, config};
+use slipring_port::OpenCause;
 
-use crate::driver::{ChipId, NicDriver};
-use crate::open::{NicFacts, NicSetup, assemble};
+use crate::driver::{ChipId, refused};
+use crate::intel::rings::{LegacyRx, LegacyTx};
+use crate::intel::{INTEL, IntelDriver, IntelFamily};
 
-pub(crate) static DRIVER: E1000eDriver = E1000eDriver;
+pub(crate) static DRIVER: IntelDriver<E1000e> = IntelDriver::new();
 
-pub(crate) struct E1000eDriver;
+pub(crate) struct E1000e;
 
-/// Vendor: Intel.
-const INTEL: u16 = 0x8086;
+impl IntelFamily for E1000e {
+    const NAME: &'static str = "e1000e";
+    const CHIPS: &'static [ChipId] = &[
+        ChipId::new(INTEL, 0x10d3, "82574L"),
+        ChipId::new(INTEL, 0x10f6, "82574LA"),
+        ChipId::new(INTEL, 0x150c, "82583V"),
+    ];
+    // The device takes 9234 bytes with CRC.
+    const MAX_PACKET: u32 = 9230;
+    const INTERRUPTS: &'static [InterruptKind] = &[InterruptKind::Msi, InterruptKind::IntX];
+    type Rx = LegacyRx;
+    type Tx = LegacyTx;
 
-static CHIPS: [ChipId; 3] = [
-    ChipId::new(INTEL, 0x10d3, "82574L"),
-    ChipId::new(INTEL, 0x10f6, "82574LA"),
-    ChipId::new(INTEL, 0x150c, "82583V"),
-];
-
-/// Maximum number of slots: a ring has at most 4096 descriptors, and one is never used.
-const MAX_SLOTS: u32 = 4088;
-/// Longest frame without CRC. The device takes 9234 bytes with CRC.
-const MAX_PACKET: u32 = 9230;
-
-impl NicDriver for E1000eDriver {
-    fn name(&self) -> &'static str {
-        "e1000e"
+    fn configure(device: &dyn PciDevice) -> Result<(), OpenCause> {
+        // An erratum of the 82574: in the power states L0s and L1, the device stops.
+        config::disable_aspm(device).map_err(refused)
     }
 
-    fn chips(&self) -> &'static [ChipId] {
-        &CHIPS
+    fn reset(bar: &Bar) -> Result<(), OpenCause> {
+        init::reset(bar)
     }
 
-    fn open(
-        &self,
-        device: Box<dyn PciDevice>,
-        chip: &ChipId,
-        setup: &NicSetup<'_>,
-    ) -> Result<Port, OpenCause> {
-        let slots = setup.slots(MAX_SLOTS);
-        let (running, mac) = init::set_up(device, setup, slots)?;
-        let facts = NicFacts {
-            driver: self.name(),
-            chip: chip.name,
-            mac,
-            slots,
-            max_packet: MAX_PACKET,
-            chains: true,
-        };
-        assemble(running, &facts, setup)
+    fn set_control(bar: &Bar) {
+        init::set_control(bar);
+    }
+
+    fn start(bar: &Bar, accepts_all: bool) {
+        init::start(bar, accepts_all);
     }
 }

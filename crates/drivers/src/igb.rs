@@ -1,66 +1,54 @@
 //! The 82576, I210, I211 and I350: several queues, of which one is used. Kernels from 6.14 on have
 //! AF_XDP zero copy for them; this driver is for those before.
 
-mod chip;
 mod init;
 mod regs;
 mod rings;
 
-use slipring_pci::PciDevice;
-use slipring_port::{OpenCause, Port};
+use slipring_pci::{Bar, InterruptKind};
+use slipring_port::OpenCause;
 
-use crate::driver::{ChipId, NicDriver};
-use crate::open::{NicFacts, NicSetup, assemble};
+use crate::driver::ChipId;
+use crate::intel::{INTEL, IntelDriver, IntelFamily};
+use regs::{SRRCTL, SRRCTL_2K_ADVANCED};
+use rings::{AdvancedRx, AdvancedTx};
 
-pub(crate) static DRIVER: IgbDriver = IgbDriver;
+pub(crate) static DRIVER: IntelDriver<Igb> = IntelDriver::new();
 
-pub(crate) struct IgbDriver;
+pub(crate) struct Igb;
 
-/// Vendor: Intel.
-const INTEL: u16 = 0x8086;
+impl IntelFamily for Igb {
+    const NAME: &'static str = "igb";
+    const CHIPS: &'static [ChipId] = &[
+        ChipId::new(INTEL, 0x10c9, "82576"),
+        ChipId::new(INTEL, 0x10e8, "82576"),
+        ChipId::new(INTEL, 0x150a, "82576"),
+        ChipId::new(INTEL, 0x1526, "82576"),
+        ChipId::new(INTEL, 0x1533, "I210"),
+        ChipId::new(INTEL, 0x157b, "I210"),
+        ChipId::new(INTEL, 0x1539, "I211"),
+        ChipId::new(INTEL, 0x1521, "I350"),
+        ChipId::new(INTEL, 0x1546, "I350"),
+    ];
+    // The device takes 9728 bytes with CRC.
+    const MAX_PACKET: u32 = 9724;
+    const INTERRUPTS: &'static [InterruptKind] = &[InterruptKind::Msi, InterruptKind::IntX];
+    type Rx = AdvancedRx;
+    type Tx = AdvancedTx;
 
-static CHIPS: [ChipId; 9] = [
-    ChipId::new(INTEL, 0x10c9, "82576"),
-    ChipId::new(INTEL, 0x10e8, "82576"),
-    ChipId::new(INTEL, 0x150a, "82576"),
-    ChipId::new(INTEL, 0x1526, "82576"),
-    ChipId::new(INTEL, 0x1533, "I210"),
-    ChipId::new(INTEL, 0x157b, "I210"),
-    ChipId::new(INTEL, 0x1539, "I211"),
-    ChipId::new(INTEL, 0x1521, "I350"),
-    ChipId::new(INTEL, 0x1546, "I350"),
-];
-
-/// Maximum number of slots: a ring has at most 4096 descriptors, and one is never used.
-const MAX_SLOTS: u32 = 4088;
-/// Longest frame without CRC. The device takes 9728 bytes with CRC.
-const MAX_PACKET: u32 = 9724;
-
-impl NicDriver for IgbDriver {
-    fn name(&self) -> &'static str {
-        "igb"
+    fn reset(bar: &Bar) -> Result<(), OpenCause> {
+        init::reset(bar)
     }
 
-    fn chips(&self) -> &'static [ChipId] {
-        &CHIPS
+    fn choose_formats(bar: &Bar) {
+        bar.write32(SRRCTL, SRRCTL_2K_ADVANCED);
     }
 
-    fn open(
-        &self,
-        device: Box<dyn PciDevice>,
-        chip: &ChipId,
-        setup: &NicSetup<'_>,
-    ) -> Result<Port, OpenCause> {
-        let slots = setup.slots(MAX_SLOTS);
-        let (running, mac) = init::set_up(device, setup, slots)?;
-        let facts = NicFacts {
-            driver: self.name(),
-            chip: chip.name,
-            mac,
-            slots,
-            max_packet: MAX_PACKET,
-            chains: true,
-        };
-        assemble(running, &facts, setup)
+    fn set_control(bar: &Bar) {
+        init::set_control(bar);
+    }
+
+    fn start(bar: &Bar, accepts_all: bool) {
+        init::start(bar, accepts_all);
     }
 }

@@ -15,8 +15,10 @@
 //! | `table.rs` | the chips by identifier, and how a port is opened |
 //! | `regs.rs` | registers, with the section of the datasheet |
 //! | `init.rs` | from reset to running, and the end |
-//! | `rings.rs` | descriptors; the Intel drivers share `intel` |
+//! | `rings.rs` | descriptors |
 //! | `chip.rs` | while it runs: interrupts, link, statistics |
+//!
+//! The Intel drivers share `chip.rs`, descriptors and the steps of `open()`: `intel`.
 //!
 //! [`CardQueue`] has all that the drivers have in common: a sync in each direction without a system
 //! call, sleep with the device's causes unmasked, the watch for a device that is gone or stuck.

@@ -2,17 +2,23 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use slipring_pci::DeviceMemory;
 use slipring_port::nic::dma::DmaMemory;
 use slipring_port::nic::{OffloadFixup, RxSide, TxLimits, TxSide};
 use slipring_port::{
-    OpenCause, OpenOptions, Port, PortCaps, PortInfo, PortMode, Queue, QueueCounters,
+    OpenCause, OpenOptions, Port, PortCaps, PortInfo, PortMode, Queue, QueueCounters, now,
 };
 use slipring_ring::{Region, RingHalves};
 
 use crate::chip::{ChipFault, NicChip};
 use crate::queue::{CardQueue, CardQueueParts, StoppedAtDrop};
+
+/// How long a device may take for a reset, or for an access to its PHY.
+const RESPONSE_TIMEOUT_NS: u64 = 2_000_000_000;
+/// How long to sleep between two looks at a register.
+const POLL_INTERVAL: Duration = Duration::from_micros(100);
 
 /// What a port is opened with.
 #[derive(Debug, Clone, Copy)]
@@ -139,6 +145,18 @@ fn info<C: NicChip>(
         mac: Some(facts.mac),
         mtu: Some(facts.max_packet.min(1514) - 14),
     }
+}
+
+/// Waits until `is_done`. Looks again when time is up, in case this process was not running.
+pub(crate) fn wait_for(what: &str, is_done: impl Fn() -> bool) -> Result<(), OpenCause> {
+    let start = now();
+    while !is_done() {
+        if now() - start > RESPONSE_TIMEOUT_NS {
+            return if is_done() { Ok(()) } else { Err(unresponsive(what)) };
+        }
+        std::thread::sleep(POLL_INTERVAL);
+    }
+    Ok(())
 }
 
 /// A chip did not do in time what it was told to.

@@ -5,7 +5,7 @@ use crate::descriptors::{FilledRx, RxFormat, TxFormat, TxPart};
 /// The advanced receive descriptor: addresses of packet and header. When it is written back: hash
 /// and type; then status, errors, length, VLAN tag.
 #[derive(Debug)]
-pub(super) struct AdvancedRx;
+pub(crate) struct AdvancedRx;
 
 /// Status: the device has filled the descriptor.
 const RX_DD: u64 = 1 << 0;
@@ -35,7 +35,7 @@ impl RxFormat for AdvancedRx {
 /// The advanced transmit data descriptor: an address; then length, type, command, status, and the
 /// length of the frame.
 #[derive(Debug)]
-pub(super) struct AdvancedTx;
+pub(crate) struct AdvancedTx;
 
 /// The type of a data descriptor.
 const TX_DATA: u64 = 3 << 20;

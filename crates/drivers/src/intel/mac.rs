@@ -1,18 +1,12 @@
 //! What the drivers of Intel's chips do in the same way: address, filters, link, PHY, statistics.
 
-use std::time::Duration;
-
-use slipring_pci::Bar;
-use slipring_port::{DropCause, Interest, OpenCause, now};
+use slipring_pci::{Bar, PciDevice, config};
+use slipring_port::{DropCause, Interest, OpenCause};
 
 use super::regs::*;
 use crate::chip::{ChipEvents, ChipFault, LinkState};
-use crate::open::unresponsive;
+use crate::open::{unresponsive, wait_for};
 
-/// How long the device may take for a reset or an access to its PHY.
-const RESPONSE_TIMEOUT_NS: u64 = 2_000_000_000;
-/// How long to sleep between two looks at a register.
-const POLL_INTERVAL: Duration = Duration::from_micros(100);
 /// The address of the chip's own PHY on its MDIO bus.
 const PHY_ADDRESS: u32 = 1;
 /// PHY: basic control (IEEE 802.3, 22.2.4.1).
@@ -24,16 +18,38 @@ const PHY_RESTART_NEGOTIATION: u32 = 1 << 9;
 /// PHY: negotiates speed and duplex.
 const PHY_NEGOTIATES: u32 = 1 << 12;
 
-/// Waits until `is_done`. Looks again when time is up, in case this process was not running.
-pub(crate) fn wait_for(what: &str, is_done: impl Fn() -> bool) -> Result<(), OpenCause> {
-    let start = now();
-    while !is_done() {
-        if now() - start > RESPONSE_TIMEOUT_NS {
-            return if is_done() { Ok(()) } else { Err(unresponsive(what)) };
-        }
-        std::thread::sleep(POLL_INTERVAL);
-    }
-    Ok(())
+/// Masks all interrupts, acknowledges them, and stops both directions.
+pub(crate) fn quiesce(bar: &Bar) {
+    bar.write32(IMC, u32::MAX);
+    bar.write32(RCTL, 0);
+    bar.write32(TCTL, TCTL_PSP);
+    // Reading also makes sure that the device has received the writes.
+    let _ = bar.read32(ICR);
+}
+
+/// Resets all but the PHY of a PCI Express chip. Its settings are not read yet.
+pub(crate) fn reset_express(bar: &Bar) -> Result<(), OpenCause> {
+    quiesce(bar);
+    // With accesses to memory outstanding, a reset can hang the bus (82574, 5.2.3.1; 82576, 5.2.3.3).
+    // If they do not end, the reset ends them all the same.
+    bar.write32(CTRL, bar.read32(CTRL) | CTRL_MASTER_DISABLE);
+    let _ =
+        wait_for("end its accesses to memory", || bar.read32(STATUS) & STATUS_MASTER_ENABLED == 0);
+    reset(bar)
+}
+
+/// Resets all but the PHY. Its settings are not read yet.
+pub(crate) fn reset(bar: &Bar) -> Result<(), OpenCause> {
+    bar.write32(CTRL, bar.read32(CTRL) | CTRL_RST);
+    wait_for("come out of its reset", || bar.read32(CTRL) & CTRL_RST == 0)
+}
+
+/// Stops the device: after this it accesses no memory.
+pub(crate) fn stop(bar: &Bar, device: &dyn PciDevice) {
+    quiesce(bar);
+    bar.write32(CTRL, bar.read32(CTRL) | CTRL_RST);
+    // Nothing can be done about an error: closing the device stops it as well.
+    let _ = config::stop_bus_master(device);
 }
 
 /// Reads the hardware address that a reset has loaded from the device's memory.

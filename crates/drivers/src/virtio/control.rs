@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use slipring_pci::DescriptorMemory;
 
 use super::rings::Virtqueue;
-use crate::intel::mac::wait_for;
+use crate::open::wait_for;
 
 /// Class: which frames are received.
 const CLASS_RX: u64 = 0;

@@ -8,7 +8,7 @@ use super::control::VirtioControl;
 use super::regs::*;
 use super::rings::{HEADER_BYTES, QueueLayout, VirtioRx, VirtioTx, Virtqueue, headers_len};
 use crate::driver::refused;
-use crate::intel::mac::wait_for;
+use crate::open::wait_for;
 use crate::open::{NicSetup, memory_cause, unresponsive};
 
 /// Numbers of the queues; the control queue comes after those of the only pair.

@@ -3,17 +3,16 @@
 use slipring_pci::{Bar, DeviceMemory, Interrupt, PciDevice};
 use slipring_port::{DropCause, Interest};
 
-use super::init;
-use super::rings::{AdvancedRx, AdvancedTx};
+use super::family::IntelFamily;
+use super::mac::{self, MacDrops};
 use crate::chip::{ChipEvents, ChipFault, LinkState, NicChip};
 use crate::descriptors::{RxDescriptors, TxDescriptors};
-use crate::intel::mac::{self, MacDrops};
 
-/// An 82576 or one of its successors.
-pub(super) struct IgbChip {
+/// A chip of a family.
+pub(super) struct IntelChip<F: IntelFamily> {
     pub(super) bar: Bar,
-    pub(super) rx: RxDescriptors<AdvancedRx>,
-    pub(super) tx: TxDescriptors<AdvancedTx>,
+    pub(super) rx: RxDescriptors<F::Rx>,
+    pub(super) tx: TxDescriptors<F::Tx>,
     pub(super) interrupt: Interrupt,
     pub(super) drops: MacDrops,
     pub(super) accepts_all: bool,
@@ -22,9 +21,9 @@ pub(super) struct IgbChip {
     pub(super) _memory: DeviceMemory,
 }
 
-impl NicChip for IgbChip {
-    type Rx = RxDescriptors<AdvancedRx>;
-    type Tx = TxDescriptors<AdvancedTx>;
+impl<F: IntelFamily> NicChip for IntelChip<F> {
+    type Rx = RxDescriptors<F::Rx>;
+    type Tx = TxDescriptors<F::Tx>;
 
     fn device(&self) -> &dyn PciDevice {
         self.device.as_ref()
@@ -43,7 +42,7 @@ impl NicChip for IgbChip {
     }
 
     fn start(&mut self) {
-        init::start(&self.bar, self.accepts_all);
+        F::start(&self.bar, self.accepts_all);
     }
 
     fn unmask(&mut self, interest: Interest) -> ChipEvents {
@@ -67,6 +66,6 @@ impl NicChip for IgbChip {
     }
 
     fn stop(&mut self) {
-        init::stop(&self.bar, self.device.as_ref());
+        mac::stop(&self.bar, self.device.as_ref());
     }
 }

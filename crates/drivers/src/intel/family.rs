@@ -1,0 +1,129 @@
+//! A driver of a family of Intel's chips: the steps that all families take, in their order.
+
+use std::marker::PhantomData;
+
+use slipring_pci::{Bar, DeviceMemory, Interrupt, InterruptKind, PciDevice, config};
+use slipring_port::nic::dma::DmaMemory;
+use slipring_port::{OpenCause, Port};
+
+use super::chip::IntelChip;
+use super::mac::{self, MacDrops};
+use super::regs::{RDT, TDT};
+use super::rings::{ring_parts, ring_size, rings_len, set_rx_ring, set_tx_ring};
+use crate::descriptors::{RxDescriptors, RxFormat, TxDescriptors, TxFormat};
+use crate::driver::{ChipId, NicDriver, refused};
+use crate::open::{NicFacts, NicSetup, assemble, memory_cause};
+
+/// Vendor: Intel.
+pub(crate) const INTEL: u16 = 0x8086;
+
+/// Maximum number of slots: a ring has at most 4096 descriptors, and one is never used.
+const MAX_SLOTS: u32 = 4088;
+
+/// What a family of chips has of its own.
+pub(crate) trait IntelFamily: Send + Sync + 'static {
+    /// See [`NicDriver::name`].
+    const NAME: &'static str;
+    /// See [`NicDriver::chips`].
+    const CHIPS: &'static [ChipId];
+    /// Longest frame without CRC.
+    const MAX_PACKET: u32;
+    /// Kinds of interrupts that work, the best one first.
+    const INTERRUPTS: &'static [InterruptKind];
+    /// The format of receive descriptors.
+    type Rx: RxFormat;
+    /// The format of transmit descriptors.
+    type Tx: TxFormat;
+
+    /// Sets the configuration space, before the first access to a register.
+    fn configure(_device: &dyn PciDevice) -> Result<(), OpenCause> {
+        Ok(())
+    }
+
+    /// Resets all but the PHY.
+    fn reset(bar: &Bar) -> Result<(), OpenCause>;
+
+    /// Chooses the formats of descriptors, if there are several.
+    fn choose_formats(_bar: &Bar) {}
+
+    /// Sets the link up by the PHY's negotiation, keeps VLAN tags in the frames, and sets what does
+    /// not change while the device runs.
+    fn set_control(bar: &Bar);
+
+    /// Lets both directions run.
+    fn start(bar: &Bar, accepts_all: bool);
+}
+
+/// The driver of a family.
+pub(crate) struct IntelDriver<F>(PhantomData<F>);
+
+impl<F> IntelDriver<F> {
+    pub(crate) const fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<F: IntelFamily> NicDriver for IntelDriver<F> {
+    fn name(&self) -> &'static str {
+        F::NAME
+    }
+
+    fn chips(&self) -> &'static [ChipId] {
+        F::CHIPS
+    }
+
+    fn open(
+        &self,
+        device: Box<dyn PciDevice>,
+        chip: &ChipId,
+        setup: &NicSetup<'_>,
+    ) -> Result<Port, OpenCause> {
+        let slots = setup.slots(MAX_SLOTS);
+        let (running, mac) = set_up::<F>(device, setup, slots)?;
+        let facts = NicFacts {
+            driver: F::NAME,
+            chip: chip.name,
+            mac,
+            slots,
+            max_packet: F::MAX_PACKET,
+            chains: true,
+        };
+        assemble(running, &facts, setup)
+    }
+}
+
+/// Resets the device and sets it up with empty rings. Returns its address, too.
+fn set_up<F: IntelFamily>(
+    device: Box<dyn PciDevice>,
+    setup: &NicSetup<'_>,
+    slots: u32,
+) -> Result<(IntelChip<F>, [u8; 6]), OpenCause> {
+    config::enable(device.as_ref()).map_err(refused)?;
+    F::configure(device.as_ref())?;
+    let bar = device.bar(0).map_err(refused)?;
+    F::reset(&bar)?;
+    let mac = mac::read_mac(&bar)?;
+    mac::reset_filters(&bar, mac);
+    mac::wake_phy(&bar)?;
+    let mut memory = DeviceMemory::new(device.dma());
+    setup.map_buffers(&mut memory)?;
+    let size = ring_size(slots);
+    let rings = memory.make_rings(size).map_err(|error| memory_cause(error, rings_len(size)))?;
+    F::choose_formats(&bar);
+    set_rx_ring(&bar, &rings.rx, size);
+    set_tx_ring(&bar, &rings.tx, size);
+    F::set_control(&bar);
+    let interrupt = Interrupt::open_one_of(device.as_ref(), F::INTERRUPTS).map_err(refused)?;
+    let parts = ring_parts(&bar, &memory, &rings, size, [RDT, TDT]);
+    let chip = IntelChip {
+        bar,
+        rx: RxDescriptors::new(parts.rx),
+        tx: TxDescriptors::new(parts.tx),
+        interrupt,
+        drops: MacDrops::default(),
+        accepts_all: false,
+        device,
+        _memory: memory,
+    };
+    Ok((chip, mac))
+}
