@@ -19,11 +19,13 @@ skip() {
 
 command -v qemu-system-x86_64 > /dev/null || skip "no qemu-system-x86_64"
 mkdir -p "$DIR"
-why=$($CASES/kit.sh "$DIR")
+# Tests of other crates use the same kernel.
+readonly KERNEL=$TARGET/guest-kernel/trixie
+why=$(scripts/guest-kernel.sh trixie "$KERNEL")
 case $? in
     0)  ;;
     77) skip "no kernel for guests: $why" ;;
-    *)  echo "$why" "$(tail -n 3 "$DIR/log")"; exit 1 ;;
+    *)  echo "$why" "$(tail -n 3 "$KERNEL/log")"; exit 1 ;;
 esac
 
 # A static program, because the guest has no libraries. SLIPRING_GUEST_PROGRAM is one that was built elsewhere.
@@ -32,15 +34,11 @@ if [ -z "${SLIPRING_GUEST_PROGRAM:-}" ]; then
     cargo rustc -q -p slipring --bin slipring -- -C target-feature=+crt-static || exit 1
     cp "$TARGET/debug/slipring" "$program"
 fi
-rm -rf "$DIR/program"
-mkdir -p "$DIR/program/bin" "$DIR/program/cases"
-strip -o "$DIR/program/bin/slipring" "$program" || exit 1
-cp "$CASES/init" "$DIR/program/"
-cp "$CASES"/cases/* "$DIR/program/cases/"
-chmod -R u=rwX,go=rX "$DIR/program"
-# The kernel unpacks one archive after the other. It finds one that is not compressed at a multiple of 4 only.
-cp "$DIR/initrd" "$DIR/initrd.all" && truncate -s %4 "$DIR/initrd.all" || exit 1
-(cd "$DIR/program" && find . | ../busybox cpio -o -H newc 2> /dev/null) >> "$DIR/initrd.all"
+strip -o "$DIR/stripped" "$program" || exit 1
+files=("bin/slipring=$DIR/stripped")
+for file in "$CASES"/cases/*; do files+=("cases/${file##*/}=$file"); done
+scripts/guest-initrd.sh "$KERNEL" "$DIR/initrd" "$CASES/init" vfio-pci vfio_iommu_type1 e1000e e1000 virtio_net \
+    virtio_pci tun af_packet bridge -- "${files[@]}" || exit 1
 
 # Sets `machine`: the options of a virtual machine. The cards that all have are at places 4 and 5, with a
 # cable between them.
@@ -70,7 +68,7 @@ for name in "$@"; do
     console=$DIR/$name.console log=$DIR/$name.log
     # no_timer_check: on a busy computer, the kernel finds fewer ticks of the timer than it expects, and gives up.
     timeout "$MACHINE_TIMEOUT" qemu-system-x86_64 -accel tcg "${machine[@]}" \
-        -serial "file:$console" -kernel "$DIR/kernel" -initrd "$DIR/initrd.all" \
+        -serial "file:$console" -kernel "$KERNEL/vmlinuz" -initrd "$DIR/initrd" \
         -append "console=ttyS0 panic=-1 quiet no_timer_check mitigations=off intel_iommu=on cases=$name" < /dev/null 2> "$log"
     tr -d '\r' < "$console" >> "$log"
     grep -aE '^(ok|FAIL|    )' "$log"

@@ -7,7 +7,7 @@ use std::time::Duration;
 pub(crate) struct BindRequest {
     /// The PCI addresses of all cards that are to be taken.
     pub(crate) bdfs: Vec<String>,
-    /// The user who is to open the cards.
+    /// The user that may open the cards afterwards.
     pub(crate) uid: Option<u32>,
     /// Take cards that the machine uses.
     pub(crate) force: bool,

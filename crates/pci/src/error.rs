@@ -60,7 +60,9 @@ impl PciError {
             Self::Closed { group, .. } => {
                 format!("give it to this user: sudo chown \"$USER\" /dev/vfio/{group}")
             }
-            Self::GroupInUse { group } => format!("see who has it: fuser -v /dev/vfio/{group}"),
+            Self::GroupInUse { group } => {
+                format!("see which process has it: fuser -v /dev/vfio/{group}")
+            }
             Self::GroupShared { siblings, .. } => {
                 format!("take these from the kernel, too: slipring nic bind {}", siblings.join(" "))
             }

@@ -69,7 +69,7 @@ fn a_restored_card_has_its_driver_name_addresses_and_routes_again() {
     let host = busy_host();
     let before = host.link("eth1").unwrap();
     bind(&host).unwrap();
-    // The kernel numbers interfaces anew, and no rule of udev renames this one.
+    // The kernel gives the interface a new name, which udev does not change here.
     *host.new_name.borrow_mut() = "eth7".into();
     restore::put_back(&host, &host.state(), &saved(&host).unwrap()).unwrap();
     assert_eq!(driver_of(host.root(), BDF).as_deref(), Some("e1000e"));
