@@ -15,6 +15,8 @@ log=$target/test.log
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(nproc)}
 slowest=$target/test.slowest
 : > "$slowest"
+# What the failed tests printed: the last thing that a person, or the end of a long log of CI, needs.
+failures=$target/test.failures
 times=(cat)
 [ -z "$(command -v python3)" ] || times=(scripts/test-times.py "$slowest" "$RUST_TEST_THREADS")
 
@@ -48,6 +50,10 @@ if [ "$skipped" -gt 0 ]; then
         fi
     fi
 fi
+awk '/^ +(Running|Doc-tests)/ { binary = $0 }
+    /^failures:$/ { if (!failing) print binary; failing = 1 }
+    /^(test result:|successes:$)/ { failing = 0 }
+    failing' "$log" | tail -n 200 > "$failures"
 if [ "$status" != 0 ] && [ "$failed" = 0 ]; then
     echo "cargo test did not get through: see the errors above, and $log"
     failed=1
