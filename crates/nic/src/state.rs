@@ -176,7 +176,7 @@ impl StateDir {
                     Ok(saved) => all.extend(saved),
                     // One broken file must not keep the other cards from being given back.
                     Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                        eprintln!("skipped: {error}");
+                        eprintln!("slipring nic: cannot read what was saved of a card: {error}");
                     }
                     Err(error) => return Err(error),
                 }
