@@ -1,0 +1,353 @@
+/*
+ * SPDX-License-Identifier: GPL-2.0-only
+ */
+
+// How SlipringNetDevice sends: queues, flow control, flushes, stalls.
+
+#include "slipring-net-device-impl.h"
+#include "slipring-port.h"
+#include "slipring-private-access.h"
+#include "slipring-tags.h"
+
+#include "ns3/log.h"
+#include "ns3/queue-item.h"
+#include "ns3/queue-limits.h"
+#include "ns3/simulator.h"
+
+#include <algorithm>
+
+namespace ns3
+{
+
+NS_LOG_COMPONENT_DEFINE("SlipringNetDeviceTx");
+
+namespace
+{
+/// Bytes of an Ethernet header with LLC/SNAP, or with two VLAN tags
+constexpr std::size_t MAX_HEADER = 22;
+/// Upper limit of the default of TxWakeThreshold
+constexpr uint32_t MAX_DEFAULT_WAKE_THRESHOLD = 32;
+} // namespace
+
+bool
+SlipringNetDevice::SendFrom(Ptr<Packet> packet,
+                            const Address& source,
+                            const Address& dest,
+                            uint16_t protocolNumber)
+{
+    NS_LOG_FUNCTION(this << packet << source << dest << protocolNumber);
+    uint32_t outerQueue = m_txQueue;
+    SlipringTxQueueTag tag;
+    m_txQueue = packet->RemovePacketTag(tag) && tag.GetQueue() < m_queues.size() ? tag.GetQueue() : 0;
+    bool sent = false;
+    if (packet->GetSize() > GetMtu())
+    {
+        RefuseTx(SlipringDropReason::TX_TOO_LONG);
+        SlipringFireMacTxDrop(*this, packet);
+    }
+    else
+    {
+        if (!m_linkUp)
+        {
+            RefuseTx(SlipringDropReason::TX_LINK_DOWN);
+        }
+        sent = FdNetDevice::SendFrom(packet, source, dest, protocolNumber);
+    }
+    // A queue disc that was woken by this packet has called this function, too.
+    m_txQueue = outerQueue;
+    if (!sent)
+    {
+        m_dropTrace(packet, m_refusal);
+    }
+    return sent;
+}
+
+std::size_t
+SlipringNetDevice::SelectQueue(Ptr<QueueItem> item) const
+{
+    uint32_t queues = std::max<uint32_t>(1, GetNTxQueues());
+    // Items of the traffic control layer know the flow of their packet.
+    Ptr<QueueDiscItem> flow = DynamicCast<QueueDiscItem>(item);
+    uint32_t queue = flow ? flow->Hash() % queues : 0;
+    SlipringTxQueueTag tag(queue);
+    item->GetPacket()->ReplacePacketTag(tag);
+    return queue;
+}
+
+uint8_t*
+SlipringNetDevice::AllocateBuffer(size_t len)
+{
+    uint8_t* slot = m_running ? m_queues[m_txQueue].tx.Reserve(len) : nullptr;
+    if (slot)
+    {
+        return slot;
+    }
+    m_scratch.resize(std::max(len, m_scratch.size()));
+    return m_scratch.data();
+}
+
+void
+SlipringNetDevice::FreeBuffer(uint8_t* buf)
+{
+    // Frames are in slots, or in memory of this object.
+    NS_LOG_FUNCTION(this << static_cast<void*>(buf));
+}
+
+ssize_t
+SlipringNetDevice::RefuseTx(SlipringDropReason reason)
+{
+    m_refusal = reason;
+    if (m_stats.size() <= m_txQueue)
+    {
+        m_stats.resize(m_txQueue + 1);
+    }
+    m_stats[m_txQueue].drops[static_cast<std::size_t>(reason)]++;
+    return -1;
+}
+
+ssize_t
+SlipringNetDevice::Write(uint8_t* buffer, size_t length)
+{
+    NS_LOG_FUNCTION(this << static_cast<void*>(buffer) << length);
+    uint32_t number = m_txQueue;
+    if (!m_running || !m_linkUp)
+    {
+        return RefuseTx(SlipringDropReason::TX_LINK_DOWN);
+    }
+    Queue& queue = m_queues[number];
+    if (length == 0 || length > m_port->GetMaxFrame() ||
+        queue.tx.SlotsFor(length) >= queue.tx.GetSlots())
+    {
+        return RefuseTx(SlipringDropReason::TX_TOO_LONG);
+    }
+    if (queue.stopped)
+    {
+        return RefuseTx(SlipringDropReason::TX_QUEUE_STOPPED);
+    }
+    if (queue.tx.GetInflightFrames() == 0)
+    {
+        queue.lastProgress = Simulator::Now();
+    }
+    bool hadRoom = queue.tx.Publish(buffer, length);
+    if (!hadRoom)
+    {
+        // A frame of this length needs more slots than frames of the MTU, or there is no flow
+        // control. What has left the ring may be enough. The frame may lie in a slot: keep it.
+        std::vector<uint8_t> frame(buffer, buffer + length);
+        if (!SyncTx(number) || !m_queues[number].tx.Publish(frame.data(), length))
+        {
+            return RefuseTx(SlipringDropReason::TX_RING_FULL);
+        }
+    }
+    m_stats[number].txAccepted++;
+    if (Ptr<NetDeviceQueue> deviceQueue = GetDeviceQueue(number))
+    {
+        deviceQueue->NotifyQueuedBytes(static_cast<uint32_t>(length));
+    }
+    UpdateInflight();
+    ScheduleStallCheck();
+    bool isFull = queue.tx.GetUnsynced() >= m_txBurst;
+    if (m_txFlush == IMMEDIATE || isFull)
+    {
+        Flush();
+    }
+    else if (m_txFlush == END_OF_INSTANT)
+    {
+        ScheduleFlush();
+    }
+    if (m_running)
+    {
+        StopIfFull(number);
+    }
+    return static_cast<ssize_t>(length);
+}
+
+void
+SlipringNetDevice::Flush()
+{
+    NS_LOG_FUNCTION(this);
+    m_flushPending = false;
+    bool sent = false;
+    for (uint32_t i = 0; m_running && i < m_queues.size(); i++)
+    {
+        if (m_queues[i].tx.GetUnsynced() > 0)
+        {
+            sent = SyncTx(i);
+        }
+    }
+    if (m_running && sent && m_armed && WantsTxEvents())
+    {
+        EndWait();
+        Wait();
+    }
+}
+
+bool
+SlipringNetDevice::SyncTx(uint32_t number)
+{
+    Queue& queue = m_queues[number];
+    SlipringQueueStats& stats = m_stats[number];
+    SlipringTxQueue::Completed completed;
+    uint32_t published = queue.tx.GetUnsynced();
+    int status = queue.tx.Sync(completed);
+    if (status < 0)
+    {
+        PortFailed(status);
+        return false;
+    }
+    stats.txSyncs++;
+    stats.txPackets += completed.frames;
+    stats.txBytes += completed.bytes;
+    if (completed.frames > 0)
+    {
+        queue.lastProgress = Simulator::Now();
+        queue.stalled = false;
+    }
+    UpdateInflight();
+    if (published > 0)
+    {
+        m_txSyncTrace(number, published);
+        KickPeers();
+    }
+    Ptr<NetDeviceQueue> deviceQueue = GetDeviceQueue(number);
+    if (deviceQueue && completed.bytes > 0)
+    {
+        // May run the queue disc, which calls Write.
+        deviceQueue->NotifyTransmittedBytes(completed.bytes);
+    }
+    if (m_running)
+    {
+        WakeIfRoom(number);
+    }
+    return m_running;
+}
+
+Ptr<NetDeviceQueue>
+SlipringNetDevice::GetDeviceQueue(uint32_t number) const
+{
+    if (!m_queueInterface || number >= m_queueInterface->GetNTxQueues())
+    {
+        return nullptr;
+    }
+    return m_queueInterface->GetTxQueue(number);
+}
+
+void
+SlipringNetDevice::StopIfFull(uint32_t number)
+{
+    uint32_t needed = m_queues[number].tx.SlotsFor(GetMtu() + MAX_HEADER);
+    Ptr<NetDeviceQueue> deviceQueue = GetDeviceQueue(number);
+    if (!deviceQueue || m_queues[number].stopped || m_queues[number].tx.GetSpace() >= needed)
+    {
+        return;
+    }
+    // Send what is published; what has left the ring before may be enough.
+    if (!SyncTx(number) || m_queues[number].stopped || m_queues[number].tx.GetSpace() >= needed)
+    {
+        return;
+    }
+    m_queues[number].stopped = true;
+    m_stats[number].stops++;
+    m_txRingFullTrace(number);
+    deviceQueue->Stop();
+    if (m_armed)
+    {
+        EndWait();
+        Wait();
+    }
+}
+
+void
+SlipringNetDevice::WakeIfRoom(uint32_t number)
+{
+    Queue& queue = m_queues[number];
+    uint32_t slots = queue.tx.GetSlots();
+    uint32_t threshold = m_wakeThreshold > 0 ? m_wakeThreshold
+                                             : std::min(MAX_DEFAULT_WAKE_THRESHOLD, slots / 4);
+    uint32_t needed = queue.tx.SlotsFor(GetMtu() + MAX_HEADER);
+    threshold = std::min(std::max({threshold, needed, uint32_t(1)}), slots - 1);
+    Ptr<NetDeviceQueue> deviceQueue = GetDeviceQueue(number);
+    if (!queue.stopped || queue.tx.GetSpace() < threshold)
+    {
+        return;
+    }
+    queue.stopped = false;
+    m_stats[number].wakes++;
+    if (deviceQueue)
+    {
+        // Since ns-3.38 this runs the queue disc, which calls Write.
+        deviceQueue->Wake();
+    }
+}
+
+void
+SlipringNetDevice::UpdateInflight()
+{
+    uint64_t bytes = 0;
+    for (const Queue& queue : m_queues)
+    {
+        bytes += queue.tx.GetInflightBytes();
+    }
+    m_inflightBytes = static_cast<uint32_t>(bytes);
+}
+
+bool
+SlipringNetDevice::WantsTxEvents() const
+{
+    for (uint32_t i = 0; i < m_queues.size(); i++)
+    {
+        if (m_queues[i].tx.GetInflightFrames() == 0)
+        {
+            continue;
+        }
+        Ptr<NetDeviceQueue> deviceQueue = GetDeviceQueue(i);
+        if (m_queues[i].stopped || (deviceQueue && deviceQueue->GetQueueLimits()))
+        {
+            return true;
+        }
+    }
+    return false;
+}
+
+void
+SlipringNetDevice::ScheduleStallCheck()
+{
+    if (!m_stallPending && !m_stallTimeout.IsZero())
+    {
+        m_stallPending = true;
+        ScheduleMember(m_stallTimeout, &SlipringNetDevice::CheckStall);
+    }
+}
+
+void
+SlipringNetDevice::CheckStall()
+{
+    m_stallPending = false;
+    bool watch = false;
+    for (uint32_t i = 0; m_running && i < m_queues.size(); i++)
+    {
+        if (m_queues[i].tx.GetInflightFrames() == 0 || !SyncTx(i) ||
+            m_queues[i].tx.GetInflightFrames() == 0 || m_queues[i].stalled)
+        {
+            continue;
+        }
+        if (Simulator::Now() - m_queues[i].lastProgress < m_stallTimeout)
+        {
+            watch = true;
+            continue;
+        }
+        m_queues[i].stalled = true;
+        m_stats[i].stalls++;
+        NS_LOG_WARN(m_portName << ": queue " << i << " has sent nothing for "
+                               << m_stallTimeout.As(Time::S) << ", with "
+                               << m_queues[i].tx.GetInflightFrames()
+                               << " frames in its ring: nobody takes them");
+        m_stallTrace(i);
+    }
+    if (watch && m_running)
+    {
+        ScheduleStallCheck();
+    }
+}
+
+} // namespace ns3

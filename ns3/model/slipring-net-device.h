@@ -1,0 +1,519 @@
+/*
+ * SPDX-License-Identifier: GPL-2.0-only
+ */
+
+#ifndef SLIPRING_NET_DEVICE_H
+#define SLIPRING_NET_DEVICE_H
+
+#include "slipring-error.h"
+#include "slipring-stats.h"
+
+#include "ns3/fd-net-device.h"
+#include "ns3/net-device-queue-interface.h"
+#include "ns3/output-stream-wrapper.h"
+#include "ns3/traced-value.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ns3
+{
+
+class SlipringPoller;
+class SlipringPort;
+class SlipringRxQueue;
+class SlipringTxQueue;
+
+/**
+ * \ingroup slipring-net-device
+ * \brief A device that exchanges frames with a port of slipring: an interface of the host, a pipe,
+ *        a capture.
+ *
+ * The simulator thread alone reads and writes rings, queues and packets. Under the real-time
+ * simulator, a thread of the device polls the port's descriptor and schedules one event for all
+ * frames that have arrived. Under the default simulator, pipes are served by events alone: there is
+ * no thread and no clock, and the same program gives the same result every time.
+ *
+ * \verbatim
+   Send -> tx slot -> flush: one tx sync -> port
+           no room: Stop() ... the port frees slots -> event -> tx sync -> Wake()
+
+   port -> poll thread -> event -> one rx sync -> rx slot -> Packet -> traces, callbacks
+                          up to RxBurst frames, in turn from each ring; more: the next event
+   \endverbatim
+ */
+class SlipringNetDevice : public FdNetDevice
+{
+  public:
+    /// When published frames are sent
+    enum FlushPolicy
+    {
+        END_OF_INSTANT, ///< at the end of the current time of the simulation, or after TxBurst
+        IMMEDIATE,      ///< each at once
+        PERIOD,         ///< every SyncAndNotifyQueuePeriod, or after TxBurst
+    };
+
+    /// Which frames are received from an interface
+    enum PromiscuousMode
+    {
+        REQUIRE, ///< all frames; opening fails if the port cannot
+        ENABLE,  ///< all frames if the port can
+        IGNORE_OTHERS, ///< only frames for the interface's own address
+    };
+
+    /// Whether the host's stack goes on using an interface
+    enum HostStackMode
+    {
+        DETACH, ///< frames go only to the simulation
+        SHARE,  ///< the host's stack receives all frames, too
+    };
+
+    /// Which time of reception packets carry
+    enum TimestampMode
+    {
+        NO_TIMESTAMP, ///< none
+        SOFTWARE,     ///< when the frame was taken from the ring
+        HARDWARE,     ///< when the NIC received the frame
+    };
+
+    /**
+     * TracedCallback signature for a tx queue.
+     * \param [in] queue number of the queue
+     */
+    typedef void (*QueueTracedCallback)(uint32_t queue);
+
+    /**
+     * TracedCallback signature for frames of a queue.
+     * \param [in] queue number of the queue
+     * \param [in] frames number of frames
+     */
+    typedef void (*FramesTracedCallback)(uint32_t queue, uint32_t frames);
+
+    /**
+     * TracedCallback signature for a dropped packet.
+     * \param [in] packet the packet, with its Ethernet header if it was received
+     * \param [in] reason why it was dropped
+     */
+    typedef void (*DropTracedCallback)(Ptr<const Packet> packet, SlipringDropReason reason);
+
+    /**
+     * TracedCallback signature for the time of a packet.
+     * \param [in] packet the packet, without Ethernet header
+     * \param [in] time when it was received
+     */
+    typedef void (*TimestampTracedCallback)(Ptr<const Packet> packet, Time time);
+
+    /**
+     * TracedCallback signature for the lag of the simulator.
+     * \param [in] lag how far the simulation is behind the clock
+     */
+    typedef void (*LagTracedCallback)(Time lag);
+
+    /**
+     * TracedCallback signature for the link.
+     * \param [in] up whether the link is up
+     */
+    typedef void (*LinkTracedCallback)(bool up);
+
+    /**
+     * \brief Get the type ID.
+     * \return the object TypeId
+     */
+    static TypeId GetTypeId();
+
+    SlipringNetDevice();
+    ~SlipringNetDevice() override;
+
+    /**
+     * Opens the port, if it is not open. The start of the device does it otherwise.
+     * \return the error; its kind is NONE after success
+     */
+    SlipringError Open();
+
+    /**
+     * \return the error with which the port could not be opened or was lost; its kind is NONE if
+     *         there was none
+     */
+    const SlipringError& GetLastError() const;
+
+    /**
+     * Starts the device at a time. Hides the function of FdNetDevice, which needs a descriptor.
+     * \param start delay from now
+     */
+    void Start(Time start);
+
+    /**
+     * Stops the device at a time.
+     * \param stop delay from now
+     */
+    void Stop(Time stop);
+
+    /**
+     * \return whether the device is started
+     */
+    bool IsRunning() const;
+
+    /**
+     * \return whether simulator events alone serve the port
+     */
+    bool IsDeterministic() const;
+
+    /**
+     * \return number of tx queues; 0 if the port is not open
+     */
+    uint32_t GetNTxQueues() const;
+
+    /**
+     * \return the mode of the open port, "key=value ..."; empty if it is not open
+     */
+    std::string GetPortMode() const;
+
+    /**
+     * \param queue number of the queue
+     * \return its counters
+     */
+    SlipringQueueStats GetStats(uint32_t queue) const;
+
+    /**
+     * \return the sums of the counters of all queues
+     */
+    SlipringQueueStats GetStats() const;
+
+    /**
+     * \param queue number of the queue
+     * \return bytes of its frames that have not left the tx ring
+     */
+    uint64_t GetInflightBytes(uint32_t queue) const;
+
+    /**
+     * \param queue number of the queue
+     * \return number of its frames that have not left the tx ring
+     */
+    uint64_t GetInflightFrames(uint32_t queue) const;
+
+    /**
+     * Prints the mode, and the counters of each queue, one line for each.
+     * \param stream the stream
+     */
+    void PrintStats(Ptr<OutputStreamWrapper> stream) const;
+
+    /**
+     * Serves the port now: receives up to RxBurst frames, sends what was published, and wakes
+     * stopped queues. Only the simulator thread may call it. A call without need is harmless.
+     */
+    void Service();
+
+    // inherited from FdNetDevice
+    bool IsLinkUp() const override;
+    void AddLinkChangeCallback(Callback<void> callback) override;
+    bool SendFrom(Ptr<Packet> packet,
+                  const Address& source,
+                  const Address& dest,
+                  uint16_t protocolNumber) override;
+    void SetReceiveCallback(NetDevice::ReceiveCallback cb) override;
+    void SetPromiscReceiveCallback(NetDevice::PromiscReceiveCallback cb) override;
+    bool SetMtu(const uint16_t mtu) override;
+
+    /**
+     * Puts a frame into the tx ring of the selected queue.
+     * \param buffer the frame; need not come from AllocateBuffer
+     * \param length its length in bytes
+     * \return the length; -1 if the frame was dropped, which is counted
+     */
+    ssize_t Write(uint8_t* buffer, size_t length) override;
+
+  protected:
+    void DoInitialize() override;
+    void DoDispose() override;
+    void NotifyNewAggregate() override;
+    uint8_t* AllocateBuffer(size_t len) override;
+    void FreeBuffer(uint8_t* buf) override;
+
+  private:
+    friend class SlipringNetDeviceTestAccess;
+
+    struct Queue;
+    struct Guard;
+    class Event;
+
+    void DoFinishStoppingDevice() override;
+
+    /// Starts the device now.
+    void StartPort();
+
+    /// Stops the device now.
+    void StopPort();
+
+    /// Creates the queues of the port that was opened.
+    void CreateQueues();
+
+    /**
+     * \return why the port cannot be used with this simulator; its kind is NONE if it can
+     */
+    SlipringError CheckSimulator() const;
+
+    /**
+     * \return why the attributes do not fit to the port; its kind is NONE if they do
+     */
+    SlipringError CheckAttributes() const;
+
+    /**
+     * Ends the use of a port that returns errors.
+     * \param status the negative status
+     */
+    void PortFailed(int status);
+
+    /**
+     * \param up whether the link is up
+     */
+    void SetLink(bool up);
+
+    /// Asks the kernel whether the interface is up.
+    void ObserveLink();
+
+    /// Measures the lag of the real-time simulator.
+    void ObserveLag();
+
+    /// Schedules Service, unless it is scheduled already.
+    void ScheduleService();
+
+    /// Schedules the flush of the tx rings, unless it is scheduled already.
+    void ScheduleFlush();
+
+    /// Schedules the next periodic service, if there is a period.
+    void SchedulePeriod();
+
+    /// Schedules the check for stalls, unless it is scheduled already.
+    void ScheduleStallCheck();
+
+    /// Serves the port, and schedules the next time.
+    void ServePeriod();
+
+    /// Sends published frames.
+    void Flush();
+
+    /// Looks for queues that have not sent for TxStallTimeout.
+    void CheckStall();
+
+    /**
+     * Schedules a function of this device.
+     * \param delay delay from now
+     * \param function the function
+     */
+    void ScheduleMember(Time delay, void (SlipringNetDevice::*function)());
+
+    /**
+     * Receives up to RxBurst frames.
+     * \return whether there may be more
+     */
+    bool Receive();
+
+    /**
+     * Starts a burst: syncs all rx rings.
+     * \return false if the port has failed
+     */
+    bool SyncRx();
+
+    /**
+     * Takes a frame from a queue, and passes it up.
+     * \param number number of the queue
+     * \return false if it has none
+     */
+    bool ReceiveFrame(uint32_t number);
+
+    /**
+     * Passes up a frame that may be too long, or have an incomplete checksum.
+     * \param number number of the queue
+     * \param data the frame
+     * \param length its length in bytes
+     */
+    void Accept(uint32_t number, uint8_t* data, std::size_t length);
+
+    /**
+     * Splits a long frame, and passes up the segments.
+     * \param number number of the queue
+     * \param data the frame
+     * \param length its length in bytes
+     */
+    void AcceptLong(uint32_t number, const uint8_t* data, std::size_t length);
+
+    /**
+     * Passes up a frame.
+     * \param number number of the queue
+     * \param data the frame
+     * \param length its length in bytes
+     */
+    void PassUp(uint32_t number, uint8_t* data, std::size_t length);
+
+    /**
+     * Syncs a tx ring, reports what has left it, and wakes its queue.
+     * \param number number of the queue
+     * \return false if the port has failed
+     */
+    bool SyncTx(uint32_t number);
+
+    /**
+     * Stops a queue whose ring has no room for a frame of the MTU.
+     * \param number number of the queue
+     */
+    void StopIfFull(uint32_t number);
+
+    /**
+     * Wakes a queue whose ring has enough room.
+     * \param number number of the queue
+     */
+    void WakeIfRoom(uint32_t number);
+
+    /**
+     * \param number number of the queue
+     * \return the queue of ns-3's flow control, or null
+     */
+    Ptr<NetDeviceQueue> GetDeviceQueue(uint32_t number) const;
+
+    /// Publishes the number of bytes in flight.
+    void UpdateInflight();
+
+    /// Makes the poll thread wait for the port.
+    void Wait();
+
+    /// Ends the wait of the poll thread.
+    void EndWait();
+
+    /**
+     * \return whether an event is wanted when frames leave the tx rings
+     */
+    bool WantsTxEvents() const;
+
+    /// Enters this device in the list of the ends of its pipe.
+    void JoinPipe();
+
+    /// Removes this device from the list of the ends of its pipe.
+    void LeavePipe();
+
+    /**
+     * Ends a burst: returns the slots that were read.
+     * \return whether further frames have arrived
+     */
+    bool ReturnSlots();
+
+    /// Tells the devices at the other end of a pipe that there is something to do.
+    void KickPeers();
+
+    /**
+     * Counts and traces a dropped frame.
+     * \param number number of the queue
+     * \param reason why it was dropped
+     * \param data the frame
+     * \param length its length in bytes
+     */
+    void DropReceived(uint32_t number,
+                      SlipringDropReason reason,
+                      const uint8_t* data,
+                      std::size_t length);
+
+    /**
+     * Counts a frame that cannot be sent.
+     * \param reason why it was dropped
+     * \return -1
+     */
+    ssize_t RefuseTx(SlipringDropReason reason);
+
+    /// Counts the frames that are in the rings when the port is closed.
+    void CountLost();
+
+    /**
+     * Selects the tx queue of a packet by its flow.
+     * \param item the packet
+     * \return number of the queue
+     */
+    std::size_t SelectQueue(Ptr<QueueItem> item) const;
+
+    /**
+     * Tags a received packet with its time.
+     * \param packet the packet
+     */
+    void Stamp(Ptr<const Packet> packet);
+
+    /// Passes a packet to the receive callback.
+    bool Deliver(Ptr<NetDevice> device,
+                 Ptr<const Packet> packet,
+                 uint16_t protocol,
+                 const Address& source);
+
+    /// Passes a packet to the promiscuous receive callback.
+    bool DeliverPromisc(Ptr<NetDevice> device,
+                        Ptr<const Packet> packet,
+                        uint16_t protocol,
+                        const Address& source,
+                        const Address& destination,
+                        PacketType type);
+
+    std::shared_ptr<Guard> m_guard;          //!< keeps events away from a device that is gone
+    std::unique_ptr<SlipringPort> m_port;    //!< the port, if it is open
+    std::vector<Queue> m_queues;             //!< the queues of the port
+    std::vector<SlipringQueueStats> m_stats; //!< counters, which outlive the port
+    std::unique_ptr<SlipringPoller> m_poller; //!< the poll thread; null in deterministic mode
+    Ptr<NetDeviceQueueInterface> m_queueInterface; //!< ns-3's flow control, or null
+    SlipringError m_lastError;               //!< the last error
+    std::string m_pipeKey;                   //!< what both ends of a pipe have in common
+    std::string m_interface;                 //!< interface whose link is watched, or empty
+    std::vector<uint8_t> m_scratch;          //!< a frame that does not fit into a slot
+
+    bool m_running{false};        //!< whether the device is started
+    bool m_isRealtime{false};     //!< whether the simulator follows the clock
+    bool m_receives{true};        //!< whether the rx rings are read
+    bool m_linkUp{false};         //!< whether the link is up
+    bool m_servicePending{false}; //!< whether Service is scheduled
+    bool m_flushPending{false};   //!< whether Flush is scheduled
+    bool m_stallPending{false};   //!< whether CheckStall is scheduled
+    bool m_periodPending{false};  //!< whether ServePeriod is scheduled
+    bool m_armed{false};          //!< whether the poll thread waits
+    bool m_ended{false};          //!< whether no frame will ever arrive again
+    bool m_warnedLong{false};     //!< whether the user was warned of frames that are too long
+    bool m_warnedLag{false};      //!< whether the user was warned of the simulator's lag
+    uint32_t m_armedEvents{0};    //!< what the poll thread waits for
+    uint32_t m_txQueue{0};        //!< queue of the packet that is being sent
+    uint32_t m_nextRx{0};         //!< queue with which the next burst starts
+    int m_linkFd{-1};             //!< descriptor of link changes
+    SlipringDropReason m_refusal{SlipringDropReason::TX_LINK_DOWN}; //!< why Write failed last
+    Time m_rxTime;                //!< when the current burst was received
+    EventId m_startDevice;        //!< start of the device
+    EventId m_stopDevice;         //!< stop of the device
+
+    std::string m_portName;      //!< attribute PortName
+    std::string m_runDir;        //!< attribute RunDir
+    uint32_t m_ringSlots;        //!< attribute RingSlots
+    uint32_t m_rxBurst;          //!< attribute RxBurst
+    uint32_t m_txBurst;          //!< attribute TxBurst
+    FlushPolicy m_txFlush;       //!< attribute TxFlush
+    Time m_period;               //!< attribute SyncAndNotifyQueuePeriod
+    uint32_t m_wakeThreshold;    //!< attribute TxWakeThreshold
+    uint32_t m_maxTxQueues;      //!< attribute NTxQueues
+    uint32_t m_maxRxQueues;      //!< attribute NRxQueues
+    TimestampMode m_timestamps;  //!< attribute Timestamping
+    bool m_checksumFixup;        //!< attribute ChecksumFixup
+    PromiscuousMode m_promiscuous; //!< attribute Promiscuous
+    HostStackMode m_hostStack;   //!< attribute HostStack
+    Time m_stopDrainTime;        //!< attribute StopDrainTime
+    Time m_maxLag;               //!< attribute MaxRealtimeLag
+    Time m_stallTimeout;         //!< attribute TxStallTimeout
+
+    NetDevice::ReceiveCallback m_receive;            //!< callback of the node
+    NetDevice::PromiscReceiveCallback m_promiscReceive; //!< promiscuous callback of the node
+    TracedCallback<> m_linkChanges;                  //!< callbacks of AddLinkChangeCallback
+    TracedCallback<uint32_t> m_txRingFullTrace;      //!< trace source TxRingFull
+    TracedCallback<uint32_t, uint32_t> m_rxOverrunTrace; //!< trace source RxOverrun
+    TracedCallback<uint32_t, uint32_t> m_txSyncTrace; //!< trace source TxSync
+    TracedCallback<uint32_t, uint32_t> m_rxBurstTrace; //!< trace source RxBurst
+    TracedCallback<Ptr<const Packet>, SlipringDropReason> m_dropTrace; //!< trace source Drop
+    TracedCallback<Ptr<const Packet>, Time> m_timestampTrace; //!< trace source RxTimestamp
+    TracedCallback<Time> m_lagTrace;                 //!< trace source RealtimeLag
+    TracedCallback<bool> m_linkTrace;                //!< trace source LinkState
+    TracedCallback<uint32_t> m_stallTrace;           //!< trace source TxStall
+    TracedValue<uint32_t> m_inflightBytes{0};        //!< trace source TxInflightBytes
+};
+
+} // namespace ns3
+
+#endif /* SLIPRING_NET_DEVICE_H */

@@ -1,0 +1,148 @@
+/*
+ * SPDX-License-Identifier: GPL-2.0-only
+ */
+
+#include "slipring-test-util.h"
+
+#include "slipring-net-device-impl.h"
+
+#include "ns3/fatal-error.h"
+#include "ns3/simulator.h"
+#include "ns3/string.h"
+#include "ns3/uinteger.h"
+
+#include <cstring>
+#include <slipring.h>
+
+namespace ns3
+{
+
+void
+SlipringNetDeviceTestAccess::PostSpuriousWake(Ptr<SlipringNetDevice> device)
+{
+    Simulator::ScheduleWithContext(
+        device->GetNode()->GetId(),
+        Time(0),
+        new SlipringNetDevice::Event(device->m_guard, &SlipringNetDevice::Service));
+}
+
+namespace slipringtest
+{
+
+std::string
+PipeName(const std::string& prefix)
+{
+    static uint32_t number = 0;
+    return prefix + std::to_string(number++);
+}
+
+Frame
+MakeFrame(std::size_t length, uint32_t seed)
+{
+    Frame frame(length, 0);
+    std::fill_n(frame.begin(), 6, 0xff);
+    frame[6] = 2;
+    frame[12] = 0x88;
+    frame[13] = 0xb5;
+    uint32_t state = seed * 2654435761U + 1;
+    for (std::size_t i = 14; i < length; i++)
+    {
+        state = state * 1664525U + 1013904223U;
+        frame[i] = static_cast<uint8_t>(state >> 24);
+    }
+    return frame;
+}
+
+RawPort::RawPort(const std::string& name, uint32_t slots)
+    : m_port(nullptr)
+{
+    slipring_options options;
+    std::memset(&options, 0, sizeof(options));
+    options.size = sizeof(options);
+    options.slots = slots;
+    if (slipring_open(name.c_str(), &options, &m_port) < 0)
+    {
+        NS_FATAL_ERROR(name << ": " << slipring_error_message());
+    }
+}
+
+RawPort::~RawPort()
+{
+    Close();
+}
+
+void
+RawPort::Close()
+{
+    slipring_close(m_port);
+    m_port = nullptr;
+}
+
+bool
+RawPort::Send(const Frame& frame, uint32_t queue)
+{
+    slipring_tx_sync(m_port, queue);
+    bool sent = slipring_send(m_port, queue, frame.data(), frame.size()) == 1;
+    slipring_tx_sync(m_port, queue);
+    return sent;
+}
+
+bool
+RawPort::Receive(Frame& frame, uint32_t queue)
+{
+    frame.resize(65536);
+    std::size_t length = 0;
+    slipring_rx_sync(m_port, queue);
+    if (slipring_receive(m_port, queue, frame.data(), frame.size(), &length) != 1)
+    {
+        return false;
+    }
+    frame.resize(length);
+    slipring_rx_sync(m_port, queue);
+    return true;
+}
+
+uint32_t
+RawPort::ReceiveAll()
+{
+    Frame frame;
+    uint32_t frames = 0;
+    while (Receive(frame))
+    {
+        frames++;
+    }
+    return frames;
+}
+
+void
+Received::Connect(Ptr<NetDevice> device)
+{
+    device->SetReceiveCallback(MakeCallback(&Received::Receive, this));
+}
+
+bool
+Received::Receive(Ptr<NetDevice>, Ptr<const Packet> packet, uint16_t, const Address&)
+{
+    Frame payload(packet->GetSize());
+    packet->CopyData(payload.data(), packet->GetSize());
+    frames.push_back(payload);
+    return true;
+}
+
+Ptr<SlipringNetDevice>
+MakeDevice(const std::string& portName, uint32_t slots)
+{
+    SlipringNetDeviceHelper helper(portName);
+    helper.SetAttribute("RingSlots", UintegerValue(slots));
+    return DynamicCast<SlipringNetDevice>(helper.Install(CreateObject<Node>()).Get(0));
+}
+
+bool
+SendPayload(Ptr<NetDevice> device, const Frame& frame)
+{
+    Ptr<Packet> packet = Create<Packet>(frame.data() + 14, static_cast<uint32_t>(frame.size() - 14));
+    return device->Send(packet, device->GetBroadcast(), 0x88b5);
+}
+
+} // namespace slipringtest
+} // namespace ns3

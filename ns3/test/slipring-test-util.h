@@ -1,0 +1,136 @@
+/*
+ * SPDX-License-Identifier: GPL-2.0-only
+ */
+
+#ifndef SLIPRING_TEST_UTIL_H
+#define SLIPRING_TEST_UTIL_H
+
+#include "ns3/node.h"
+#include "ns3/packet.h"
+#include "ns3/slipring-net-device-helper.h"
+#include "ns3/slipring-net-device.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+struct slipring_port;
+
+namespace ns3
+{
+
+/// Reaches what only tests may reach.
+class SlipringNetDeviceTestAccess
+{
+  public:
+    /**
+     * Posts the event that the poll thread posts, though there is nothing to do.
+     * \param device the device
+     */
+    static void PostSpuriousWake(Ptr<SlipringNetDevice> device);
+};
+
+namespace slipringtest
+{
+
+/// The bytes of a frame
+typedef std::vector<uint8_t> Frame;
+
+/**
+ * \param prefix start of the name
+ * \return a name of a pipe that no other test uses
+ */
+std::string PipeName(const std::string& prefix = "test");
+
+/**
+ * \param length length in bytes
+ * \param seed what its bytes depend on
+ * \return an Ethernet frame to all hosts, with a type that no protocol uses
+ */
+Frame MakeFrame(std::size_t length, uint32_t seed);
+
+/// A port that a test uses without a device
+class RawPort
+{
+  public:
+    /**
+     * \param name name of the port
+     * \param slots slots of each ring; 0: the default
+     */
+    explicit RawPort(const std::string& name, uint32_t slots = 0);
+    ~RawPort();
+    RawPort(const RawPort&) = delete;
+    RawPort& operator=(const RawPort&) = delete;
+
+    /**
+     * Sends a frame.
+     * \param frame the frame
+     * \param queue number of the queue
+     * \return false if the ring has no room
+     */
+    bool Send(const Frame& frame, uint32_t queue = 0);
+
+    /**
+     * Receives a frame, and returns its slots.
+     * \param frame receives the frame
+     * \param queue number of the queue
+     * \return false if there is none
+     */
+    bool Receive(Frame& frame, uint32_t queue = 0);
+
+    /**
+     * Receives all frames that have arrived.
+     * \return their number
+     */
+    uint32_t ReceiveAll();
+
+    /// Closes the port.
+    void Close();
+
+    /**
+     * \return the port
+     */
+    slipring_port* Get() const
+    {
+        return m_port;
+    }
+
+  private:
+    slipring_port* m_port; //!< the port
+};
+
+/// What arrives at a device
+struct Received
+{
+    std::vector<Frame> frames; //!< payloads, without Ethernet header
+
+    /**
+     * Receives from a device, instead of the node.
+     * \param device the device
+     */
+    void Connect(Ptr<NetDevice> device);
+
+    /// The callback
+    bool Receive(Ptr<NetDevice>, Ptr<const Packet> packet, uint16_t, const Address&);
+};
+
+/**
+ * Creates a device with an open port on a new node.
+ * \param portName name of the port
+ * \param slots slots of each ring; 0: the default
+ * \return the device
+ */
+Ptr<SlipringNetDevice> MakeDevice(const std::string& portName, uint32_t slots = 0);
+
+/**
+ * Sends a packet to all hosts.
+ * \param device the device
+ * \param frame an Ethernet frame, of which the payload is sent
+ * \return what the device returns
+ */
+bool SendPayload(Ptr<NetDevice> device, const Frame& frame);
+
+} // namespace slipringtest
+} // namespace ns3
+
+#endif /* SLIPRING_TEST_UTIL_H */

@@ -1,0 +1,81 @@
+# Builds the module and its tests against an installed ns-3. SPDX-License-Identifier: GPL-2.0-only
+
+# pkg-config first: the CMake files of Debian's libns3-dev end in an error unless the package ns3 is
+# installed, too. Give ns3_DIR for an ns-3 elsewhere.
+set(slipring_modules core network internet traffic-control applications internet-apps fd-net-device
+    point-to-point)
+find_package(PkgConfig QUIET)
+foreach(module ${slipring_modules})
+  list(APPEND slipring_packages ns3-${module})
+endforeach()
+if(PkgConfig_FOUND AND NOT ns3_DIR)
+  pkg_check_modules(ns3pc QUIET ${slipring_packages})
+endif()
+if(ns3pc_FOUND)
+  set(slipring_ns3_version "${ns3pc_ns3-core_VERSION}")
+  set(slipring_ns3 ${ns3pc_LINK_LIBRARIES})
+  # The directory of the headers is one of the compiler's own, or the first.
+  pkg_get_variable(slipring_ns3_includes ns3-core includedir)
+  string(REPLACE "\"" "" slipring_ns3_includes "${slipring_ns3_includes}")
+  include_directories(SYSTEM "${slipring_ns3_includes}")
+else()
+  find_package(ns3 3.37 QUIET)
+  if(NOT ns3_FOUND)
+    message(FATAL_ERROR "ns-3 is not installed: apt install libns3-dev libgsl-dev libsqlite3-dev")
+  endif()
+  set(slipring_ns3_version "${ns3_VERSION}")
+  foreach(module ${slipring_modules})
+    if(TARGET ns3::${module})
+      list(APPEND slipring_ns3 ns3::${module})
+    else()
+      list(APPEND slipring_ns3 ns3::lib${module})
+    endif()
+  endforeach()
+endif()
+string(REGEX MATCH "^3\\.([0-9]+)" _ "${slipring_ns3_version}")
+set(slipring_ns3_minor ${CMAKE_MATCH_1})
+
+if(slipring_ns3_minor GREATER_EQUAL 46)
+  set(CMAKE_CXX_STANDARD 23)
+elseif(slipring_ns3_minor GREATER_EQUAL 41)
+  set(CMAKE_CXX_STANDARD 20)
+else()
+  set(CMAKE_CXX_STANDARD 17)
+endif()
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+add_compile_definitions(SLIPRING_NS3_MINOR=${slipring_ns3_minor})
+add_compile_options(-Wall -Wextra -Wno-unused-parameter)
+
+set(SLIPRING_SANITIZE "" CACHE STRING "sanitizers: address,undefined or thread")
+if(SLIPRING_SANITIZE)
+  add_compile_options(-fsanitize=${SLIPRING_SANITIZE} -fno-omit-frame-pointer -g)
+  add_link_options(-fsanitize=${SLIPRING_SANITIZE})
+endif()
+
+# ns-3 finds headers of modules as ns3/NAME.h.
+foreach(header ${slipring_headers})
+  get_filename_component(name ${header} NAME)
+  configure_file(${header} ${CMAKE_CURRENT_BINARY_DIR}/include/ns3/${name} COPYONLY)
+endforeach()
+
+add_library(slipring-net-device STATIC ${slipring_sources})
+target_include_directories(slipring-net-device PUBLIC ${CMAKE_CURRENT_BINARY_DIR}/include)
+target_link_libraries(slipring-net-device PUBLIC ${slipring_ns3} slipring::core)
+
+enable_testing()
+add_executable(slipring-net-device-test test/main.cc ${slipring_tests})
+# The tests look at parts that are no interface.
+target_include_directories(slipring-net-device-test PRIVATE model)
+target_link_libraries(slipring-net-device-test PRIVATE slipring-net-device)
+foreach(suite slipring-net-device slipring-net-device-defects slipring-frame)
+  add_test(NAME ${suite} COMMAND slipring-net-device-test --suite=${suite} --verbose)
+endforeach()
+
+if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/examples/standalone.cmake)
+  include(${CMAKE_CURRENT_SOURCE_DIR}/examples/standalone.cmake)
+endif()
+
+# A library has its objects taken only if something refers to them; the registrations of TypeIds in
+# the others matter, too.
+message(STATUS "slipring-net-device       : ON (ns-3 ${slipring_ns3_version}, ${SLIPRING_LIBRARY})")
