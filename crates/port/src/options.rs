@@ -81,6 +81,9 @@ pub struct OpenOptions {
     pub daemon: Option<PathBuf>,
     /// Whether each frame is sent at once, without the kernel's queueing discipline.
     pub qdisc_bypass: bool,
+    /// Whether a `packet:` port with all queues, and with [`Self::qdisc_bypass`], sends by AF_XDP sockets
+    /// if the kernel permits that, which costs less. No other AF_XDP socket can then use the queues.
+    pub sends_by_xdp: bool,
     /// Socket filters (`SO_ATTACH_BPF`), one for each receive queue of a `packet:` port, which decide
     /// which frames the port receives. The port must be [`Self::shared`] and have all queues. If the
     /// list is empty, the port receives all frames from the wire.
@@ -133,6 +136,7 @@ impl Default for OpenOptions {
             vlan_ids: None,
             daemon: None,
             qdisc_bypass: true,
+            sends_by_xdp: false,
             socket_filters: Vec::new(),
             rings: Vec::new(),
         }

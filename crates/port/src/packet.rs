@@ -5,6 +5,8 @@
 //!                                 finish                             (in place, 64 per call)
 //! ```
 //!
+//! With [`OpenOptions::sends_by_xdp`], AF_XDP sockets send in place of `sendmmsg` (`xdp/sender.rs`).
+//!
 //! Received frames are completed first: local senders leave checksums and segmentation to hardware
 //! that a forwarded frame never passes, and the kernel removes VLAN tags. Frames longer than a
 //! buffer take several slots.
@@ -38,8 +40,9 @@ use crate::link_watch::LinkWatch;
 use crate::options::{MAX_VLAN_IDS, OpenOptions, RegionNeeds};
 use crate::port::Port;
 use crate::queue::Queue;
+use crate::xdp;
 
-use queue::{PacketQueue, PacketSockets};
+use queue::{PacketQueue, PacketSockets, SenderSocket};
 use sys::ring::{PacketRingGeometry, RxSocket};
 use sys::{SocketFilter, SocketSetting, SocketUse};
 
@@ -104,14 +107,19 @@ fn open_queues(
     let receivers = receivers(&iface, &filters, options).map_err(refused)?;
     let link = || LinkWatch::watch(&iface, options.exit_on_link_down);
     let host = if options.shared { None } else { Some(Arc::new(host::detach(iface.index)?)) };
+    let senders = senders(&iface, queue, region, options, receivers.len()).map_err(refused)?;
+    let by_xdp = matches!(senders[..], [SenderSocket::Xdp(_), ..]);
     let mut queues: Vec<Box<dyn Queue>> = Vec::new();
-    for receiver in receivers {
-        let sender = sender(&iface, options).map_err(refused)?;
+    for (receiver, sender) in receivers.into_iter().zip(senders) {
         let sockets = PacketSockets { receiver, sender, link: link()? };
         let queue = PacketQueue::new(name, queues.len() as u16, region, options, sockets)?;
         queues.push(Box::new(queue.with_host_detached(host.clone())));
     }
-    Ok(Port { info: info(name, &iface, queues.len(), region, options), queues })
+    let mut info = info(name, &iface, queues.len(), region, options);
+    if by_xdp {
+        info.mode = info.mode.with("tx", "af_xdp");
+    }
+    Ok(Port { info, queues })
 }
 
 /// Chooses a filter for each ring pair; returns an error if the port cannot be opened.
@@ -265,6 +273,24 @@ fn share(rings: &[RxSocket]) -> io::Result<()> {
     }
     let group = sys::fanout_new(last.as_fd())?;
     others.iter().try_for_each(|ring| sys::fanout_join(ring.as_fd(), group))
+}
+
+/// Creates a socket to send for each queue.
+fn senders(
+    iface: &Iface,
+    queue: Option<u32>,
+    region: &Region,
+    options: &OpenOptions,
+    count: usize,
+) -> io::Result<Vec<SenderSocket>> {
+    if options.sends_by_xdp
+        && options.qdisc_bypass
+        && queue.is_none()
+        && let Some(senders) = xdp::senders(iface, count as u32, region, options)
+    {
+        return Ok(senders.into_iter().map(SenderSocket::Xdp).collect());
+    }
+    (0..count).map(|_| sender(iface, options).map(SenderSocket::Packet)).collect()
 }
 
 fn sender(iface: &Iface, options: &OpenOptions) -> io::Result<OwnedFd> {

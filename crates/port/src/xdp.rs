@@ -33,12 +33,14 @@ mod owner;
 mod program;
 mod queue;
 mod ring;
+mod sender;
 mod setup;
 mod socket;
 mod sys;
 mod umem;
 
 pub use delegated::{ClientSync, DelegatedRx, DelegatedTx, DelegatedXdpQueue};
+pub(crate) use sender::{UnusedSender, XdpSender, senders};
 
 use std::any::Any;
 use std::sync::Arc;

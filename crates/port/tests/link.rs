@@ -28,12 +28,20 @@ const STATION: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 enum Kind {
     Xdp(XdpMode),
     Packet,
+    /// A packet socket that receives, and an AF_XDP socket that sends.
+    PacketByXdp,
     Tap,
     Host,
 }
 
-const KINDS: [Kind; 5] =
-    [Kind::Xdp(XdpMode::Native), Kind::Xdp(XdpMode::Generic), Kind::Packet, Kind::Tap, Kind::Host];
+const KINDS: [Kind; 6] = [
+    Kind::Xdp(XdpMode::Native),
+    Kind::Xdp(XdpMode::Generic),
+    Kind::Packet,
+    Kind::PacketByXdp,
+    Kind::Tap,
+    Kind::Host,
+];
 
 /// A port on the interface `va`, and the network stack at its other end: the stack of the veth
 /// peer's namespace, or the host's stack. The stack has the address 10.0.0.1 and knows the port's
@@ -89,7 +97,7 @@ impl Lab {
     fn far(&self) -> (&Namespace, &'static str) {
         match self.kind {
             Kind::Tap | Kind::Host => (&self.here, "va"),
-            Kind::Xdp(_) | Kind::Packet => (&self.peer, "vb"),
+            Kind::Xdp(_) | Kind::Packet | Kind::PacketByXdp => (&self.peer, "vb"),
         }
     }
 
@@ -115,12 +123,14 @@ impl Lab {
     fn try_open(&self, options: &OpenOptions) -> Result<Port, OpenError> {
         let (kind, region) = (self.kind, self.region.clone());
         let mut options = OpenOptions { slots: 64, ..options.clone() };
-        if let Kind::Xdp(mode) = kind {
-            options.xdp = mode;
+        match kind {
+            Kind::Xdp(mode) => options.xdp = mode,
+            Kind::PacketByXdp => options.sends_by_xdp = true,
+            Kind::Packet | Kind::Tap | Kind::Host => {}
         }
         self.here.run(move || match kind {
             Kind::Xdp(_) => xdp::open("va", "va", None, &region, &options),
-            Kind::Packet => packet::open("va", "va", None, &region, &options),
+            Kind::Packet | Kind::PacketByXdp => packet::open("va", "va", None, &region, &options),
             Kind::Tap => tap::open("va", "va", 1, &region, &options),
             Kind::Host => host::open("va", "va", &region, &options),
         })

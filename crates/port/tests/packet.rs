@@ -181,6 +181,73 @@ fn frames_longer_than_a_buffer_take_several_slots_both_ways() {
     }
 }
 
+/// Options with which AF_XDP sockets send.
+fn by_xdp() -> OpenOptions {
+    OpenOptions { sends_by_xdp: true, ..OpenOptions::default() }
+}
+
+#[test]
+fn frames_that_af_xdp_sockets_send_leave_as_they_were_and_count_when_they_have_left() {
+    // Of 9000 bytes, a frame takes several buffers.
+    for mtu in [1500, 9000] {
+        let Some(lab) = Lab::with(&format!("mtu {mtu}")) else { return };
+        let (mut port, socket) = (lab.try_open(None, &by_xdp()).unwrap(), lab.socket());
+        assert_eq!(port.info.mode.get("tx"), Some("af_xdp"));
+        let mut payload = vec![0; 10_000];
+        let lens = [1, 18, 1000, 1472, mtu - 28];
+        for (i, len) in lens.into_iter().enumerate() {
+            let frame = datagram(&socket, &vec![i as u8; len], vec![]);
+            assert!(port.queues[0].rings().tx.push(&frame));
+            port.tx_sync().unwrap();
+            assert_eq!(receive(&socket, &mut payload).unwrap(), len, "mtu {mtu}");
+            assert_eq!(payload[..len], vec![i as u8; len], "mtu {mtu}");
+            // What comes back is received by the packet socket.
+            socket.send(&payload[..len]).unwrap();
+            assert_eq!(checked_payload(&next(&mut port)), &payload[..len], "mtu {mtu}");
+        }
+        // The stack has taken all frames, so the kernel has completed them.
+        port.tx_sync().unwrap();
+        let (seen, count) = (port.stats(), lens.len() as u64);
+        assert_eq!((seen.rx.packets, seen.tx.packets, seen.in_flight), (count, count, 0));
+        assert_eq!(seen.drops().count(), 0);
+    }
+}
+
+#[test]
+fn frames_without_content_are_dropped_by_name_and_buffers_return_if_af_xdp_sends() {
+    let Some(lab) = Lab::new() else { return };
+    let before = lab.region.free_bufs();
+    let (mut port, socket) = (lab.try_open(None, &by_xdp()).unwrap(), lab.socket());
+    let tx = port.queues[0].rings().tx;
+    assert!(tx.push(&datagram(&socket, b"first", vec![])));
+    // Shorter than a header of Ethernet.
+    assert!(tx.push(&[0; 13]));
+    assert!(tx.push(&datagram(&socket, b"last", vec![])));
+    port.tx_sync().unwrap();
+    let mut payload = [0; 100];
+    assert_eq!(receive(&socket, &mut payload).unwrap(), 5);
+    assert_eq!(receive(&socket, &mut payload).unwrap(), 4);
+    port.tx_sync().unwrap();
+    let seen = port.stats();
+    let refused = seen.dropped(DropCause::TxRefused);
+    assert_eq!((seen.tx.packets + refused, seen.in_flight), (3, 0), "{seen:?}");
+    drop(port);
+    assert_eq!(lab.region.free_bufs(), before);
+}
+
+#[test]
+fn packet_sockets_send_where_another_af_xdp_socket_has_the_queue() {
+    let Some(lab) = Lab::new() else { return };
+    let first = lab.try_open(None, &by_xdp()).unwrap();
+    assert_eq!(first.info.mode.get("tx"), Some("af_xdp"));
+    let (mut second, socket) = (lab.try_open(None, &by_xdp()).unwrap(), lab.socket());
+    assert_eq!(second.info.mode.get("tx"), None);
+    assert!(second.queues[0].rings().tx.push(&datagram(&socket, b"by the other way", vec![])));
+    second.tx_sync().unwrap();
+    let mut payload = [0; 100];
+    assert_eq!(receive(&socket, &mut payload).unwrap(), 16);
+}
+
 #[test]
 fn vlan_tags_stay_in_the_frame() {
     let Some(lab) = Lab::new() else { return };

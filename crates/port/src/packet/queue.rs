@@ -10,12 +10,14 @@ use super::rx_filler::{RawPacket, RxFiller};
 use super::sys::ring::{RxFrame, RxSocket};
 use super::sys::{self, VNET_LEN};
 use crate::bpf::host::HostDetached;
+use crate::clock::Nanos;
 use crate::error::{OpenCause, RunCause, RunError};
 use crate::gather::{GatherList, transmit};
 use crate::link_watch::LinkWatch;
 use crate::options::OpenOptions;
 use crate::queue::{Queue, QueueRings, TxWait, WaitFds};
 use crate::stats::{DropCause, QueueCounters};
+use crate::xdp::{UnusedSender, XdpSender};
 
 /// Length of the longest super-frame of the kernel, with its offload header, in bytes.
 const COPY_BUFFER_LEN: usize = VNET_LEN + (64 << 10) + 256;
@@ -28,15 +30,28 @@ const MAX_FRAME_LEN: u32 = u32::MAX;
 /// The sockets of a queue.
 pub(super) struct PacketSockets {
     pub(super) receiver: RxSocket,
-    pub(super) sender: OwnedFd,
+    pub(super) sender: SenderSocket,
     pub(super) link: LinkWatch,
 }
 
+/// The socket that sends.
+pub(super) enum SenderSocket {
+    Packet(OwnedFd),
+    Xdp(UnusedSender),
+}
+
+/// A socket that sends the frames of a ring.
+enum RingSender {
+    Packet { socket: OwnedFd, ring: KernRing, gather: GatherList },
+    Xdp(Box<XdpSender>),
+}
+
+/// A queue. The sender is dropped first, so that the kernel has released all buffers when the rings are.
 pub(super) struct PacketQueue {
+    sender: RingSender,
     name: String,
     tx: TxRing,
     rx: RxRing,
-    tx_kern: KernRing,
     rx_kern: KernRing,
     counters: Arc<QueueCounters>,
     receiver: RxSocket,
@@ -48,9 +63,7 @@ pub(super) struct PacketQueue {
     error: i32,
     /// Number of frames that the kernel has dropped so far.
     kernel_drops: u64,
-    sender: OwnedFd,
     link: LinkWatch,
-    gather: GatherList,
     /// Keeps the interface detached from the host as long as any queue of the port exists.
     _host: Option<Arc<HostDetached>>,
 }
@@ -66,13 +79,22 @@ impl PacketQueue {
         let PacketSockets { receiver, sender, link } = sockets;
         let tx = options.ring::<Tx>(region, ringid.into(), ringid)?;
         let rx = options.ring::<Rx>(region, ringid.into(), ringid)?;
+        let counters = Arc::<QueueCounters>::default();
+        let sender = match sender {
+            SenderSocket::Packet(socket) => {
+                let gather = GatherList::new(region, options.slots);
+                RingSender::Packet { socket, ring: tx.kern, gather }
+            }
+            SenderSocket::Xdp(sender) => {
+                RingSender::Xdp(Box::new(sender.with_ring(tx.kern, counters.clone())))
+            }
+        };
         Ok(Self {
             name: name.to_owned(),
             tx: tx.app,
             rx: rx.app,
-            tx_kern: tx.kern,
             rx_kern: rx.kern,
-            counters: Arc::default(),
+            counters,
             receiver,
             copy_buffer: vec![0; COPY_BUFFER_LEN],
             idle_syncs: 0,
@@ -80,7 +102,6 @@ impl PacketQueue {
             kernel_drops: 0,
             sender,
             link,
-            gather: GatherList::new(region, options.slots),
             _host: None,
         })
     }
@@ -212,6 +233,21 @@ fn send(
     Ok(done)
 }
 
+/// Sends what a ring has. While the interface is down, frames wait.
+#[inline]
+fn send_by_xdp(sender: &mut XdpSender, link: &mut LinkWatch) -> Result<(), RunCause> {
+    match sender.sync() {
+        Ok(is_moving) => {
+            if is_moving {
+                link.mark_up();
+            }
+            Ok(())
+        }
+        Err(RunCause::WentDown) => link.mark_down(),
+        Err(cause) => Err(cause),
+    }
+}
+
 /// Why the kernel refused a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SendRefusal {
@@ -256,12 +292,16 @@ impl Queue for PacketQueue {
     }
 
     fn tx_sync(&mut self) -> Result<(), RunError> {
-        let (socket, counters) = (self.sender.as_fd(), &*self.counters);
-        let link = &mut self.link;
-        transmit(&mut self.tx_kern, &mut self.gather, MAX_FRAME_LEN, counters, |run| {
-            send(socket, counters, link, run)
-        })
-        .map_err(|cause| RunError::new(&self.name, cause))
+        let (counters, link) = (&*self.counters, &mut self.link);
+        let sent = match &mut self.sender {
+            RingSender::Packet { socket, ring, gather } => {
+                transmit(ring, gather, MAX_FRAME_LEN, counters, |run| {
+                    send(socket.as_fd(), counters, link, run)
+                })
+            }
+            RingSender::Xdp(sender) => send_by_xdp(sender, link),
+        };
+        sent.map_err(|cause| RunError::new(&self.name, cause))
     }
 
     fn rx_sync(&mut self) -> Result<(), RunError> {
@@ -276,8 +316,18 @@ impl Queue for PacketQueue {
     }
 
     fn wait_fds(&self) -> WaitFds<'_> {
-        let tx = TxWait::Writable(self.sender.as_fd());
+        let tx = match &self.sender {
+            RingSender::Packet { socket, .. } => TxWait::Writable(socket.as_fd()),
+            RingSender::Xdp(sender) => TxWait::WritableEdge(sender.writable()),
+        };
         WaitFds { rx: Some(self.receiver.as_fd()), tx: Some(tx), link: Some(self.link.events()) }
+    }
+
+    fn deadline(&self) -> Option<Nanos> {
+        match &self.sender {
+            RingSender::Xdp(sender) if !self.link.is_down() => sender.retry_at(),
+            _ => None,
+        }
     }
 
     fn is_link_down(&self) -> bool {

@@ -75,6 +75,26 @@ pub(super) fn open_queues(
     Err(OpenCause::ModeRefused { ifname: iface.name.clone(), wanted, source: last })
 }
 
+/// Binds sockets that only send: copied frames need neither a program nor the driver's support. Also
+/// returns whether packets may take several buffers.
+pub(super) fn bind_senders(
+    iface: &Iface,
+    queues: &[u32],
+    region: &Region,
+    options: &OpenOptions,
+) -> Option<(Vec<XdpSocket>, bool)> {
+    let attempt = SetupAttempt { iface, queues, region, options };
+    for chains in [true, false] {
+        let attach_mode = XdpAttachMode::Generic;
+        match attempt.bind_all(SocketMode { attach_mode, zero_copy: false, chains }) {
+            Ok(sockets) => return Some((sockets, chains)),
+            Err(SetupFailure::Refused(..)) => {}
+            Err(SetupFailure::Fatal(_)) => return None,
+        }
+    }
+    None
+}
+
 /// Returns the modes to try, best first. Zero-copy is among them only if chunks are aligned.
 fn modes(iface: &Iface, wanted: XdpMode, aligned: bool) -> Vec<SocketMode> {
     // Zero-copy fails on software devices, except virtio, which has hardware rings. It is not tried

@@ -84,8 +84,14 @@ impl UserSpacePorts {
             }
             InterfaceSockets::Packet(socket_filters) => {
                 let (shared, promiscuous) = (true, false);
-                let options =
-                    OpenOptions { shared, promiscuous, socket_filters, ..options.clone() };
+                let sends_by_xdp = true;
+                let options = OpenOptions {
+                    shared,
+                    promiscuous,
+                    socket_filters,
+                    sends_by_xdp,
+                    ..options.clone()
+                };
                 packet::open(&iface.name, &iface.name, None, &region, &options)
             }
         };
