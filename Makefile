@@ -47,7 +47,7 @@ EXTCAP  ?= $(if $(SYSTEM),$(or $(wildcard /usr/lib/*/wireshark/extcap),$(HERE)/l
 MADE    := $(HERE)/share/slipring/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test qemu guest r8169 bench bench-gate soak fuzz mutants lint fmt format clippy tree targets docs release library libslipring libnetmap dist stage install uninstall clean
+.PHONY: help demo test ns3 qemu guest r8169 bench bench-gate soak fuzz mutants lint fmt format clippy tree targets docs release library libslipring libnetmap dist stage install uninstall clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -132,6 +132,13 @@ library:
 libslipring: $(if $(filter file,$(origin LIBRARY)),library) ## build the C library, static and shared; libnetmap is a part of it
 	@$(MAKE) --no-print-directory -s -C libnetmap OUT=$(abspath $(TARGET))/libnetmap \
 		ARCHIVE=$(abspath $(LIBRARY)) PREFIX=$(PREFIX)
+
+ns3: ## build the ns-3 module against the installed ns-3, and run its tests; LIBRARY=FILE takes a libslipring.a that is built
+	@scripts/setup.sh ns3
+	@$(if $(filter file,$(origin LIBRARY)),cargo build --release -q -p slipring-capi)
+	@cmake -S ns3 -B $(TARGET)/ns3 -DSLIPRING_LIBRARY=$(abspath $(LIBRARY)) -DSLIPRING_SANITIZE=$(SANITIZE) > /dev/null
+	@cmake --build $(TARGET)/ns3 --parallel
+	@cd $(TARGET)/ns3 && ctest --output-on-failure
 
 libnetmap: libslipring ## the same: netmap's C library
 

@@ -37,6 +37,8 @@ case "${1:?}" in
     bench) wanted="$BUILD ip:iproute2" ;;
     gate)  wanted="$BUILD valgrind:valgrind" ;;
     fuzz)  wanted="$BUILD c++:g++" ;;
+    ns3)   wanted="$BUILD c++:g++ cmake:cmake pkg-config:pkg-config /usr/include/gsl:libgsl-dev"
+           wanted="$wanted /usr/include/ns3/fd-net-device.h:libns3-dev /usr/include/sqlite3.h:libsqlite3-dev" ;;
     *)     echo "setup.sh: no target $1" >&2; exit 2 ;;
 esac
 

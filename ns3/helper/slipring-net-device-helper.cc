@@ -57,8 +57,18 @@ SlipringNetDeviceHelper::SetPortName(const std::string& portName)
 void
 SlipringNetDeviceHelper::SetDeviceName(std::string deviceName)
 {
-    bool isPort = deviceName.find_first_of(":{}") != std::string::npos;
-    SetPortName(isPort ? deviceName : "netmap:" + deviceName);
+    if (deviceName.find_first_of(":{}") != std::string::npos)
+    {
+        SetPortName(deviceName);
+        return;
+    }
+    // A `-` of an interface's name is written twice in the name of a port.
+    std::string portName = "netmap:";
+    for (char letter : deviceName)
+    {
+        portName += letter == '-' ? "--" : std::string(1, letter);
+    }
+    SetPortName(portName);
 }
 
 Ptr<SlipringNetDevice>

@@ -23,13 +23,17 @@ SlipringInterfaceOf(const std::string& portName, const std::string& kind)
         return "";
     }
     std::size_t colon = portName.find(':');
-    std::string name = colon == std::string::npos ? portName : portName.substr(colon + 1);
-    name = name.substr(0, name.find_first_of("@/{}"));
-    // `-` begins the number of a queue, and may be a part of the interface's name.
-    while (!name.empty() && if_nametoindex(name.c_str()) == 0)
+    std::string rest = colon == std::string::npos ? portName : portName.substr(colon + 1);
+    rest = rest.substr(0, rest.find_first_of("@/{}^*"));
+    std::string name;
+    for (std::size_t i = 0; i < rest.size(); i++)
     {
-        std::size_t cut = name.find_last_of("-^*");
-        name = cut == std::string::npos ? "" : name.substr(0, cut);
+        // `--` is a `-` of the name; a single one begins the number of a queue.
+        if (rest[i] == '-' && (i + 1 >= rest.size() || rest[++i] != '-'))
+        {
+            break;
+        }
+        name += rest[i];
     }
     return name;
 }

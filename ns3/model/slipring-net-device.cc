@@ -232,7 +232,7 @@ void
 SlipringNetDevice::DoDispose()
 {
     NS_LOG_FUNCTION(this);
-    StopPort();
+    ClosePort();
     m_guard->device = nullptr;
     m_queueInterface = nullptr;
     m_receive.Nullify();
@@ -446,60 +446,80 @@ SlipringNetDevice::StopPort()
     NS_LOG_FUNCTION(this);
     Simulator::Cancel(m_startDevice);
     Simulator::Cancel(m_stopDevice);
-    if (!m_port)
-    {
-        return;
-    }
-    EndWait();
-    m_poller.reset();
-    if (m_linkFd >= 0)
-    {
-        close(m_linkFd);
-        m_linkFd = -1;
-    }
     if (m_running)
     {
+        EndWait();
+        m_poller.reset();
         m_running = false;
+        if (m_linkFd >= 0)
+        {
+            close(m_linkFd);
+            m_linkFd = -1;
+        }
         if (m_isRealtime)
         {
             slipring_drain(m_port->Get(), m_stopDrainTime.GetNanoSeconds());
         }
-        CountLost();
+        DropUnread();
         KickPeers();
         LeavePipe();
+        SetLink(false);
     }
-    m_queues.clear();
-    m_port.reset();
-    UpdateInflight();
-    SetLink(false);
+    if (m_port && m_port->GetPipeKey().empty())
+    {
+        ClosePort();
+    }
 }
 
 void
-SlipringNetDevice::CountLost()
+SlipringNetDevice::ClosePort()
+{
+    if (m_running)
+    {
+        StopPort();
+    }
+    if (m_port)
+    {
+        CountUnfinished();
+        m_queues.clear();
+        m_port.reset();
+        UpdateInflight();
+    }
+}
+
+void
+SlipringNetDevice::CountUnfinished()
 {
     for (uint32_t i = 0; i < m_queues.size(); i++)
     {
         Queue& queue = m_queues[i];
-        SlipringQueueStats& stats = m_stats[i];
         SlipringTxQueue::Completed completed;
         queue.tx.Sync(completed);
-        stats.txPackets += completed.frames;
-        stats.txBytes += completed.bytes;
-        stats.txUnfinished += queue.tx.GetInflightFrames();
+        m_stats[i].txPackets += completed.frames;
+        m_stats[i].txBytes += completed.bytes;
+        m_stats[i].txUnfinished += queue.tx.GetInflightFrames();
         if (Ptr<NetDeviceQueue> deviceQueue = GetDeviceQueue(i))
         {
-            // The frames are gone: a restart begins with an empty ring, and a queue that may send.
+            // A restart begins with an empty ring, and a queue that may send.
             deviceQueue->ResetQueueLimits();
             queue.stopped ? deviceQueue->Start() : void();
         }
-        SlipringRxQueue::Frame frame;
-        queue.rx.Sync();
-        while (queue.rx.Take(frame))
+    }
+}
+
+void
+SlipringNetDevice::DropUnread()
+{
+    SlipringRxQueue::Frame frame;
+    for (uint32_t i = 0; i < m_queues.size(); i++)
+    {
+        m_queues[i].rx.Sync();
+        while (m_queues[i].rx.Take(frame))
         {
-            stats.rxFrames++;
+            m_stats[i].rxFrames++;
             DropReceived(i, SlipringDropReason::RX_LOST_AT_STOP, frame.data, frame.length);
         }
-        queue.rx.Sync();
+        m_queues[i].rx.Sync();
     }
 }
 
@@ -508,9 +528,7 @@ SlipringNetDevice::PortFailed(int status)
 {
     m_lastError = SlipringError::FromLibrary(status);
     NS_LOG_ERROR("the port is lost: " << m_lastError);
-    SlipringError kept = m_lastError;
-    StopPort();
-    m_lastError = kept;
+    ClosePort();
 }
 
 void

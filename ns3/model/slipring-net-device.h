@@ -242,8 +242,11 @@ class SlipringNetDevice : public FdNetDevice
     /// Starts the device now.
     void StartPort();
 
-    /// Stops the device now.
+    /// Stops the device now. A pipe of this process stays open: its other end could not find it again.
     void StopPort();
+
+    /// Stops the device now, and closes the port.
+    void ClosePort();
 
     /// Creates the queues of the port that was opened.
     void CreateQueues();
@@ -419,8 +422,11 @@ class SlipringNetDevice : public FdNetDevice
      */
     ssize_t RefuseTx(SlipringDropReason reason);
 
-    /// Counts the frames that are in the rings when the port is closed.
-    void CountLost();
+    /// Counts the frames that are in the tx rings when the port is closed.
+    void CountUnfinished();
+
+    /// Drops the frames that are in the rx rings when the device stops.
+    void DropUnread();
 
     /**
      * Selects the tx queue of a packet by its flow.

@@ -400,15 +400,15 @@ class DropTest : public TestCase
     void DoRun() override
     {
         std::string pipe = PipeName();
-        RawPort peer(pipe + "{1", 8);
-        Ptr<SlipringNetDevice> device = MakeDevice(pipe + "}1", 8);
+        RawPort peer(pipe + "{1", 64);
+        Ptr<SlipringNetDevice> device = MakeDevice(pipe + "}1", 64);
         device->TraceConnectWithoutContext("Drop", MakeCallback(&DropTest::Dropped, this));
         SendPayload(device, MakeFrame(60, 0));
         Simulator::Schedule(Seconds(1), [&]() {
             SendPayload(device, MakeFrame(1600, 0));
             peer.Send(Frame(10, 1));
             peer.Send(MakeFrame(1600, 0));
-            for (uint32_t i = 0; i < 9; i++)
+            for (uint32_t i = 0; i < 65; i++)
             {
                 SendPayload(device, MakeFrame(60, i));
             }
@@ -419,7 +419,7 @@ class DropTest : public TestCase
         NS_TEST_EXPECT_MSG_EQ(m_drops["tx_too_long"], 1, "longer than the MTU");
         NS_TEST_EXPECT_MSG_EQ(m_drops["rx_too_short"], 1, "shorter than a header");
         NS_TEST_EXPECT_MSG_EQ(m_drops["rx_too_long"], 1, "longer than the MTU");
-        NS_TEST_EXPECT_MSG_EQ(m_drops["tx_queue_stopped"], 2, "no room in 7 slots");
+        NS_TEST_EXPECT_MSG_EQ(m_drops["tx_queue_stopped"], 2, "room for 63 frames");
         SlipringQueueStats stats = device->GetStats();
         NS_TEST_EXPECT_MSG_EQ(stats.txAccepted, stats.txPackets + device->GetInflightFrames(0), "tx");
         NS_TEST_EXPECT_MSG_EQ(stats.rxFrames, 2, "rx");
@@ -479,7 +479,7 @@ class RefusalTest : public TestCase
         std::string name = PipeName();
         SlipringNetDeviceHelper helper(name + "{1");
         Ptr<SlipringNetDevice> first = MakeDevice(name + "{1");
-        Refused(helper, SlipringError::USAGE, "an end that is open already");
+        Refused(helper, SlipringError::MACHINE, "an end that is open already");
     }
 
     void Ranks()
@@ -526,7 +526,7 @@ class RepeatTest : public TestCase
         ends.Get(1)->SetReceiveCallback(MakeCallback(&RepeatTest::Receive, this));
         for (uint32_t i = 0; i < 200; i++)
         {
-            Simulator::Schedule(MicroSeconds(i / 7 * 13), [=]() {
+            Simulator::Schedule(MicroSeconds(1 + i / 7 * 13), [=]() {
                 SendPayload(ends.Get(0), MakeFrame(60 + i, i));
             });
         }

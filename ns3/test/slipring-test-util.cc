@@ -5,6 +5,7 @@
 #include "slipring-test-util.h"
 
 #include "slipring-net-device-impl.h"
+#include "slipring-poller.h"
 
 #include "ns3/fatal-error.h"
 #include "ns3/simulator.h"
@@ -24,6 +25,12 @@ SlipringNetDeviceTestAccess::PostSpuriousWake(Ptr<SlipringNetDevice> device)
         device->GetNode()->GetId(),
         Time(0),
         new SlipringNetDevice::Event(device->m_guard, &SlipringNetDevice::Service));
+}
+
+void
+SlipringNetDeviceTestAccess::DisturbPoller(Ptr<SlipringNetDevice> device)
+{
+    device->m_poller->Disturb();
 }
 
 namespace slipringtest

@@ -28,6 +28,12 @@ class SlipringNetDeviceTestAccess
      * \param device the device
      */
     static void PostSpuriousWake(Ptr<SlipringNetDevice> device);
+
+    /**
+     * Ends a wait of the poll thread for no reason.
+     * \param device the device, which must be started under the real-time simulator
+     */
+    static void DisturbPoller(Ptr<SlipringNetDevice> device);
 };
 
 namespace slipringtest

@@ -1,0 +1,210 @@
+/*
+ * SPDX-License-Identifier: GPL-2.0-only
+ */
+
+// Tests under the real-time simulator: pipes between two devices, served by poll threads.
+
+#include "slipring-ns3-compat.h"
+#include "slipring-test-util.h"
+
+#include "ns3/boolean.h"
+#include "ns3/global-value.h"
+#include "ns3/simulator.h"
+#include "ns3/string.h"
+#include "ns3/test.h"
+
+#include <set>
+#include <thread>
+
+using namespace ns3;
+using namespace ns3::slipringtest;
+
+namespace
+{
+
+/// A test that selects the real-time simulator, and the default one afterwards
+class RealtimeTest : public TestCase
+{
+  public:
+    /**
+     * \param name name of the test
+     */
+    explicit RealtimeTest(std::string name)
+        : TestCase(name)
+    {
+    }
+
+  protected:
+    /// The test.
+    virtual void Realtime() = 0;
+
+    /// Notes the thread that calls it.
+    void NoteThread()
+    {
+        m_threads.insert(std::this_thread::get_id());
+    }
+
+    std::set<std::thread::id> m_threads; //!< threads that have called NoteThread
+
+  private:
+    void DoRun() override
+    {
+        SlipringNetDeviceHelper::EnableRealtime();
+        Realtime();
+        Simulator::Destroy();
+        GlobalValue::Bind("SimulatorImplementationType", StringValue("ns3::DefaultSimulatorImpl"));
+        GlobalValue::Bind("ChecksumEnabled", BooleanValue(false));
+        m_threads.erase(std::this_thread::get_id());
+        NS_TEST_EXPECT_MSG_EQ(m_threads.size(), 0, "other threads that ran callbacks");
+    }
+};
+
+/// All callbacks run in the simulator thread; all frames arrive
+class ThreadsTest : public RealtimeTest
+{
+  public:
+    ThreadsTest()
+        : RealtimeTest("D2D13CallbacksAndSyncsOfOtherThreads")
+    {
+    }
+
+  private:
+    static constexpr uint32_t FRAMES = 2000; //!< frames to send
+    uint32_t m_received{0};                  //!< frames received
+    uint32_t m_sent{0};                      //!< frames sent
+    Ptr<NetDevice> m_sender;                 //!< the sending device
+
+    void Traced(uint32_t, uint32_t)
+    {
+        NoteThread();
+    }
+
+    bool Receive(Ptr<NetDevice>, Ptr<const Packet>, uint16_t, const Address&)
+    {
+        NoteThread();
+        if (++m_received == FRAMES)
+        {
+            Simulator::Stop();
+        }
+        return true;
+    }
+
+    void Send()
+    {
+        // No more than the ring holds is on its way.
+        for (uint32_t i = 0; i < 100 && m_sent < FRAMES && m_sent < m_received + 500; i++)
+        {
+            NS_TEST_EXPECT_MSG_EQ(SendPayload(m_sender, MakeFrame(60, m_sent)), true, m_sent);
+            m_sent++;
+        }
+        if (m_sent < FRAMES)
+        {
+            Simulator::Schedule(MicroSeconds(100), &ThreadsTest::Send, this);
+        }
+    }
+
+    void Realtime() override
+    {
+        NetDeviceContainer ends = SlipringNetDeviceHelper().InstallPipe(CreateObject<Node>(),
+                                                                        CreateObject<Node>(),
+                                                                        PipeName());
+        m_sender = ends.Get(0);
+        ends.Get(1)->SetReceiveCallback(MakeCallback(&ThreadsTest::Receive, this));
+        ends.Get(0)->TraceConnectWithoutContext("TxSync", MakeCallback(&ThreadsTest::Traced, this));
+        ends.Get(1)->TraceConnectWithoutContext("RxBurst", MakeCallback(&ThreadsTest::Traced, this));
+        Simulator::Schedule(MilliSeconds(1), &ThreadsTest::Send, this);
+        Simulator::Stop(Seconds(60));
+        Simulator::Run();
+        NS_TEST_EXPECT_MSG_EQ(m_received, FRAMES, "frames received");
+        m_sender = nullptr;
+    }
+};
+
+/// An idle device has no events and no syncs
+class IdleTest : public RealtimeTest
+{
+  public:
+    IdleTest()
+        : RealtimeTest("D12IdleDeviceNeverSleeps")
+    {
+    }
+
+  private:
+    uint32_t m_services{0}; //!< how often the device was served
+
+    void Served(Time)
+    {
+        m_services++;
+    }
+
+    void Realtime() override
+    {
+        std::string pipe = PipeName();
+        RawPort peer(pipe + "{1");
+        Ptr<SlipringNetDevice> device = MakeDevice(pipe + "}1");
+        device->TraceConnectWithoutContext("RealtimeLag", MakeCallback(&IdleTest::Served, this));
+        Simulator::Stop(MilliSeconds(300));
+        Simulator::Run();
+        NS_TEST_EXPECT_MSG_LT_OR_EQ(m_services, 2, "the start, and no event afterwards");
+        NS_TEST_EXPECT_MSG_EQ(device->GetStats().txSyncs, 0, "tx syncs");
+    }
+};
+
+/// Spurious wake-ups of the poll thread do not end reception
+class SpuriousTest : public RealtimeTest
+{
+  public:
+    SpuriousTest()
+        : RealtimeTest("D4SpuriousWakeupEndsReception of the poll thread")
+    {
+    }
+
+  private:
+    uint32_t m_received{0}; //!< frames received
+
+    bool Receive(Ptr<NetDevice>, Ptr<const Packet>, uint16_t, const Address&)
+    {
+        NoteThread();
+        m_received++;
+        Simulator::Stop();
+        return true;
+    }
+
+    void Realtime() override
+    {
+        std::string pipe = PipeName();
+        RawPort peer(pipe + "{1");
+        Ptr<SlipringNetDevice> device = MakeDevice(pipe + "}1");
+        device->SetReceiveCallback(MakeCallback(&SpuriousTest::Receive, this));
+        Simulator::Schedule(MilliSeconds(1), [&]() {
+            for (uint32_t i = 0; i < 1000; i++)
+            {
+                SlipringNetDeviceTestAccess::DisturbPoller(device);
+                SlipringNetDeviceTestAccess::PostSpuriousWake(device);
+            }
+        });
+        // The peer's sync wakes the poll thread, and nothing else does.
+        Simulator::Schedule(MilliSeconds(2), [&]() { peer.Send(MakeFrame(60, 1)); });
+        Simulator::Stop(Seconds(60));
+        Simulator::Run();
+        NS_TEST_EXPECT_MSG_EQ(m_received, 1, "frames");
+    }
+};
+
+/// The suite
+class SlipringRealtimeTestSuite : public TestSuite
+{
+  public:
+    SlipringRealtimeTestSuite()
+        : TestSuite("slipring-net-device-realtime", SLIPRING_SUITE_SYSTEM)
+    {
+        AddTestCase(new ThreadsTest, SLIPRING_TEST_QUICK);
+        AddTestCase(new IdleTest, SLIPRING_TEST_QUICK);
+        AddTestCase(new SpuriousTest, SLIPRING_TEST_QUICK);
+    }
+};
+
+/// Registers the suite
+SlipringRealtimeTestSuite g_slipringRealtimeTestSuite;
+
+} // namespace
