@@ -37,7 +37,7 @@
 extern "C" {
 #endif
 
-#define SLIPRING_API_VERSION 1
+#define SLIPRING_API_VERSION 2
 
 /* ---- errors ---- */
 
@@ -308,6 +308,8 @@ struct slipring_delivery {
 	uint64_t tag;        /* tag that was passed in; a copy has the tag of its original */
 	const uint8_t *data; /* bytes of the frame, valid until the next slipring_network_take */
 	uint64_t data_len;
+	uint32_t remaining;  /* deliveries and losses of the same push that are still to come; version 2 */
+	uint32_t reserved;
 };
 
 /* Takes the next frame that leaves. Returns 1, or 0 if there is none now. */
@@ -320,6 +322,8 @@ struct slipring_loss {
 	uint32_t len;
 	uint64_t at_ns;
 	uint64_t tag;
+	uint32_t remaining; /* as in a delivery; version 2 */
+	uint32_t reserved;
 };
 
 /* Takes the next lost frame, with SLIPRING_NETWORK_LOSSES. Returns 1, or 0 if there is none. */

@@ -13,16 +13,62 @@ pub(crate) struct LinkFrameStore {
     bytes: u64,
     max_bytes: u64,
     keep_losses: bool,
+    /// How many outcomes each push has still to come: deliveries and losses that the caller has not
+    /// taken.
+    outcomes: PushOutcomes,
     pub(crate) delivered: VecDeque<Delivery>,
-    pub(crate) lost: VecDeque<(LostFrame, u64)>,
+    lost: VecDeque<(LostFrame, PushedTag)>,
+}
+
+/// The tag of a push, and the index of its entry in [`PushOutcomes`].
+#[derive(Clone, Copy, Default)]
+struct PushedTag {
+    tag: u64,
+    push: u32,
+}
+
+/// Counts the frames of each push: the original and its copies.
+#[derive(Default)]
+struct PushOutcomes {
+    remaining: Vec<u32>,
+    /// The indices of unused entries.
+    free: Vec<u32>,
+}
+
+impl PushOutcomes {
+    /// Starts to count the frames of a push; there is one. `None` if there are 2^32 pushes.
+    fn begin(&mut self) -> Option<u32> {
+        if let Some(push) = self.free.pop() {
+            self.remaining[push as usize] = 1;
+            return Some(push);
+        }
+        let push = u32::try_from(self.remaining.len()).ok()?;
+        self.remaining.push(1);
+        Some(push)
+    }
+
+    /// Counts a copy.
+    fn add(&mut self, push: u32) {
+        self.remaining[push as usize] += 1;
+    }
+
+    /// Counts an outcome; returns how many are still to come.
+    fn end(&mut self, push: u32) -> u32 {
+        let remaining = &mut self.remaining[push as usize];
+        *remaining -= 1;
+        if *remaining == 0 {
+            self.free.push(push);
+        }
+        *remaining
+    }
 }
 
 /// A frame in the network, with the tag that the caller has given it.
 #[derive(Default)]
 pub(crate) struct QueuedLinkFrame {
     pub(crate) bytes: Vec<u8>,
-    pub(crate) tag: u64,
     pub(crate) arrival_ns: u64,
+    pushed: PushedTag,
 }
 
 /// About how many bytes of memory a stored frame needs in addition to its own bytes.
@@ -33,8 +79,22 @@ impl LinkFrameStore {
         Self { max_bytes, keep_losses, ..Self::default() }
     }
 
-    /// Stores a frame; `None` if the store is full.
+    /// Stores a frame that was pushed; `None` if the store is full.
     pub(crate) fn store(&mut self, bytes: &[u8], tag: u64, arrival_ns: u64) -> Option<FrameHandle> {
+        let push = self.outcomes.begin()?;
+        let stored = self.insert(bytes, PushedTag { tag, push }, arrival_ns);
+        if stored.is_none() {
+            self.outcomes.end(push);
+        }
+        stored
+    }
+
+    fn insert(
+        &mut self,
+        bytes: &[u8],
+        pushed: PushedTag,
+        arrival_ns: u64,
+    ) -> Option<FrameHandle> {
         let cost = bytes.len() as u64 + OVERHEAD;
         if self.bytes.saturating_add(cost) > self.max_bytes {
             return None;
@@ -51,12 +111,26 @@ impl LinkFrameStore {
         let frame = &mut self.frames[number as usize];
         frame.bytes.clear();
         frame.bytes.extend_from_slice(bytes);
-        (frame.tag, frame.arrival_ns) = (tag, arrival_ns);
+        (frame.pushed, frame.arrival_ns) = (pushed, arrival_ns);
         Some(FrameHandle(number))
     }
 
     pub(crate) fn get(&self, FrameHandle(number): FrameHandle) -> &QueuedLinkFrame {
         &self.frames[number as usize]
+    }
+
+    /// Removes the next delivery for the caller. Returns it with the tag of its push, and the number
+    /// of outcomes that this push has still to come.
+    pub(crate) fn take_delivery(&mut self) -> Option<(Delivery, u64, u32)> {
+        let delivery = self.delivered.pop_front()?;
+        let PushedTag { tag, push } = self.get(delivery.handle).pushed;
+        Some((delivery, tag, self.outcomes.end(push)))
+    }
+
+    /// Removes the next loss for the caller, as [`Self::take_delivery`] does.
+    pub(crate) fn take_loss(&mut self) -> Option<(LostFrame, u64, u32)> {
+        let (lost, PushedTag { tag, push }) = self.lost.pop_front()?;
+        Some((lost, tag, self.outcomes.end(push)))
     }
 
     pub(crate) fn release(&mut self, FrameHandle(number): FrameHandle) {
@@ -71,9 +145,11 @@ impl Carrier for LinkFrameStore {
     }
 
     fn copy(&mut self, handle: FrameHandle) -> Option<FrameHandle> {
-        let QueuedLinkFrame { bytes, tag, arrival_ns } = self.get(handle);
-        let (bytes, tag, arrival_ns) = (bytes.clone(), *tag, *arrival_ns);
-        self.store(&bytes, tag, arrival_ns)
+        let QueuedLinkFrame { bytes, pushed, arrival_ns } = self.get(handle);
+        let (bytes, pushed, arrival_ns) = (bytes.clone(), *pushed, *arrival_ns);
+        let copy = self.insert(&bytes, pushed, arrival_ns)?;
+        self.outcomes.add(pushed.push);
+        Some(copy)
     }
 
     fn deliver(&mut self, delivery: Delivery) {
@@ -81,9 +157,11 @@ impl Carrier for LinkFrameStore {
     }
 
     fn lose(&mut self, lost: LostFrame) {
+        let pushed = self.get(lost.handle).pushed;
         if self.keep_losses {
-            let tag = self.get(lost.handle).tag;
-            self.lost.push_back((lost, tag));
+            self.lost.push_back((lost, pushed));
+        } else {
+            self.outcomes.end(pushed.push);
         }
         self.release(lost.handle);
     }

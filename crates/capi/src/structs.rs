@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 
 /// The version of this interface. Every change increments it. No change breaks programs that were
 /// compiled with an earlier version.
-pub const SLIPRING_API_VERSION: u32 = 1;
+pub const SLIPRING_API_VERSION: u32 = 2;
 
 /// Status: a name, a value or a file is invalid.
 pub const SLIPRING_ERR_USAGE: c_int = -1;
@@ -150,6 +150,8 @@ pub struct SlipringDelivery {
     pub tag: u64,
     pub data: *const u8,
     pub data_len: u64,
+    pub remaining: u32,
+    pub reserved: u32,
 }
 
 /// A frame that was lost in a network.
@@ -162,6 +164,8 @@ pub struct SlipringLoss {
     pub len: u32,
     pub at_ns: u64,
     pub tag: u64,
+    pub remaining: u32,
+    pub reserved: u32,
 }
 
 /// The counters of a link. Frames in + copies = frames out + dropped + in flight.

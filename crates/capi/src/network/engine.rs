@@ -189,7 +189,7 @@ pub(crate) fn take(network: &NetworkHandle) -> Result<Option<SlipringDelivery>, 
     if let Some(before) = run.shown.take() {
         run.store.release(before);
     }
-    let Some(delivery) = run.store.delivered.pop_front() else { return Ok(None) };
+    let Some((delivery, tag, remaining)) = run.store.take_delivery() else { return Ok(None) };
     run.shown = Some(delivery.handle);
     let frame = run.store.get(delivery.handle);
     Ok(Some(SlipringDelivery {
@@ -199,15 +199,17 @@ pub(crate) fn take(network: &NetworkHandle) -> Result<Option<SlipringDelivery>, 
         len: delivery.len,
         release_ns: delivery.release_ns,
         arrival_ns: frame.arrival_ns,
-        tag: frame.tag,
+        tag,
         data: frame.bytes.as_ptr(),
         data_len: frame.bytes.len() as u64,
+        remaining,
+        reserved: 0,
     }))
 }
 
 /// Takes the next lost frame.
 pub(crate) fn take_loss(network: &NetworkHandle) -> Result<Option<SlipringLoss>, CallError> {
-    let Some((lost, tag)) = network.run()?.store.lost.pop_front() else { return Ok(None) };
+    let Some((lost, tag, remaining)) = network.run()?.store.take_loss() else { return Ok(None) };
     Ok(Some(SlipringLoss {
         size: 0,
         cause: lost.cause as u32,
@@ -215,6 +217,8 @@ pub(crate) fn take_loss(network: &NetworkHandle) -> Result<Option<SlipringLoss>,
         len: lost.len,
         at_ns: lost.at_ns,
         tag,
+        remaining,
+        reserved: 0,
     }))
 }
 

@@ -307,6 +307,54 @@ links(const char *path)
 	slipring_network_free(NULL);
 }
 
+/*
+ * A caller that stores something for each tag must know which outcome of the tag is the last one.
+ */
+static void
+copies(void)
+{
+	struct slipring_network *network;
+	struct slipring_network_options options;
+	struct slipring_delivery delivery, early;
+	struct slipring_loss loss;
+	unsigned char frame[100] = {0};
+	uint64_t tag;
+	uint32_t left[3] = {0, 0, 0}, taken = 0;
+	uint32_t losses = 0;
+
+	memset(&options, 0, sizeof(options));
+	options.size = sizeof(options);
+	options.flags = SLIPRING_NETWORK_LOSSES;
+	CHECK(slipring_network_parse("nodes = [\"middle\"]\n"
+	                             "[ports.left]\n[ports.right]\n"
+	                             "[link.up]\nfrom = \"left\"\nto = \"middle\"\n"
+	                             "duplicate = \"const(100%, after=1ms, copies=2)\"\n"
+	                             "[link.on]\nfrom = \"middle\"\nto = \"right\"\nloss = \"nth(2)\"\n"
+	                             "[link.down]\nfrom = \"right\"\nto = \"left\"\n",
+	                             &options, &network) == 0);
+	for (tag = 0; tag < 3; tag++)
+		CHECK(slipring_network_push(network, 0, tag * 100, frame, sizeof(frame), tag) == 1);
+	CHECK(slipring_network_run(network, 1000000000) == 0);
+	delivery.size = sizeof(delivery);
+	memset(&early, 0x5a, sizeof(early));
+	early.size = offsetof(struct slipring_delivery, remaining);
+	loss.size = sizeof(loss);
+	/* Outcomes are counted when they are taken: all losses here, then all deliveries. */
+	for (; slipring_network_take_loss(network, &loss) == 1; losses++)
+		CHECK(loss.remaining + ++left[loss.tag] == 3);
+	for (; slipring_network_take(network, taken ? &delivery : &early) == 1; taken++) {
+		if (taken == 0) {
+			CHECK(early.remaining == 0x5a5a5a5a);
+			left[early.tag]++;
+		} else {
+			CHECK(delivery.remaining + ++left[delivery.tag] == 3);
+		}
+	}
+	CHECK(taken + losses == 9 && losses > 0);
+	CHECK(left[0] == 3 && left[1] == 3 && left[2] == 3);
+	slipring_network_free(network);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -322,6 +370,8 @@ main(int argc, char **argv)
 		errors();
 	else if (strcmp(what, "versions") == 0)
 		versions();
+	else if (strcmp(what, "copies") == 0)
+		copies();
 	else if (strcmp(what, "links") == 0 && argc == 3)
 		links(argv[2]);
 	else

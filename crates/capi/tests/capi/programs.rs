@@ -46,7 +46,10 @@ fn runs_all(language: Language, linked: Linked) {
     assert_eq!(run(&program, &["captures", &path("in.pcap"), &path("out.pcap")]), "5 frames\n");
     assert_eq!(frames(&fs::read(path("out.pcap")).unwrap()), frames(&sent));
     #[cfg(feature = "links")]
-    run(&program, &["links", &path("link.toml")]);
+    {
+        run(&program, &["links", &path("link.toml")]);
+        run(&program, &["copies"]);
+    }
 }
 
 #[test]
