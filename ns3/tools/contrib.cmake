@@ -11,6 +11,7 @@ build_lib(
   LIBNAME slipring-net-device
   SOURCE_FILES ${slipring_sources}
   HEADER_FILES ${slipring_headers}
-  LIBRARIES_TO_LINK ${libfd-net-device} ${libnetwork} ${libcore} slipring::core
+  LIBRARIES_TO_LINK ${libfd-net-device} ${libpoint-to-point} ${libapplications} ${libinternet}
+                    ${libtraffic-control} ${libnetwork} ${libcore} slipring::core
   TEST_SOURCES ${slipring_tests})
 message(STATUS "slipring-net-device       : ON (${SLIPRING_LIBRARY})")
