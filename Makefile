@@ -47,10 +47,10 @@ EXTCAP  ?= $(if $(SYSTEM),$(or $(wildcard /usr/lib/*/wireshark/extcap),$(HERE)/l
 MADE    := $(HERE)/share/slipring/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test ns3 qemu guest r8169 bench bench-gate soak fuzz mutants lint fmt format clippy tree targets docs release library libslipring libnetmap dist stage install uninstall clean
+.PHONY: help demo test ns3 ns3-contrib qemu guest r8169 bench bench-gate soak fuzz mutants lint fmt format clippy tree targets docs release library libslipring libnetmap dist stage install uninstall clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z0-9-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 demo: ## see packets move: two namespaces and an emulated link between them; no NIC needed
 	@scripts/setup.sh demo
@@ -133,12 +133,17 @@ libslipring: $(if $(filter file,$(origin LIBRARY)),library) ## build the C libra
 	@$(MAKE) --no-print-directory -s -C libnetmap OUT=$(abspath $(TARGET))/libnetmap \
 		ARCHIVE=$(abspath $(LIBRARY)) PREFIX=$(PREFIX)
 
-ns3: ## build the ns-3 module against the installed ns-3, and run its tests; LIBRARY=FILE takes a libslipring.a that is built
+ns3: ## build the ns-3 module against the installed ns-3, and run its tests and examples; LIBRARY=FILE takes a libslipring.a that is built
 	@scripts/setup.sh ns3
 	@$(if $(filter file,$(origin LIBRARY)),cargo build --release -q -p slipring-capi)
+	@scripts/ns3.sh licence $(LIBRARY)
 	@cmake -S ns3 -B $(TARGET)/ns3 -DSLIPRING_LIBRARY=$(abspath $(LIBRARY)) -DSLIPRING_SANITIZE=$(SANITIZE) > /dev/null
 	@cmake --build $(TARGET)/ns3 --parallel
 	@cd $(TARGET)/ns3 && ctest --output-on-failure
+	@scripts/ns3.sh examples
+
+ns3-contrib: ## build and test it inside the source tree of ns-3 at NS3=PATH
+	@scripts/ns3.sh contrib "$(NS3)"
 
 libnetmap: libslipring ## the same: netmap's C library
 

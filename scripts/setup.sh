@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks for the programs that a make target runs: setup.sh demo|test|bench|gate|fuzz
+# Checks for the programs that a make target runs: setup.sh demo|test|bench|gate|fuzz|ns3
 # If run as root, installs missing Debian packages, else prints the command that does. Quick if none is missing.
 # Waits while another program installs packages: see apt.sh.
 set -euo pipefail
@@ -37,7 +37,7 @@ case "${1:?}" in
     bench) wanted="$BUILD ip:iproute2" ;;
     gate)  wanted="$BUILD valgrind:valgrind" ;;
     fuzz)  wanted="$BUILD c++:g++" ;;
-    ns3)   wanted="$BUILD c++:g++ cmake:cmake pkg-config:pkg-config /usr/include/gsl:libgsl-dev"
+    ns3)   wanted="$BUILD $NET ethtool:ethtool python3:python3 unshare:util-linux sysctl:procps c++:g++ cmake:cmake pkg-config:pkg-config /usr/include/gsl:libgsl-dev"
            wanted="$wanted /usr/include/ns3/fd-net-device.h:libns3-dev /usr/include/sqlite3.h:libsqlite3-dev" ;;
     *)     echo "setup.sh: no target $1" >&2; exit 2 ;;
 esac

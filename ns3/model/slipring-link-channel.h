@@ -7,6 +7,8 @@
 
 #include "slipring-link.h"
 
+#include "ns3/point-to-point-net-device.h"
+// Behind the device, which its header only declares.
 #include "ns3/point-to-point-channel.h"
 #include "ns3/traced-callback.h"
 

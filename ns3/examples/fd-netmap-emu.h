@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// What the four examples fd-netmap-emu-* share: options, the device, ping, samples, the end.
+
+#ifndef FD_NETMAP_EMU_H
+#define FD_NETMAP_EMU_H
+
+#include "fd-netmap-emu-wire.h"
+
+#include "ns3/applications-module.h"
+#include "ns3/core-module.h"
+#include "ns3/fd-net-device-module.h"
+#include "ns3/internet-apps-module.h"
+#include "ns3/internet-module.h"
+#include "ns3/network-module.h"
+#include "ns3/slipring-net-device-helper.h"
+#include "ns3/slipring-net-device.h"
+#include "ns3/traffic-control-module.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <iostream>
+#include <string>
+
+#include <arpa/inet.h>
+#include <linux/if_ether.h>
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace emu
+{
+
+using namespace ns3;
+
+/// Set by SIGINT and SIGTERM.
+inline volatile std::sig_atomic_t g_interrupted = 0;
+
+/// Ends the simulation within 10 ms of its time after a signal, so that captures are complete.
+inline void
+StopIfInterrupted()
+{
+    if (g_interrupted)
+    {
+        std::cout << "interrupted at " << Simulator::Now().As(Time::S) << std::endl;
+        Simulator::Stop();
+        return;
+    }
+    Simulator::Schedule(MilliSeconds(10), &StopIfInterrupted);
+}
+
+/// Makes SIGINT and SIGTERM end the simulation, as its time does.
+inline void
+EndOnSignals()
+{
+    for (int signal : {SIGINT, SIGTERM})
+    {
+        std::signal(signal, [](int) { g_interrupted = 1; });
+    }
+    Simulator::Schedule(Time(0), &StopIfInterrupted);
+}
+
+/// Options of all four examples.
+struct Options
+{
+    std::string deviceName{"veth0"};
+    bool netmapMode{true};
+    bool bql{false};
+    bool ping{true};
+    bool pcap{false};
+    double duration{10};
+    double interval{1};
+    std::string qdisc{"PfifoFast"};
+    uint32_t ringSlots{0};
+    std::string wire{"0bps"};
+
+    void AddTo(CommandLine& line)
+    {
+        line.AddValue("deviceName", "interface (veth0), or any port of slipring (packet:veth0)", deviceName);
+        line.AddValue("netmapMode", "true: SlipringNetDevice; false: FdNetDevice on a raw socket", netmapMode);
+        line.AddValue("bql", "byte queue limits on the tx ring; only with netmapMode", bql);
+        line.AddValue("ping", "ping the server meanwhile", ping);
+        line.AddValue("pcap", "write captures fd-netmap-emu-*.pcap", pcap);
+        line.AddValue("duration", "s", duration);
+        line.AddValue("interval", "s between samples", interval);
+        line.AddValue("qdisc", "root queue disc: PfifoFast, FqCoDel, CoDel, Pie, Red", qdisc);
+        line.AddValue("ringSlots", "slots of the tx ring; 0: the port's default", ringSlots);
+        line.AddValue("wire", "rate of a wire behind the device, which veth lacks; 0bps: none", wire);
+    }
+};
+
+/**
+ * EmuFdNetDeviceHelper with a raw socket of this process. The original runs a program that a
+ * distribution may not have, and then aborts.
+ */
+class RawSocketHelper : public EmuFdNetDeviceHelper
+{
+  public:
+    /// Sets the interface, and puts it into promiscuous mode, as the base class demands.
+    bool Use(const std::string& name)
+    {
+        SetDeviceName(name);
+        ifreq request{};
+        name.copy(request.ifr_name, IFNAMSIZ - 1);
+        m_socket = socket(AF_PACKET, SOCK_RAW, htons(ETH_P_ALL));
+        bool ready = m_socket >= 0 && ioctl(m_socket, SIOCGIFFLAGS, &request) == 0;
+        request.ifr_flags |= IFF_PROMISC;
+        ready = ready && ioctl(m_socket, SIOCSIFFLAGS, &request) == 0;
+        if (!ready)
+        {
+            std::cerr << name << ": no raw socket: " << std::strerror(errno)
+                      << "; try: ns3/examples/run.sh, or root and an interface of `ip link`"
+                      << std::endl;
+        }
+        return ready;
+    }
+
+  protected:
+    int CreateFileDescriptor() const override
+    {
+        return m_socket;
+    }
+
+  private:
+    int m_socket{-1};
+};
+
+/// Installs the stock device. \return no device after an error, which is printed
+inline NetDeviceContainer
+InstallRaw(const Options& options, Ptr<Node> node, const std::string& name)
+{
+    if (options.bql)
+    {
+        std::cerr << "--bql has no effect: a raw socket has no queue to limit" << std::endl;
+    }
+    RawSocketHelper helper;
+    return helper.Use(name) ? helper.Install(node) : NetDeviceContainer();
+}
+
+/// \return the name of a port: that of an interface gets a prefix
+inline std::string
+PortName(const std::string& name)
+{
+    return name.find_first_of(":{}") == std::string::npos ? "netmap:" + name : name;
+}
+
+/// Installs our device. \return no device after an error, which is printed
+inline NetDeviceContainer
+InstallSlipring(const Options& options, Ptr<Node> node, const std::string& name)
+{
+    std::string port = PortName(name);
+    const double rate = DataRate(options.wire).GetBitRate();
+    if (rate > 0)
+    {
+        static PacedWire wire;
+        if (!wire.Start("wire}1", port, rate))
+        {
+            std::cerr << name << ": " << wire.Error() << std::endl;
+            return NetDeviceContainer();
+        }
+        port = "wire{1";
+    }
+    SlipringNetDeviceHelper helper;
+    helper.SetAttribute("PortName", StringValue(port));
+    if (options.ringSlots != 0)
+    {
+        helper.SetAttribute("RingSlots", UintegerValue(options.ringSlots));
+    }
+    const SlipringInstallResult result = helper.TryInstall(node);
+    if (!result)
+    {
+        std::cerr << name << ": " << result.error << std::endl;
+    }
+    return result.devices;
+}
+
+/// \return the device of a node, with an address, queue disc and limits; none after an error
+inline Ptr<NetDevice>
+Install(const Options& options,
+        Ptr<Node> node,
+        const std::string& name,
+        const std::string& address)
+{
+    NetDeviceContainer devices = options.netmapMode ? InstallSlipring(options, node, name)
+                                                    : InstallRaw(options, node, name);
+    if (devices.GetN() == 0)
+    {
+        return nullptr;
+    }
+    devices.Get(0)->SetAttribute("Address", Mac48AddressValue(Mac48Address::Allocate()));
+    if (!node->GetObject<Ipv4>())
+    {
+        InternetStackHelper().Install(node);
+    }
+    TrafficControlHelper control;
+    control.SetRootQueueDisc("ns3::" + options.qdisc + "QueueDisc");
+    if (options.bql && options.netmapMode)
+    {
+        control.SetQueueLimits("ns3::DynamicQueueLimits");
+    }
+    control.Install(devices.Get(0));
+    auto ipv4 = node->GetObject<Ipv4>();
+    const uint32_t interface = ipv4->AddInterface(devices.Get(0));
+    ipv4->AddAddress(interface, Ipv4InterfaceAddress(address.c_str(), "255.255.255.0"));
+    ipv4->SetUp(interface);
+    if (options.pcap)
+    {
+        FdNetDeviceHelper().EnablePcap("fd-netmap-emu-" + name + ".pcap", devices.Get(0), true, true);
+    }
+    return devices.Get(0);
+}
+
+/// Collects round-trip times, and prints each.
+class Pinger
+{
+  public:
+    /// Pings \p remote from \p node.
+    void Start(Ptr<Node> node, const std::string& remote, Time interval, Time stop)
+    {
+        // The type by its function, not by its name: else the linker leaves its library out.
+        ObjectFactory factory;
+#if SLIPRING_NS3_MINOR >= 38
+        factory.SetTypeId(Ping::GetTypeId());
+        factory.Set("Destination", AddressValue(Ipv4Address(remote.c_str())));
+        factory.Set("VerboseMode", StringValue("Silent"));
+#else
+        factory.SetTypeId(V4Ping::GetTypeId());
+        factory.Set("Remote", Ipv4AddressValue(remote.c_str()));
+#endif
+        factory.Set("Interval", TimeValue(interval));
+        auto application = factory.Create<Application>();
+        application->SetStartTime(MilliSeconds(100));
+        application->SetStopTime(stop);
+        node->AddApplication(application);
+        application->TraceConnectWithoutContext("Rtt", MakeCallback(&Pinger::Reply, this));
+        m_remote = remote;
+        const int64_t ns = interval.GetNanoSeconds();
+        m_expected = ((stop - MilliSeconds(100)).GetNanoSeconds() + ns - 1) / ns;
+    }
+
+    /// Prints the distribution, if anything was pinged.
+    void Print()
+    {
+        if (m_remote.empty())
+        {
+            return;
+        }
+        std::sort(m_rtts.begin(), m_rtts.end());
+        std::cout << "ping " << m_remote << ": " << m_expected << " due, " << m_rtts.size()
+                  << " answered";
+        if (!m_rtts.empty())
+        {
+            std::cout << ", rtt min/median/p99/max = " << Quantile(0) << "/" << Quantile(0.5) << "/"
+                      << Quantile(0.99) << "/" << Quantile(1) << " ms";
+        }
+        std::cout << std::endl;
+    }
+
+  private:
+#if SLIPRING_NS3_MINOR >= 38
+    void Reply(uint16_t, Time rtt)
+#else
+    void Reply(Time rtt)
+#endif
+    {
+        m_rtts.push_back(rtt.GetNanoSeconds() / 1e6);
+        std::cout << "reply " << m_rtts.size() << " from " << m_remote << ": " << m_rtts.back()
+                  << " ms" << std::endl;
+    }
+
+    double Quantile(double share) const
+    {
+        return m_rtts[static_cast<std::size_t>(share * (m_rtts.size() - 1))];
+    }
+
+    std::string m_remote;
+    uint64_t m_expected{0};
+    std::vector<double> m_rtts;
+};
+
+/// A value over time: the latest, and the largest since the last sample.
+struct Gauge
+{
+    uint32_t now{0};
+    uint32_t max{0};
+
+    void Set(uint32_t, uint32_t value)
+    {
+        now = value;
+        max = std::max(max, value);
+    }
+
+    /// \return "now (max)"; starts a new interval
+    std::string Sample()
+    {
+        std::string text = std::to_string(now) + " (max " + std::to_string(max) + ")";
+        max = now;
+        return text;
+    }
+};
+
+/// Prints samples of queue disc, tx ring, throughput and the simulator's lag.
+class Sampler
+{
+  public:
+    /// Samples \p device every \p interval.
+    void Start(Ptr<NetDevice> device, Time interval)
+    {
+        m_interval = interval;
+        auto control = device->GetNode()->GetObject<TrafficControlLayer>();
+        m_qdisc = control->GetRootQueueDiscOnDevice(device);
+        if (m_qdisc)
+        {
+            m_qdisc->TraceConnectWithoutContext("PacketsInQueue", MakeCallback(&Gauge::Set, &m_backlog));
+        }
+        m_hasRing = device->TraceConnectWithoutContext("TxInflightBytes", MakeCallback(&Gauge::Set, &m_inflight));
+        device->TraceConnectWithoutContext("MacTx", MakeCallback(&Sampler::Sent, this));
+        device->TraceConnectWithoutContext("MacTxDrop", MakeCallback(&Sampler::Refused, this));
+        device->TraceConnectWithoutContext("MacRx", MakeCallback(&Sampler::Received, this));
+        Simulator::Schedule(interval, &Sampler::Sample, this);
+    }
+
+    /// Prints the totals.
+    void Print() const
+    {
+        const double seconds = std::max(Simulator::Now().GetSeconds(), 1e-9);
+        std::cout << "sent " << m_sent << " frames, " << m_sentBytes * 8 / seconds / 1e6
+                  << " Mbit/s; refused by the device " << m_refused << "; dropped by the queue disc "
+                  << (m_qdisc ? m_qdisc->GetStats().nTotalDroppedPackets : 0) << "; received "
+                  << m_received << " frames; largest lag of the simulator "
+                  << m_maxLag.As(Time::MS) << std::endl;
+    }
+
+  private:
+    void Sent(Ptr<const Packet> packet)
+    {
+        m_sent++;
+        m_sentBytes += packet->GetSize();
+    }
+
+    void Refused(Ptr<const Packet> packet)
+    {
+        // MacTx counted it, too.
+        m_refused++;
+        m_sent--;
+        m_sentBytes -= packet->GetSize();
+    }
+
+    void Received(Ptr<const Packet>)
+    {
+        m_received++;
+    }
+
+    void Sample()
+    {
+        Time lag;
+        if (auto real = DynamicCast<RealtimeSimulatorImpl>(Simulator::GetImplementation()))
+        {
+            lag = real->RealtimeNow() - Simulator::Now();
+            m_maxLag = Max(m_maxLag, lag);
+        }
+        const double mbits = (m_sentBytes - m_lastBytes) * 8 / m_interval.GetSeconds() / 1e6;
+        m_lastBytes = m_sentBytes;
+        std::cout << "at " << Simulator::Now().As(Time::S) << ": sent " << mbits
+                  << " Mbit/s, backlog " << m_backlog.Sample() << " packets, in flight "
+                  << (m_hasRing ? m_inflight.Sample() + " bytes" : "unknown") << ", lag "
+                  << lag.As(Time::MS) << std::endl;
+        Simulator::Schedule(m_interval, &Sampler::Sample, this);
+    }
+
+    Time m_interval;
+    Time m_maxLag;
+    Ptr<QueueDisc> m_qdisc;
+    Gauge m_backlog;
+    Gauge m_inflight;
+    bool m_hasRing{false};
+    uint64_t m_sent{0};
+    uint64_t m_refused{0};
+    uint64_t m_received{0};
+    uint64_t m_sentBytes{0};
+    uint64_t m_lastBytes{0};
+};
+
+/// Prints mode and counters of our device; nothing for another one.
+inline void
+PrintDevice(Ptr<NetDevice> device)
+{
+    if (auto ours = DynamicCast<SlipringNetDevice>(device))
+    {
+        ours->PrintStats(Create<OutputStreamWrapper>(&std::cout));
+    }
+}
+
+} // namespace emu
+
+#endif // FD_NETMAP_EMU_H

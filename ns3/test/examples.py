@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Runs the four examples over veth, with our device and with the stock one, and reads what they print.
+
+usage: examples.py RUN.SH DIRECTORY-OF-PROGRAMS
+"""
+
+import os
+import re
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+# Words of each run, and what its output must match. A number in brackets must not be 0.
+RUNS = [
+    ("ping --duration=3", r"reply 1 from 10\.0\.1\.2: [\d.]+ ms", r"ping .*: \d+ due, (\d+) answered"),
+    ("ping --duration=3 --netmapMode=false", r"ping .*, (\d+) answered"),
+    ("onoff --duration=3 --transportProt=Udp --rate=50Mbps", r"server received (\d+) bytes of UDP", r", (\d+) answered"),
+    ("onoff --duration=3 --transportProt=Tcp --rate=50Mbps --wire=20Mbps --bql=true", r"server received (\d+) bytes of TCP", r"in flight \d+ \(max (\d+)\) bytes"),
+    ("onoff --duration=3 --transportProt=Tcp --rate=50Mbps --netmapMode=false", r"server received (\d+) bytes of TCP"),
+    ("send --mode=0", r"packets sent (\d+)", r"period (\d+)[.\d]* ms", r"failures \d+", r"throughput (\d+)[.e+\d]* pps"),
+    ("send --mode=1", r"packets sent (\d+)"),
+    ("send --mode=2", r"packets sent (\d+)"),
+    ("send --mode=0 --netmapMode=false", r"packets sent (\d+)"),
+    ("tc --duration=8 --wire=20Mbps --bql=true --qdisc=FqCoDel", r"backlog \d+ \(max (\d+)\) packets", r"SUM .*receiver"),
+    ("tc --duration=8 --netmapMode=false", r"received (\d+) frames"),
+]
+LAG = r"lag of the simulator"
+
+
+def run(script, words):
+    """Returns status and output of an example."""
+    env = {**os.environ, "TRAFFIC_SECONDS": "3"}
+    done = subprocess.run([script, *words.split()], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return done.returncode, done.stdout
+
+
+def missing(text, patterns):
+    """Returns the patterns that `text` does not match with a number other than 0."""
+    def is_found(pattern):
+        found = re.findall(pattern, text)
+        return any(match.strip("0") != "" for match in found) if "(" in pattern and found else bool(found)
+    return [pattern for pattern in patterns if not is_found(pattern)]
+
+
+def descendants(pid):
+    """Yields the processes that a process has started, and those that these have."""
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in task.read_text().split():
+            yield int(child)
+            yield from descendants(int(child))
+
+
+def example_below(pid):
+    """Returns the process of an example, or None if it is not there yet."""
+    for child in descendants(pid):
+        try:
+            if Path(f"/proc/{child}/comm").read_text().startswith("fd-netmap-emu"):
+                return child
+        except FileNotFoundError:
+            pass
+    return None
+
+
+def packets(path):
+    """Returns how many whole packets a capture has; None if it ends within one."""
+    data, count = path.read_bytes()[24:], 0
+    while data:
+        if len(data) < 16 or len(data) < 16 + struct.unpack_from("<I", data, 8)[0]:
+            return None
+        data, count = data[16 + struct.unpack_from("<I", data, 8)[0] :], count + 1
+    return count
+
+
+def interrupted(script):
+    """Sends SIGINT to an example with ten minutes left. Returns what is wrong."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = [script, "ping", "--duration=600", "--pcap=true"]
+        child = subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for line in child.stdout:
+            if line.startswith("reply 3 "):
+                break
+        example = example_below(child.pid)
+        if example is None:
+            child.kill()
+            return "the example has ended by itself"
+        os.kill(example, signal.SIGINT)
+        rest = child.stdout.read()
+        status = child.wait()
+        captured = packets(Path(folder) / "fd-netmap-emu-veth0.pcap")
+        if status != 0 or "interrupted at" not in rest or " answered" not in rest:
+            return f"status {status} after SIGINT: {rest}"
+        return None if captured else f"the capture has {captured} packets"
+
+
+def main():
+    script, os.environ["EXAMPLES"] = sys.argv[1:3]
+    failures = []
+    for words, *patterns in RUNS:
+        status, text = run(script, words)
+        wrong = missing(text, patterns + [LAG])
+        print(f"{'ok' if status == 0 and not wrong else 'FAILED'}: {words}", flush=True)
+        if status != 0 or wrong:
+            failures.append(f"{words}: status {status}, no {wrong} in:\n{text}")
+    wrong = interrupted(script)
+    print(f"{'FAILED' if wrong else 'ok'}: SIGINT", flush=True)
+    failures += [wrong] if wrong else []
+    print(*failures, sep="\n")
+    sys.exit(bool(failures))
+
+
+main()

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Parts of `make ns3` and `make ns3-contrib`:
+#
+#   ns3.sh build            builds module, tests and examples against the installed ns-3, into target/ns3
+#   ns3.sh licence LIBRARY  fails if libslipring.a has code that the GPL, version 2, does not allow beside its own
+#   ns3.sh examples         runs what is built: links beside `slipring emulate --virtual`, the examples over veth
+#   ns3.sh contrib PATH     builds module and tests in the source tree of ns-3 at PATH, and runs the suites
+#
+# CMAKE_ARGS are passed on, such as -Dns3_DIR=DIRECTORY for another ns-3.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+[ $# -gt 0 ] || { sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 2; }
+
+TARGET=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+OUT=$TARGET/ns3
+LIBRARY=$TARGET/debug/libslipring.a
+export CARGO_TERM_COLOR=never
+
+licence() {
+    if ar t "$1" | grep -E '^(slipring_)?vhost'; then
+        echo "ns3: $1 has objects of crates under Apache-2.0; try: cargo build -p slipring-capi, without other packages" >&2
+        exit 1
+    fi
+}
+
+# The library alone: built together with programs, it would get their features, too.
+core() {
+    cargo build -q -p slipring-capi
+    licence "$LIBRARY"
+}
+
+build() {
+    core
+    # shellcheck disable=SC2086 # CMAKE_ARGS are words.
+    cmake -S ns3 -B "$OUT" -DSLIPRING_LIBRARY="$LIBRARY" ${CMAKE_ARGS:-} > "$OUT.log" 2>&1 ||
+        { cat "$OUT.log" >&2; echo "ns3: CMake failed; try: scripts/setup.sh ns3" >&2; exit 1; }
+    grep slipring-net-device "$OUT.log"
+    cmake --build "$OUT" -j "${JOBS:-$(nproc)}"
+}
+
+examples() {
+    cargo build -q --workspace --bin slipring
+    export SLIPRING=$TARGET/debug/slipring EXAMPLES=$OUT/examples
+    python3 ns3/test/link-equals-virtual.py "$SLIPRING" "$EXAMPLES/slipring-link-replay"
+    python3 ns3/test/examples.py ns3/examples/run.sh "$EXAMPLES"
+    ns3/examples/federation.sh
+}
+
+contrib() {
+    local tree=${1:?contrib needs the path of a source tree of ns-3}
+    [ -x "$tree/ns3" ] || { echo "ns3: $tree has no program ns3; try: apt-get source ns3, or a release of ns-3" >&2; exit 2; }
+    core
+    local here=$PWD
+    ln -sfn "$here/ns3" "$tree/contrib/slipring-net-device"
+    cd "$tree"
+    # shellcheck disable=SC2086 # NS3_CONFIGURE are words.
+    ./ns3 configure --enable-tests --enable-examples --enable-modules=slipring-net-device \
+        --filter-module-examples-and-tests=slipring-net-device ${NS3_CONFIGURE:-}
+    cmake -DSLIPRING_LIBRARY="$LIBRARY" -DSLIPRING_INCLUDE="$here/include" cmake-cache | grep slipring-net-device
+    ./ns3 build -j "${JOBS:-$(nproc)}"
+    local runner
+    runner=$(find build/utils -name 'ns3*-test-runner*' -type f | head -n 1)
+    "$runner" --list | awk '/slipring/ { print $NF }' | while read -r suite; do
+        "$runner" --suite="$suite" --verbose
+    done
+}
+
+case $1 in
+    build) build ;;
+    licence) licence "${2:?}" ;;
+    examples) examples ;;
+    contrib) contrib "${2:-}" ;;
+    *) echo "ns3.sh: no command $1" >&2; exit 2 ;;
+esac
