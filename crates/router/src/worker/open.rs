@@ -104,7 +104,8 @@ impl UserSpacePorts {
     pub(crate) fn modes(&self) -> Vec<String> {
         let mode = |port: &Port| {
             let kind = if port.info.kind == "xdp" { "xsk" } else { port.info.kind };
-            format!("{kind} {}", port.info.mode.get("mode").unwrap_or_default())
+            let tx = port.info.mode.get("tx").map(|tx| format!(" tx={tx}")).unwrap_or_default();
+            format!("{kind} {}{tx}", port.info.mode.get("mode").unwrap_or_default())
         };
         self.ports.iter().map(mode).collect()
     }
