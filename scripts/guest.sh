@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs `slipring nic` in virtual machines, on emulated cards behind an emulated IOMMU: guest.sh [MACHINE...]
+# Runs `slipring nic` and `vfio:` ports in virtual machines, on emulated cards behind an emulated IOMMU:
+#   guest.sh [MACHINE...]
 # A machine is one of those of machine_of() below; all by default. Needs no KVM, and does not use it.
 # The last line counts cases that passed, failed and were skipped.
 set -uo pipefail
@@ -19,6 +20,14 @@ skip() {
 
 command -v qemu-system-x86_64 > /dev/null || skip "no qemu-system-x86_64"
 mkdir -p "$DIR"
+# The machine `ports` needs this one, because that of the distribution may not know all its cards.
+readonly NEWER_QEMU=$TARGET/qemu/qemu-system-x86_64
+why=$(scripts/qemu.sh "$TARGET/qemu")
+case $? in
+    0)  ;;
+    77) skip "no QEMU for guests: $why" ;;
+    *)  echo "$why"; exit 1 ;;
+esac
 # Tests of other crates use the same kernel.
 readonly KERNEL=$TARGET/guest-kernel/trixie
 why=$(scripts/guest-kernel.sh trixie "$KERNEL")
@@ -37,12 +46,28 @@ fi
 strip -o "$DIR/stripped" "$program" || exit 1
 files=("bin/slipring=$DIR/stripped")
 for file in "$CASES"/cases/*; do files+=("cases/${file##*/}=$file"); done
-scripts/guest-initrd.sh "$KERNEL" "$DIR/initrd" "$CASES/init" vfio-pci vfio_iommu_type1 e1000e e1000 virtio_net \
-    virtio_pci tun af_packet bridge -- "${files[@]}" || exit 1
+scripts/guest-initrd.sh "$KERNEL" "$DIR/initrd" "$CASES/init" vfio-pci vfio_iommu_type1 e1000e e1000 igb \
+    virtio_net virtio_pci tun af_packet bridge -- "${files[@]}" || exit 1
 
-# Sets `machine`: the options of a virtual machine. The cards that all have are at places 4 and 5, with a
-# cable between them.
+# Adds a card to the virtual machine: card CABLE PLACE MODEL[,OPTIONS]. Its hardware address ends with its place. A
+# card of the model igb needs the next place, too, for the functions that it could have.
+card() {
+    machine+=(-netdev "hubport,id=n$2,hubid=$1"
+        -device "${3%%,*},netdev=n$2,addr=$2,mac=52:54:00:00:00:$2,romfile=${3#"${3%%,*}"}")
+}
+
+# Adds a listener to a cable that takes every frame: sink CABLE. Without it, a card cannot send as long as no other
+# card on the cable receives.
+sink() {
+    rm -f "$DIR/sink$1"
+    machine+=(-netdev "dgram,id=s$1,local.type=unix,local.path=$DIR/sink$1,remote.type=unix,remote.path=$DIR/nobody"
+        -netdev "hubport,id=h$1,hubid=$1,netdev=s$1")
+}
+
+# Sets `qemu` and `machine`: a program and its options. The cards that all machines but `ports` have are at places 4
+# and 5, with a cable between them.
 machine_of() {
+    qemu=qemu-system-x86_64
     machine=(-m 512 -smp 1 -cpu max -nodefaults -no-user-config -no-reboot -display none
         -netdev hubport,id=a,hubid=1 -netdev hubport,id=b,hubid=1)
     local cards=(-device e1000e,netdev=a,mac=52:54:00:00:00:01,addr=4,romfile= \
@@ -56,18 +81,30 @@ machine_of() {
                 -device e1000,netdev=d,bus=bridge,addr=2,mac=52:54:00:00:00:04,romfile=) ;;
         no-remapping) machine+=(-M q35,kernel-irqchip=split -device intel-iommu,intremap=off "${cards[@]}") ;;
         no-iommu)     machine+=(-M q35 "${cards[@]}") ;;
+        # Cable 1 is at the first card of each model, cable 2 at the second, and each at a card for the kernel.
+        ports)
+            qemu=$NEWER_QEMU
+            local virtio=virtio-net-pci,disable-legacy=on,iommu_platform=on
+            machine=(-m 512 -smp 1 -cpu max -nodefaults -no-user-config -no-reboot -display none
+                -M q35,kernel-irqchip=split -device intel-iommu,intremap=on)
+            sink 1; sink 2
+            card 1 04 igb; card 2 06 igb
+            card 1 08 e1000e; card 2 09 e1000e
+            card 1 0a e1000; card 2 0b e1000
+            card 1 0c $virtio; card 2 0d $virtio
+            card 1 0e virtio-net-pci; card 2 0f virtio-net-pci ;;
         *)            echo "guest.sh: no machine $1" >&2; exit 2 ;;
     esac
 }
 
 passed=0 failed=0
-[ $# -gt 0 ] || set -- iommu no-remapping no-iommu
+[ $# -gt 0 ] || set -- iommu no-remapping no-iommu ports
 for name in "$@"; do
     machine_of "$name"
     start=$SECONDS
     console=$DIR/$name.console log=$DIR/$name.log
     # no_timer_check: on a busy computer, the kernel finds fewer ticks of the timer than it expects, and gives up.
-    timeout "$MACHINE_TIMEOUT" qemu-system-x86_64 -accel tcg "${machine[@]}" \
+    timeout "$MACHINE_TIMEOUT" $qemu -accel tcg "${machine[@]}" \
         -serial "file:$console" -kernel "$KERNEL/vmlinuz" -initrd "$DIR/initrd" \
         -append "console=ttyS0 panic=-1 quiet no_timer_check mitigations=off intel_iommu=on cases=$name" < /dev/null 2> "$log"
     tr -d '\r' < "$console" >> "$log"
