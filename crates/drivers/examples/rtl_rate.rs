@@ -68,7 +68,7 @@ fn measure(what: &str, device: Box<dyn PciDevice>, batch: u32) -> u32 {
     let geometry = Geometry { ring_bytes: 1 << 18, bufs: 4 * SLOTS, buf_size: 2048 };
     let region = Region::create_shared(geometry, HugePages::Never).unwrap();
     let options = OpenOptions { slots: SLOTS, ..OpenOptions::default() };
-    let setup = NicSetup { name: "model", region: &region, options: &options };
+    let setup = NicSetup::new("model", &region, &options);
     let mut port = open_port(device, &setup).unwrap();
     let queue = port.queues[0].as_mut();
     let (start, cpu_start) = (Instant::now(), cpu_seconds());

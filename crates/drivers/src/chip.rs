@@ -1,9 +1,11 @@
 //! What a driver does for its queue.
 
 use slipring_port::nic::{RxDescriptorRings, TxDescriptorRings};
-use slipring_port::{DropCause, Interest, Nanos, QueueCounters};
+use slipring_port::{DropCause, Interest, Nanos, OpenCause, QueueCounters};
 
 use slipring_pci::{Interrupt, PciDevice};
+
+use crate::settings::{LinkAbilities, LinkPlan};
 
 /// A running chip with one queue.
 ///
@@ -51,8 +53,22 @@ pub trait NicChip: Send + 'static {
     fn count_drops(&mut self, set: &mut dyn FnMut(DropCause, u64));
 
     /// Receives all frames, or only the device's own, multicasts and broadcasts. Called before
-    /// [`Self::start`].
+    /// [`Self::start`], and while the chip runs.
     fn set_promiscuous(&mut self, all: bool);
+
+    /// What the chip can be set to.
+    fn abilities(&self) -> LinkAbilities;
+
+    /// Sets PHY and MAC. The link goes down, and comes up again as it was set. Called before
+    /// [`Self::start`], and while the chip runs; never for a chip without a PHY.
+    ///
+    /// # Errors
+    /// [`OpenCause`] for a PHY that does not answer.
+    fn set_link(&mut self, plan: &LinkPlan) -> Result<(), OpenCause>;
+
+    /// Sets the longest frame to receive, in bytes without CRC, as near as the chip can. Called
+    /// before [`Self::start`], and while the chip runs.
+    fn set_max_packet(&mut self, bytes: u32);
 
     /// How long frames to send may be without a completion before [`Self::probe`] is called.
     fn tx_probe_after(&self) -> Nanos {

@@ -5,6 +5,7 @@ use slipring_pci::{PciDevice, PciError};
 use slipring_port::{OpenCause, Port};
 
 use crate::open::NicSetup;
+use crate::settings::LinkAbilities;
 
 /// A driver.
 pub trait NicDriver: Sync {
@@ -13,6 +14,10 @@ pub trait NicDriver: Sync {
 
     /// The chips that it drives.
     fn chips(&self) -> &'static [ChipId];
+
+    /// What a chip with this identifier can be set to. Where several chips have the same
+    /// identifier, what the best of them can.
+    fn abilities(&self, chip: &ChipId) -> LinkAbilities;
 
     /// Takes over the device and opens a port. When this fails, the device is stopped.
     ///
@@ -47,6 +52,7 @@ impl ChipId {
 pub fn refused(error: PciError) -> OpenCause {
     match error {
         PciError::LockedMemory { bytes } => OpenCause::LockedMemory { bytes },
+        PciError::GroupInUse { group } => OpenCause::CardBusy { group },
         error => OpenCause::Card { reason: error.to_string(), help: error.help() },
     }
 }

@@ -51,4 +51,8 @@ impl IntelFamily for Igb {
     fn start(bar: &Bar, accepts_all: bool) {
         init::start(bar, accepts_all);
     }
+
+    fn set_max_packet(bar: &Bar, bytes: u32) {
+        init::set_max_packet(bar, bytes);
+    }
 }

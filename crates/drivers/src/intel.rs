@@ -7,6 +7,7 @@
 mod chip;
 mod family;
 pub(crate) mod mac;
+mod phy;
 pub(crate) mod regs;
 pub(crate) mod rings;
 

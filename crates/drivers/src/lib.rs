@@ -17,6 +17,7 @@
 //! | `init.rs` | from reset to running, and the end |
 //! | `rings.rs` | descriptors |
 //! | `chip.rs` | while it runs: interrupts, link, statistics |
+//! | `phy.rs` | what the link is set to, where the chip has a PHY |
 //!
 //! The Intel drivers share `chip.rs`, descriptors and the steps of `open()`: `intel`.
 //!
@@ -30,10 +31,13 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod chip;
+mod control;
 pub mod descriptors;
 mod driver;
+mod listener;
 mod open;
 mod queue;
+mod settings;
 mod table;
 
 mod e1000;
@@ -44,7 +48,14 @@ mod rtl;
 mod virtio;
 
 pub use chip::{ChipEvents, ChipFault, LinkState, NicChip};
+pub use control::{CardControl, CardStatus};
 pub use driver::{ChipId, NicDriver, refused};
+pub use listener::{ask, listen};
 pub use open::{NicFacts, NicSetup, assemble, memory_cause};
 pub use queue::CardQueue;
+pub use settings::{
+    Duplex, LinkAbilities, LinkMode, LinkOffers, LinkPlan, LinkSettings, MalformedSettings,
+    SettingRefusal,
+};
+pub use slipring_pci::config::PciId;
 pub use table::{driver_of, drivers, open_port, supported_chips, unknown_chip};

@@ -13,7 +13,9 @@ use slipring_port::{
 use slipring_ring::{Region, RingHalves};
 
 use crate::chip::{ChipFault, NicChip};
+use crate::control::CardControl;
 use crate::queue::{CardQueue, CardQueueParts, StoppedAtDrop};
+use crate::settings::{LinkSettings, SettingRefusal};
 
 /// How long a device may take for a reset, or for an access to its PHY.
 const RESPONSE_TIMEOUT_NS: u64 = 2_000_000_000;
@@ -29,9 +31,19 @@ pub struct NicSetup<'s> {
     pub region: &'s Arc<Region>,
     /// Slots, whether to be promiscuous, and what to do when the link is down.
     pub options: &'s OpenOptions,
+    /// What a user has set of the card; what is not set is the driver's choice, or the options'.
+    pub settings: LinkSettings,
+    /// By which other threads change settings while the port is in use.
+    pub control: Option<&'s Arc<CardControl>>,
 }
 
-impl NicSetup<'_> {
+impl<'s> NicSetup<'s> {
+    /// A port whose card nobody sets.
+    #[must_use]
+    pub fn new(name: &'s str, region: &'s Arc<Region>, options: &'s OpenOptions) -> Self {
+        Self { name, region, options, settings: LinkSettings::default(), control: None }
+    }
+
     /// Returns the number of slots of a ring: what was asked for, but no more than `limit`. The
     /// port's mode shows it.
     #[must_use]
@@ -87,14 +99,28 @@ pub fn assemble<C: NicChip>(
     let rx_side;
     let mut chip = StoppedAtDrop(chip);
     let options = OpenOptions { slots: facts.slots, ..setup.options.clone() };
+    let settings = setup.settings;
+    let plan = settings.plan(&chip.0.abilities()).map_err(unset)?;
+    let facts =
+        &NicFacts { max_packet: settings.max_packet().unwrap_or(facts.max_packet), ..*facts };
     let tx = options.ring(setup.region, 0, 0)?;
     let rx = options.ring(setup.region, 0, 0)?;
-    chip.0.set_promiscuous(options.promiscuous);
+    chip.0.set_promiscuous(settings.promiscuous.unwrap_or(options.promiscuous));
+    if settings.mtu.is_some() {
+        chip.0.set_max_packet(facts.max_packet);
+    }
+    if let Some(plan) = &plan {
+        chip.0.set_link(plan)?;
+    }
     chip.0.start();
     let link = chip.0.probe()?;
-    let link_event = chip.0.interrupt().event().try_clone_to_owned();
-    let link_event = link_event
-        .map_err(|source| OpenCause::System { what: "watch the card's interrupt", source })?;
+    let event = || {
+        let event = chip.0.interrupt().event().try_clone_to_owned();
+        event.map_err(|source| OpenCause::System { what: "watch the card's interrupt", source })
+    };
+    let link_event = event()?;
+    let control = setup.control.cloned().unwrap_or_default();
+    control.wake_by(event()?);
     let counters = Arc::<QueueCounters>::default();
     let RingHalves { app: tx, kern: tx_kern } = tx;
     let RingHalves { app: rx, kern: rx_kern } = rx;
@@ -109,6 +135,8 @@ pub fn assemble<C: NicChip>(
         rx,
         link_event,
         link,
+        settings,
+        control,
         ends_when_down: options.exit_on_link_down,
         counters,
     };
@@ -143,8 +171,14 @@ fn info<C: NicChip>(
             max_slot: setup.region.buf_size(),
         },
         mac: Some(facts.mac),
-        mtu: Some(facts.max_packet.min(1514) - 14),
+        mtu: Some(setup.settings.mtu.unwrap_or(facts.max_packet.min(1514) - 14)),
     }
+}
+
+/// The cause for settings that the chip does not have, which were kept from another time.
+fn unset(SettingRefusal { reason, help }: SettingRefusal) -> OpenCause {
+    let help = format!("{help}; or forget all settings: slipring nic set NIC --reset");
+    OpenCause::Card { reason, help: Some(help) }
 }
 
 /// Waits until `is_done`. Looks again when time is up, in case this process was not running.
@@ -168,5 +202,19 @@ pub(crate) fn unresponsive(what: &str) -> OpenCause {
 impl From<ChipFault> for OpenCause {
     fn from(ChipFault::Gone: ChipFault) -> Self {
         unresponsive("answer: its registers read as all ones")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// VFIO answers ENOMEM when the limit is reached: the bytes that were asked for are named.
+    #[test]
+    fn a_limit_of_locked_memory_is_told_from_other_failures() {
+        let limit = memory_cause(io::Error::from_raw_os_error(12), 8 << 20);
+        assert!(matches!(limit, OpenCause::LockedMemory { bytes: 0x80_0000 }), "{limit}");
+        let other = memory_cause(io::Error::from_raw_os_error(22), 8 << 20);
+        assert!(other.to_string().starts_with("give the card memory"), "{other}");
     }
 }

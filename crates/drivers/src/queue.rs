@@ -11,6 +11,8 @@ use slipring_port::{
 use slipring_ring::{RxRing, TxRing};
 
 use crate::chip::{ChipEvents, ChipFault, LinkState, NicChip, set_drops};
+use crate::control::{CardControl, CardStatus};
+use crate::settings::{LinkSettings, SettingRefusal};
 
 /// Number of idle syncs between two probes of the device.
 const PROBE_AFTER_IDLE_SYNCS: u32 = 65_536;
@@ -39,6 +41,8 @@ pub struct CardQueue<C: NicChip> {
     tx_progress: Option<Nanos>,
     /// When the device is next probed because of frames that are pending.
     tx_probe_at: Nanos,
+    settings: LinkSettings,
+    control: Arc<CardControl>,
     counters: Arc<QueueCounters>,
 }
 
@@ -51,6 +55,8 @@ pub(crate) struct CardQueueParts {
     pub(crate) rx: RxRing,
     pub(crate) link_event: OwnedFd,
     pub(crate) link: LinkState,
+    pub(crate) settings: LinkSettings,
+    pub(crate) control: Arc<CardControl>,
     pub(crate) ends_when_down: bool,
     pub(crate) counters: Arc<QueueCounters>,
 }
@@ -74,6 +80,8 @@ impl<C: NicChip> CardQueue<C> {
             rx,
             link_event,
             link,
+            settings,
+            control,
             ends_when_down,
             counters,
         } = parts;
@@ -92,6 +100,8 @@ impl<C: NicChip> CardQueue<C> {
             is_armed: false,
             tx_progress: None,
             tx_probe_at: 0,
+            settings,
+            control,
             counters,
         }
     }
@@ -110,6 +120,9 @@ impl<C: NicChip> CardQueue<C> {
     #[inline(always)]
     fn watch(&mut self, moved: bool) -> Result<(), RunCause> {
         self.idle_syncs = if moved { 0 } else { self.idle_syncs + 1 };
+        if self.control.has_request() {
+            self.serve_request();
+        }
         if self.wants_probe || self.idle_syncs >= PROBE_AFTER_IDLE_SYNCS {
             return self.probe();
         }
@@ -134,6 +147,38 @@ impl<C: NicChip> CardQueue<C> {
             return Ok(());
         }
         Err(RunCause::CardStuck { seconds: STUCK_AFTER / 1_000_000_000 })
+    }
+
+    /// Changes the settings as another thread asks.
+    #[cold]
+    fn serve_request(&mut self) {
+        let Some((number, change)) = self.control.take() else { return };
+        let answer = self.change(change);
+        // The link may have changed; and a device that is gone has to be noticed.
+        self.wants_probe = true;
+        self.control.answer(number, answer);
+    }
+
+    fn change(&mut self, change: LinkSettings) -> Result<CardStatus, SettingRefusal> {
+        let settings = self.settings.merged(change);
+        let chip = &mut self.chip.0;
+        let plan = settings.plan(&chip.abilities())?;
+        if let Some(all) = change.promiscuous {
+            chip.set_promiscuous(all);
+        }
+        if let (Some(_), Some(bytes)) = (change.mtu, settings.max_packet()) {
+            chip.set_max_packet(bytes);
+            self.tx_side.set_max_packet(bytes);
+        }
+        if let Some(plan) = plan.filter(|_| change.has_link()) {
+            chip.set_link(&plan).map_err(|cause| {
+                let help = "take the card out of the program and open it again".to_owned();
+                SettingRefusal { reason: cause.to_string(), help }
+            })?;
+        }
+        self.settings = settings;
+        self.link = chip.probe().unwrap_or(LinkState::DOWN);
+        Ok(CardStatus { settings, link: self.link })
     }
 
     /// Takes note of when frames were last completed. Reads the clock only when the device has
@@ -238,6 +283,12 @@ impl<C: NicChip> Queue for CardQueue<C> {
 
     fn counters(&self) -> &Arc<QueueCounters> {
         &self.counters
+    }
+}
+
+impl<C: NicChip> Drop for CardQueue<C> {
+    fn drop(&mut self) {
+        self.control.close();
     }
 }
 

@@ -5,8 +5,9 @@
 //! | `ids.rs` | which chip it is |
 //! | `regs.rs` | registers, and the windows to further ones |
 //! | `init.rs` | from reset to running, and the end |
-//! | `phy.rs` | power, autonegotiation, link |
+//! | `phy.rs` | power, speed, negotiation, link |
 //! | `rings.rs` | descriptors |
+//! | `short_udp.rs` | frames at which a chip may stop |
 //! | `stats.rs` | the chip's counters |
 //! | `chip.rs` | while it runs |
 //!
@@ -16,7 +17,7 @@
 //! - Frames below 60 bytes are sent as they are by an RTL8125: all are padded.
 //! - With ASPM the link loses frames while it wakes up: ASPM is off.
 //! - An RTL8125A or B may stop at UDP packets to the ports of PTP (319, 320) with less than 47 bytes
-//!   after the IP header. A driver would have to look into each frame; this one does not.
+//!   after the IP header. So the driver looks into short frames, and lengthens these.
 //!
 //! The driver is held to a model (`slipring-rtl-model`), not to silicon: no one has reported a board
 //! yet.
@@ -27,6 +28,7 @@ mod init;
 mod phy;
 mod regs;
 mod rings;
+mod short_udp;
 mod stats;
 
 use slipring_pci::{DeviceMemory, Interrupt, PciDevice, PciError, Width, config};
@@ -35,6 +37,7 @@ use slipring_port::{OpenCause, Port};
 use crate::chip::ChipFault;
 use crate::driver::{ChipId, NicDriver, refused};
 use crate::open::{NicFacts, NicSetup, assemble, memory_cause, unresponsive};
+use crate::settings::LinkAbilities;
 use chip::RtlChip;
 use ids::RtlChipId;
 use init::{RingAddresses, TimedOut};
@@ -64,11 +67,14 @@ pub(crate) struct RtlDriver;
 /// The driver's entry in the table.
 pub(crate) static DRIVER: RtlDriver = RtlDriver;
 
+/// The name of the chips of 2.5 Gbit/s.
+const RTL8125: &str = "RTL8125A/B";
+
 const CHIPS: &[ChipId] = &[
     ChipId::new(0x10ec, 0x8168, "RTL8168g/h"),
     ChipId::new(0x10ec, 0x8161, "RTL8168g/h"),
-    ChipId::new(0x10ec, 0x8125, "RTL8125A/B"),
-    ChipId::new(0x10ec, 0x8162, "RTL8125A/B"),
+    ChipId::new(0x10ec, 0x8125, RTL8125),
+    ChipId::new(0x10ec, 0x8162, RTL8125),
 ];
 
 impl NicDriver for RtlDriver {
@@ -78,6 +84,12 @@ impl NicDriver for RtlDriver {
 
     fn chips(&self) -> &'static [ChipId] {
         CHIPS
+    }
+
+    /// The identifier does not tell the versions of a chip apart, but those of its family.
+    fn abilities(&self, chip: &ChipId) -> LinkAbilities {
+        let best = if chip.name == RTL8125 { RtlChipId::Rtl8125b } else { RtlChipId::Rtl8168h };
+        LinkAbilities { chip: chip.name, ..best.abilities() }
     }
 
     fn open(
@@ -144,7 +156,6 @@ fn set_up(
     config::enable(device.as_ref()).map_err(refused)?;
     let rings = RingAddresses { tx: tx_ring.address(), rx: rx_ring.address() };
     init::configure(&registers, mac, rings, MODERATION).map_err(late)?;
-    phy::power_up(&registers);
     let zeros = page.address() + ZEROS_AT;
     let addresses = memory.addresses();
     Ok(RtlChip {
@@ -153,6 +164,7 @@ fn set_up(
         tally: TallyReader::new(page),
         interrupt: Interrupt::open(device.as_ref()).map_err(refused)?,
         rx_mode: 0,
+        is_started: false,
         registers,
         memory: Some(memory),
         device,

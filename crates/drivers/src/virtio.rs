@@ -12,6 +12,7 @@ use slipring_port::{OpenCause, Port};
 
 use crate::driver::{ChipId, NicDriver};
 use crate::open::{NicFacts, NicSetup, assemble};
+use crate::settings::LinkAbilities;
 
 pub(crate) static DRIVER: VirtioDriver = VirtioDriver;
 
@@ -23,8 +24,22 @@ const RED_HAT: u16 = 0x1af4;
 /// A device of the second number may be a modern one, too: its capabilities say so.
 static CHIPS: [ChipId; 1] = [ChipId::new(RED_HAT, 0x1041, "virtio-net")];
 
-/// Longest frame: that of an MTU of 1500 bytes, with a VLAN tag.
-const MAX_PACKET: u32 = 1518;
+/// Bytes of a frame besides its payload: the header, and a VLAN tag.
+const FRAME_OVERHEAD: u32 = 14 + 4;
+/// The largest MTU of a device whose frames take one buffer.
+const MTU_OF_ONE_BUFFER: u32 = 1500;
+/// The largest MTU of a device whose frames take several buffers, unless it says a smaller one.
+const MTU_OF_SEVERAL_BUFFERS: u32 = 9000;
+
+/// What every device can be set to; an open one may tell more.
+const ABILITIES: LinkAbilities = LinkAbilities {
+    chip: "virtio-net",
+    // The host has the link.
+    speeds: &[],
+    pauses_unasked: false,
+    max_mtu: MTU_OF_SEVERAL_BUFFERS,
+    has_filter: true,
+};
 
 impl NicDriver for VirtioDriver {
     fn name(&self) -> &'static str {
@@ -33,6 +48,10 @@ impl NicDriver for VirtioDriver {
 
     fn chips(&self) -> &'static [ChipId] {
         &CHIPS
+    }
+
+    fn abilities(&self, _chip: &ChipId) -> LinkAbilities {
+        ABILITIES
     }
 
     fn open(
@@ -47,7 +66,7 @@ impl NicDriver for VirtioDriver {
             chip: chip.name,
             mac,
             slots,
-            max_packet: MAX_PACKET,
+            max_packet: running.max_mtu + FRAME_OVERHEAD,
             chains: true,
         };
         assemble(running, &facts, setup)

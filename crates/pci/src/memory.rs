@@ -197,6 +197,12 @@ impl BufferAddresses {
         (buf < self.bufs).then(|| self.data + u64::from(buf) * u64::from(self.buf_size))
     }
 
+    /// Number of buffers.
+    #[must_use]
+    pub fn bufs(&self) -> u32 {
+        self.bufs
+    }
+
     /// Number of bytes of a buffer.
     #[must_use]
     pub fn buf_size(&self) -> u32 {

@@ -82,6 +82,8 @@ pub enum OpenCause {
     Mtu { ifname: String, mtu: u32, limit: u32, kind: &'static str },
     #[error("queue {queue} of `{ifname}` is in use{}", by.as_deref().map(|by| format!(" by {by}")).unwrap_or_default())]
     Busy { ifname: String, queue: u32, by: Option<String> },
+    #[error("IOMMU group {group} is in use by another program")]
+    CardBusy { group: String },
     #[error("`{ifname}` has no {wanted}: {source}")]
     ModeRefused { ifname: String, wanted: &'static str, source: io::Error },
     #[error("`{ifname}` carries the default route: taking it cuts this machine off")]
@@ -126,7 +128,7 @@ impl OpenError {
             | OpenCause::Denied { .. } => "SR0104",
             OpenCause::QueueRange { .. } => "SR0105",
             OpenCause::Mtu { .. } => "SR0106",
-            OpenCause::Busy { .. } => "SR0107",
+            OpenCause::Busy { .. } | OpenCause::CardBusy { .. } => "SR0107",
             OpenCause::ModeRefused { .. } => "SR0108",
             OpenCause::DefaultRoute { .. } => "SR0109",
             OpenCause::Region(_) | OpenCause::LockedMemory { .. } => "SR0110",
@@ -167,6 +169,7 @@ impl OpenError {
             OpenCause::QueueRange { queues, .. } => format!("take a queue from 0 to {}", queues - 1),
             OpenCause::Mtu { ifname, limit, .. } => format!("lower it: ip link set {ifname} mtu {limit}"),
             OpenCause::Busy { .. } => "stop the program that holds it, or take another queue; `slipring ports` shows owners".into(),
+            OpenCause::CardBusy { group } => format!("see which process has it: fuser -v /dev/vfio/{group}"),
             OpenCause::ModeRefused { .. } => "leave the mode out to take the best one there is".into(),
             OpenCause::DefaultRoute { .. } => "add --take-over if you mean it; `packet:` with --shared leaves the host its traffic".into(),
             OpenCause::Region(RegionError::HugePages { bytes, .. }) => format!("reserve them: sysctl -w vm.nr_hugepages={}; or do without", bytes.div_ceil(HUGE_PAGE_BYTES)),

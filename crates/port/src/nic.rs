@@ -28,8 +28,8 @@ mod rx;
 mod tests;
 mod tx;
 
+pub use descriptors::{MAX_INSPECTED, RxDescriptor, RxDescriptorRings, TxDescriptorRings};
 pub(crate) use descriptors::{ResumableRxRings, ResumableTxRings};
-pub use descriptors::{RxDescriptor, RxDescriptorRings, TxDescriptorRings};
 pub use offload_fixup::OffloadFixup;
 pub use rx::RxSide;
 pub use tx::{TxLimits, TxSide};

@@ -71,6 +71,12 @@ impl Chip {
         if self.is_8125() { 0x1_0000 } else { 0x1000 }
     }
 
+    /// Whether the chip stops at messages of PTP that are shorter than it expects.
+    #[must_use]
+    pub fn stops_at_short_ptp(self) -> bool {
+        self.is_8125()
+    }
+
     /// Whether the chip sends frames below 60 bytes as they are, instead of padding them.
     #[must_use]
     pub fn sends_runts(self) -> bool {

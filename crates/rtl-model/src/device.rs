@@ -4,7 +4,7 @@ use crate::chip::Chip;
 use crate::dma::DmaMap;
 use crate::interrupts::Interrupts;
 use crate::pci::ConfigSpace;
-use crate::phy::{Phy, Speed};
+use crate::phy::{Link, Phy, Speed};
 use crate::registers::{RegisterMap, at};
 use crate::rings::{Faults, Ring, RxFault};
 use crate::tally::Tally;
@@ -170,6 +170,18 @@ impl Device {
         self.phy.link()
     }
 
+    /// The link; `None` if there is none.
+    #[must_use]
+    pub fn whole_link(&self) -> Option<Link> {
+        self.phy.whole_link()
+    }
+
+    /// The longest frame that the receiver takes, in bytes with checksum.
+    #[must_use]
+    pub fn max_frame(&self) -> usize {
+        self.rx_max_size()
+    }
+
     /// The wire.
     #[must_use]
     pub fn wire(&self) -> &dyn Wire {
@@ -295,16 +307,18 @@ impl Device {
         self.values[at::LOCK as usize] & 0xc0 != 0xc0
     }
 
-    /// Link, speed and full duplex, in the bits of PHYstatus.
+    /// Link, speed, duplex and pause, in the bits of PHYstatus.
     pub(crate) fn phy_status(&self) -> u32 {
-        let speed = match self.phy.link() {
-            None => return 0,
-            Some(Speed::M10) => 0x04,
-            Some(Speed::M100) => 0x08,
-            Some(Speed::G1) => 0x10,
-            Some(Speed::G2_5) => 0x400,
+        let Some(link) = self.phy.whole_link() else { return 0 };
+        let speed = match link.speed {
+            Speed::M10 => 0x04,
+            Speed::M100 => 0x08,
+            Speed::G1 => 0x10,
+            Speed::G2_5 => 0x400,
         };
-        speed | 0x03
+        let duplex = if link.is_full_duplex { 0x01 } else { 0 };
+        let pause = if link.pauses { 0x60 } else { 0 };
+        speed | 0x02 | duplex | pause
     }
 
     /// Reads stored bytes. The register map has checked that they exist.

@@ -59,6 +59,19 @@ const BMCR_AUTONEGOTIATE: u16 = 0x1000;
 const BMCR_POWER_DOWN: u16 = 0x0800;
 const BMCR_ISOLATE: u16 = 0x0400;
 const BMCR_RESTART: u16 = 0x0200;
+const BMCR_FULL_DUPLEX: u16 = 0x0100;
+const ANAR_PAUSE: u16 = 0x0400;
+
+/// A link, as the MAC takes it from the PHY.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Link {
+    /// Speed.
+    pub speed: Speed,
+    /// Whether both ends send at the same time.
+    pub is_full_duplex: bool,
+    /// Whether both ends have offered to pause.
+    pub pauses: bool,
+}
 
 /// The PHY of a chip.
 #[derive(Debug)]
@@ -115,6 +128,21 @@ impl Phy {
         let kept = if address == BMCR { value & !(BMCR_RESET | BMCR_RESTART) } else { value };
         self.words.insert(address, kept);
         restarts
+    }
+
+    /// Returns the link; `None` if there is none. The partner offers everything up to its speed.
+    pub(crate) fn whole_link(&self) -> Option<Link> {
+        let speed = self.link()?;
+        let (control, offer) = (self.word(BMCR), self.word(ANAR));
+        let negotiates = control & BMCR_AUTONEGOTIATE != 0;
+        let is_full_duplex = match speed {
+            _ if !negotiates => control & BMCR_FULL_DUPLEX != 0,
+            Speed::M10 => offer & 0x0040 != 0,
+            Speed::M100 => offer & 0x0100 != 0,
+            Speed::G1 | Speed::G2_5 => true,
+        };
+        let pauses = negotiates && is_full_duplex && offer & ANAR_PAUSE != 0;
+        Some(Link { speed, is_full_duplex, pauses })
     }
 
     /// Returns the link's speed; `None` if there is no link.
@@ -181,5 +209,20 @@ mod tests {
         assert_eq!(phy.link(), Some(Speed::M100));
         phy.set_cable(Some(Speed::M10));
         assert_eq!(phy.link(), None);
+    }
+
+    #[test]
+    fn duplex_and_pause_are_what_is_offered_or_what_is_forced() {
+        let mut phy = Phy::new(false);
+        let link = |phy: &Phy| phy.whole_link().map(|link| (link.is_full_duplex, link.pauses));
+        phy.write(BMCR, 0x2100);
+        assert_eq!(link(&phy), Some((true, false)), "nothing is negotiated");
+        phy.write(BMCR, 0x2000);
+        assert_eq!(link(&phy), Some((false, false)));
+        phy.write(GBCR, 0);
+        phy.write(BMCR, BMCR_AUTONEGOTIATE);
+        assert_eq!(link(&phy), Some((true, true)));
+        phy.write(ANAR, 0x0081 | ANAR_PAUSE);
+        assert_eq!(link(&phy), Some((false, false)), "half duplex has no pause");
     }
 }

@@ -148,6 +148,9 @@ impl Device {
             }
             self.frame.resize(60, 0);
         }
+        if self.chip.stops_at_short_ptp() && is_short_ptp(&self.frame[..len]) {
+            self.stop_on(Violation::ShortPtp { len });
+        }
         if self.faults.tx_errors > 0 {
             self.faults.tx_errors -= 1;
             self.tally.tx_errors += 1;
@@ -311,4 +314,12 @@ impl Device {
         self.violations.add(violation);
         self.halt();
     }
+}
+
+/// Whether a frame is a UDP packet over IPv4 without options, to a port of PTP, with less than the 47
+/// bytes from the UDP header on that the chip reads.
+fn is_short_ptp(frame: &[u8]) -> bool {
+    let is_udp = frame.get(12..15) == Some(&[8, 0, 0x45]) && frame.get(23) == Some(&17);
+    let is_ptp = matches!(frame.get(36..38), Some([1, 63 | 64]));
+    is_udp && is_ptp && frame.len() < 34 + 47
 }

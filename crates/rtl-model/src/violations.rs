@@ -74,6 +74,11 @@ pub enum Violation {
         /// Number of bytes.
         len: usize,
     },
+    /// A message of PTP that is shorter than the chip reads, on a chip that stops at it.
+    ShortPtp {
+        /// Number of bytes of the frame.
+        len: usize,
+    },
     /// A receive buffer of no bytes, or not at a multiple of 8 bytes.
     BadRxBuffer {
         /// Index of the descriptor in the ring.

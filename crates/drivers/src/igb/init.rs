@@ -13,6 +13,11 @@ use crate::open::wait_for;
 /// Longest frame that the device receives.
 const MAX_FRAME_WITH_CRC: u32 = 9728;
 
+/// Bytes of a frame's checksum.
+const CRC_BYTES: u32 = 4;
+/// Interrupts at most every 50 us, so 20,000 per second; in 1 us, from bit 2 on.
+const EITR_50_US: u32 = 50 << 2;
+
 /// How often to look whether the settings were read: for 20 ms at least, twice what it takes.
 const SETTINGS_POLLS: u32 = 20;
 /// The time between two looks.
@@ -44,6 +49,12 @@ pub(super) fn set_control(bar: &Bar) {
     bar.write32(CTRL, control | CTRL_SLU | CTRL_ASDE);
     bar.write32(TIPG, TIPG_COPPER);
     bar.write32(RLPML, MAX_FRAME_WITH_CRC);
+    bar.write32(EITR0, EITR_50_US);
+}
+
+/// Sets the longest frame that is received, in bytes without CRC.
+pub(super) fn set_max_packet(bar: &Bar, bytes: u32) {
+    bar.write32(RLPML, (bytes + CRC_BYTES).min(MAX_FRAME_WITH_CRC));
 }
 
 /// Lets both directions run. The queues are turned on after the directions; a tail that is written

@@ -1,12 +1,14 @@
 //! The running device.
 
 use slipring_pci::{Bar, DeviceMemory, Interrupt, PciDevice};
-use slipring_port::{DropCause, Interest};
+use slipring_port::{DropCause, Interest, OpenCause};
 
 use super::family::IntelFamily;
 use super::mac::{self, MacDrops};
+use super::phy;
 use crate::chip::{ChipEvents, ChipFault, LinkState, NicChip};
 use crate::descriptors::{RxDescriptors, TxDescriptors};
+use crate::settings::{LinkAbilities, LinkPlan};
 
 /// A chip of a family.
 pub(super) struct IntelChip<F: IntelFamily> {
@@ -16,6 +18,16 @@ pub(super) struct IntelChip<F: IntelFamily> {
     pub(super) interrupt: Interrupt,
     pub(super) drops: MacDrops,
     pub(super) accepts_all: bool,
+    /// What the chip can be set to.
+    pub(super) abilities: LinkAbilities,
+    /// Whether both directions run.
+    pub(super) is_started: bool,
+    /// The longest frame in bytes, without CRC.
+    pub(super) max_packet: u32,
+    /// What the link was set to.
+    pub(super) plan: Option<LinkPlan>,
+    /// Whether the link was up at the last look.
+    pub(super) was_up: bool,
     pub(super) device: Box<dyn PciDevice>,
     /// What the device accesses: dropped after the device.
     pub(super) _memory: DeviceMemory,
@@ -43,6 +55,8 @@ impl<F: IntelFamily> NicChip for IntelChip<F> {
 
     fn start(&mut self) {
         F::start(&self.bar, self.accepts_all);
+        F::set_max_packet(&self.bar, self.max_packet);
+        self.is_started = true;
     }
 
     fn unmask(&mut self, interest: Interest) -> ChipEvents {
@@ -54,7 +68,13 @@ impl<F: IntelFamily> NicChip for IntelChip<F> {
     }
 
     fn probe(&mut self) -> Result<LinkState, ChipFault> {
-        mac::link(&self.bar)
+        let link = mac::link(&self.bar)?;
+        let has_come_up = link.is_up && !std::mem::replace(&mut self.was_up, link.is_up);
+        let negotiates = self.plan.is_some_and(|plan| plan.pause && plan.is_negotiated());
+        if has_come_up && negotiates {
+            phy::resolve_pause(&self.bar);
+        }
+        Ok(link)
     }
 
     fn count_drops(&mut self, set: &mut dyn FnMut(DropCause, u64)) {
@@ -63,6 +83,25 @@ impl<F: IntelFamily> NicChip for IntelChip<F> {
 
     fn set_promiscuous(&mut self, all: bool) {
         self.accepts_all = all;
+        if self.is_started {
+            mac::set_accepted(&self.bar, all);
+        }
+    }
+
+    fn abilities(&self) -> LinkAbilities {
+        self.abilities
+    }
+
+    fn set_link(&mut self, plan: &LinkPlan) -> Result<(), OpenCause> {
+        (self.plan, self.was_up) = (Some(*plan), false);
+        phy::set_link(&self.bar, plan)
+    }
+
+    fn set_max_packet(&mut self, bytes: u32) {
+        self.max_packet = bytes;
+        if self.is_started {
+            F::set_max_packet(&self.bar, bytes);
+        }
     }
 
     fn stop(&mut self) {

@@ -13,12 +13,16 @@ use super::rings::{ring_parts, ring_size, rings_len, set_rx_ring, set_tx_ring};
 use crate::descriptors::{RxDescriptors, RxFormat, TxDescriptors, TxFormat};
 use crate::driver::{ChipId, NicDriver, refused};
 use crate::open::{NicFacts, NicSetup, assemble, memory_cause};
+use crate::settings::LinkAbilities;
 
 /// Vendor: Intel.
 pub(crate) const INTEL: u16 = 0x8086;
 
 /// Maximum number of slots: a ring has at most 4096 descriptors, and one is never used.
 const MAX_SLOTS: u32 = 4088;
+
+/// All chips have these speeds, in Mbit/s.
+static SPEEDS_MBIT: [u32; 3] = [10, 100, 1000];
 
 /// What a family of chips has of its own.
 pub(crate) trait IntelFamily: Send + Sync + 'static {
@@ -52,6 +56,12 @@ pub(crate) trait IntelFamily: Send + Sync + 'static {
 
     /// Lets both directions run.
     fn start(bar: &Bar, accepts_all: bool);
+
+    /// Sets the longest frame that is received, in bytes without CRC, while the device runs. Most
+    /// families know two: that of an MTU of 1500 bytes, and the longest one.
+    fn set_max_packet(bar: &Bar, bytes: u32) {
+        mac::set_long_frames(bar, bytes);
+    }
 }
 
 /// The driver of a family.
@@ -72,6 +82,10 @@ impl<F: IntelFamily> NicDriver for IntelDriver<F> {
         F::CHIPS
     }
 
+    fn abilities(&self, chip: &ChipId) -> LinkAbilities {
+        LinkAbilities::copper(chip.name, &SPEEDS_MBIT, F::MAX_PACKET)
+    }
+
     fn open(
         &self,
         device: Box<dyn PciDevice>,
@@ -79,7 +93,7 @@ impl<F: IntelFamily> NicDriver for IntelDriver<F> {
         setup: &NicSetup<'_>,
     ) -> Result<Port, OpenCause> {
         let slots = setup.slots(MAX_SLOTS);
-        let (running, mac) = set_up::<F>(device, setup, slots)?;
+        let (running, mac) = set_up::<F>(device, self.abilities(chip), setup, slots)?;
         let facts = NicFacts {
             driver: F::NAME,
             chip: chip.name,
@@ -95,6 +109,7 @@ impl<F: IntelFamily> NicDriver for IntelDriver<F> {
 /// Resets the device and sets it up with empty rings. Returns its address, too.
 fn set_up<F: IntelFamily>(
     device: Box<dyn PciDevice>,
+    abilities: LinkAbilities,
     setup: &NicSetup<'_>,
     slots: u32,
 ) -> Result<(IntelChip<F>, [u8; 6]), OpenCause> {
@@ -104,7 +119,6 @@ fn set_up<F: IntelFamily>(
     F::reset(&bar)?;
     let mac = mac::read_mac(&bar)?;
     mac::reset_filters(&bar, mac);
-    mac::wake_phy(&bar)?;
     let mut memory = DeviceMemory::new(device.dma());
     setup.map_buffers(&mut memory)?;
     let size = ring_size(slots);
@@ -122,6 +136,11 @@ fn set_up<F: IntelFamily>(
         interrupt,
         drops: MacDrops::default(),
         accepts_all: false,
+        abilities,
+        is_started: false,
+        max_packet: F::MAX_PACKET,
+        plan: None,
+        was_up: false,
         device,
         _memory: memory,
     };

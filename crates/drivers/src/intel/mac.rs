@@ -1,4 +1,4 @@
-//! What the drivers of Intel's chips do in the same way: address, filters, link, PHY, statistics.
+//! What the drivers of Intel's chips do in the same way: address, filters, link, statistics.
 
 use slipring_pci::{Bar, PciDevice, config};
 use slipring_port::{DropCause, Interest, OpenCause};
@@ -7,16 +7,8 @@ use super::regs::*;
 use crate::chip::{ChipEvents, ChipFault, LinkState};
 use crate::open::{unresponsive, wait_for};
 
-/// The address of the chip's own PHY on its MDIO bus.
-const PHY_ADDRESS: u32 = 1;
-/// PHY: basic control (IEEE 802.3, 22.2.4.1).
-const PHY_CONTROL: u32 = 0;
-/// PHY: sleeps.
-const PHY_POWER_DOWN: u32 = 1 << 11;
-/// PHY: negotiates again.
-const PHY_RESTART_NEGOTIATION: u32 = 1 << 9;
-/// PHY: negotiates speed and duplex.
-const PHY_NEGOTIATES: u32 = 1 << 12;
+/// The longest frame of an MTU of 1500 bytes: with a VLAN tag, without CRC.
+const MAX_SHORT_PACKET: u32 = 1518;
 
 /// Masks all interrupts, acknowledges them, and stops both directions.
 pub(crate) fn quiesce(bar: &Bar) {
@@ -78,6 +70,19 @@ pub(crate) fn reset_filters(bar: &Bar, mac: [u8; 6]) {
     }
 }
 
+/// Receives long frames if the longest one of a port is beyond those of an MTU of 1500 bytes.
+pub(crate) fn set_long_frames(bar: &Bar, bytes: u32) {
+    let control = bar.read32(RCTL) & !RCTL_LPE;
+    bar.write32(RCTL, control | if bytes > MAX_SHORT_PACKET { RCTL_LPE } else { 0 });
+}
+
+/// Accepts all frames or not, while the device runs. Receiving goes on, as the 82574 must not be told to
+/// stop and start it again.
+pub(crate) fn set_accepted(bar: &Bar, all: bool) {
+    let control = bar.read32(RCTL) & !RCTL_UPE;
+    bar.write32(RCTL, control | accepted(all));
+}
+
 /// The bits of the receive control register for what a port accepts. Multicasts are always
 /// accepted, because a program of netmap sees all of them.
 pub(crate) const fn accepted(all: bool) -> u32 {
@@ -100,24 +105,6 @@ pub(crate) fn link(bar: &Bar) -> Result<LinkState, ChipFault> {
         mbit_per_s,
         is_full_duplex: status & STATUS_FD != 0,
     })
-}
-
-/// Wakes the PHY, which the kernel's driver powers down when it leaves the device, and makes it
-/// negotiate again.
-pub(crate) fn wake_phy(bar: &Bar) -> Result<(), OpenCause> {
-    let control = phy_access(bar, MDIC_READ, PHY_CONTROL, 0)?;
-    let woken = (control & !PHY_POWER_DOWN) | PHY_NEGOTIATES | PHY_RESTART_NEGOTIATION;
-    phy_access(bar, MDIC_WRITE, PHY_CONTROL, woken).map(drop)
-}
-
-fn phy_access(bar: &Bar, operation: u32, register: u32, value: u32) -> Result<u32, OpenCause> {
-    bar.write32(MDIC, operation | PHY_ADDRESS << 21 | register << 16 | value);
-    wait_for("give access to its PHY", || bar.read32(MDIC) & MDIC_READY != 0)?;
-    match bar.read32(MDIC) {
-        u32::MAX => Err(ChipFault::Gone.into()),
-        value if value & MDIC_ERROR != 0 => Err(unresponsive("give access to its PHY")),
-        value => Ok(value & 0xffff),
-    }
 }
 
 /// Acknowledges all causes and unmasks those of `interest`.

@@ -5,16 +5,28 @@
 pub(crate) const CTRL: u64 = 0x0000;
 /// Forbids the device to start new accesses to memory (PCI Express only).
 pub(crate) const CTRL_MASTER_DISABLE: u32 = 1 << 2;
+/// Full duplex, if the driver says so.
+pub(crate) const CTRL_FD: u32 = 1 << 0;
 /// Detects the speed of the PHY.
 pub(crate) const CTRL_ASDE: u32 = 1 << 5;
 /// Sets the link up.
 pub(crate) const CTRL_SLU: u32 = 1 << 6;
+/// Speed, if the driver says so: 10 Mbit/s without a bit.
+pub(crate) const CTRL_SPEED: u32 = 3 << 8;
+/// Speed, if the driver says so: 100 Mbit/s.
+pub(crate) const CTRL_SPEED_100: u32 = 1 << 8;
 /// Speed by the driver instead of the PHY.
 pub(crate) const CTRL_FRCSPD: u32 = 1 << 11;
 /// Duplex by the driver instead of the PHY.
 pub(crate) const CTRL_FRCDPX: u32 = 1 << 12;
 /// Resets the device; clears itself.
 pub(crate) const CTRL_RST: u32 = 1 << 26;
+/// Obeys pause frames.
+pub(crate) const CTRL_RFCE: u32 = 1 << 27;
+/// Sends pause frames.
+pub(crate) const CTRL_TFCE: u32 = 1 << 28;
+/// All that says how speed and duplex come about.
+pub(crate) const CTRL_LINK_MODE: u32 = CTRL_FD | CTRL_ASDE | CTRL_SPEED | CTRL_FRCSPD | CTRL_FRCDPX;
 /// Removes VLAN tags from received frames.
 pub(crate) const CTRL_VME: u32 = 1 << 30;
 
@@ -42,6 +54,21 @@ pub(crate) const MDIC_READ: u32 = 2 << 26;
 pub(crate) const MDIC_READY: u32 = 1 << 28;
 /// The PHY did not answer.
 pub(crate) const MDIC_ERROR: u32 = 1 << 30;
+
+/// Pause frames: destination, low and high word; type; length of a pause.
+pub(crate) const FCAL: u64 = 0x0028;
+/// See [`FCAL`].
+pub(crate) const FCAH: u64 = 0x002c;
+/// See [`FCAL`].
+pub(crate) const FCT: u64 = 0x0030;
+/// See [`FCAL`].
+pub(crate) const FCTTV: u64 = 0x0170;
+/// Fill level of the receiver below which a pause is ended.
+pub(crate) const FCRTL: u64 = 0x2160;
+/// Ends pauses by a frame.
+pub(crate) const FCRTL_XONE: u32 = 1 << 31;
+/// Fill level of the receiver from which on the partner has to pause.
+pub(crate) const FCRTH: u64 = 0x2168;
 
 /// Interrupt causes; reading acknowledges them.
 pub(crate) const ICR: u64 = 0x00c0;

@@ -2,13 +2,14 @@
 
 use slipring_pci::{DeviceMemory, Interrupt, PciDevice, config};
 use slipring_port::nic::dma::DmaMemory as _;
-use slipring_port::{DropCause, Interest, Nanos};
+use slipring_port::{DropCause, Interest, Nanos, OpenCause};
 
 use super::init;
 use super::phy;
-use super::regs::{Registers, event};
+use super::regs::{Registers, at, event};
 use super::rings::{RtlRx, RtlTx};
 use super::stats::TallyReader;
+use crate::settings::{LinkAbilities, LinkPlan};
 use crate::{ChipEvents, ChipFault, LinkState, NicChip};
 
 /// Accepts frames to the card's own address, multicasts and broadcasts.
@@ -29,6 +30,8 @@ pub(super) struct RtlChip {
     pub(super) tally: TallyReader,
     pub(super) interrupt: Interrupt,
     pub(super) rx_mode: u32,
+    /// Whether the chip takes modes of its receiver: not before both engines run.
+    pub(super) is_started: bool,
     /// What the device can access; `None` once it is stopped.
     pub(super) memory: Option<DeviceMemory>,
     pub(super) device: Box<dyn PciDevice>,
@@ -67,6 +70,7 @@ impl NicChip for RtlChip {
     fn start(&mut self) {
         self.tally.reset(&self.registers);
         init::start(&self.registers, self.rx_mode);
+        self.is_started = true;
     }
 
     fn unmask(&mut self, interest: Interest) -> ChipEvents {
@@ -103,6 +107,22 @@ impl NicChip for RtlChip {
 
     fn set_promiscuous(&mut self, all: bool) {
         self.rx_mode = if all { ACCEPT_ALL } else { ACCEPT_OURS };
+        if self.is_started {
+            self.registers.modify32(at::RX_CONFIG, ACCEPT_ALL, self.rx_mode);
+        }
+    }
+
+    fn abilities(&self) -> LinkAbilities {
+        self.registers.chip.abilities()
+    }
+
+    fn set_link(&mut self, plan: &LinkPlan) -> Result<(), OpenCause> {
+        phy::set_link(&self.registers, plan);
+        Ok(())
+    }
+
+    fn set_max_packet(&mut self, bytes: u32) {
+        init::set_max_packet(&self.registers, bytes);
     }
 
     fn tx_probe_after(&self) -> Nanos {

@@ -1,5 +1,7 @@
 //! Which chip it is. The PCI device ID does not say: TxConfig has the chip's identity, called XID.
 
+use crate::settings::LinkAbilities;
+
 /// A chip that the driver knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RtlChipId {
@@ -91,6 +93,19 @@ impl RtlChipId {
     /// Whether the chip is of the 2.5 Gbit/s family.
     pub(super) fn is_8125(self) -> bool {
         matches!(self, Self::Rtl8125a | Self::Rtl8125b)
+    }
+
+    /// Whether the chip may stop at short UDP packets.
+    pub(super) fn lengthens_udp(self) -> bool {
+        matches!(self, Self::Rtl8125a | Self::Rtl8125b)
+    }
+
+    /// What the chip can be set to. Its MAC pauses as the PHY has negotiated, and only then.
+    pub(super) fn abilities(self) -> LinkAbilities {
+        let speeds: &'static [u32] =
+            if self.is_8125() { &[10, 100, 1000, 2500] } else { &[10, 100, 1000] };
+        let all = LinkAbilities::copper(self.name(), speeds, self.max_frame());
+        LinkAbilities { pauses_unasked: false, ..all }
     }
 
     /// Maximum number of bytes of a frame, without its checksum: an MTU of 9 KiB less headers, or

@@ -70,6 +70,9 @@ const OCP_8125_REST: &[OcpChange] = &[
     (0xeb54, 0x0001, 0),
 ];
 
+/// The longest frame that the chip can be told to receive, with its checksum.
+const MAX_RX_SIZE: u16 = 0x3fff;
+
 /// The step at which a chip did not answer in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TimedOut(pub(super) &'static str);
@@ -152,7 +155,7 @@ pub(super) fn configure(
         RtlChipId::Rtl8125a | RtlChipId::Rtl8125b => configure_8125(registers, moderation),
     };
     // Longer frames would be reported, and no buffer is too short: frames take several.
-    registers.bar.write16(at::RX_MAX_SIZE, 0x3fff);
+    registers.bar.write16(at::RX_MAX_SIZE, MAX_RX_SIZE);
     write_address(registers, at::TX_RING_LOW, at::TX_RING_HIGH, rings.tx);
     write_address(registers, at::RX_RING_LOW, at::RX_RING_HIGH, rings.rx);
     write_mac(registers, mac);
@@ -256,6 +259,13 @@ pub(super) fn start(registers: &Registers, rx_mode: u32) {
     registers.bar.write32(at::MULTICAST + 4, u32::MAX);
     registers.bar.write32(at::MULTICAST, u32::MAX);
     registers.bar.write32(at::RX_CONFIG, fifo | rx_mode);
+}
+
+/// Sets the longest frame that is received, in bytes without checksum. Longer ones are reported as
+/// errors.
+pub(super) fn set_max_packet(registers: &Registers, bytes: u32) {
+    let with_checksum = (bytes + 4).min(MAX_RX_SIZE.into());
+    registers.bar.write16(at::RX_MAX_SIZE, with_checksum as u16);
 }
 
 /// Reads the card's own address.

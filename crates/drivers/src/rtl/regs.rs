@@ -140,6 +140,18 @@ impl Registers {
         self.mac_ocp_write(address, (self.mac_ocp_read(address) & !clear) | set);
     }
 
+    /// Reads a word of the PHY's bus.
+    pub(super) fn phy_read(&self, address: u16) -> u16 {
+        self.bar.write32(at::PHY_OCP, u32::from(address) << 15);
+        wait(10, || self.bar.read32(at::PHY_OCP) & FLAG != 0);
+        self.bar.read32(at::PHY_OCP) as u16
+    }
+
+    /// Sets and clears bits of a word of the PHY's bus.
+    pub(super) fn phy_modify(&self, address: u16, clear: u16, set: u16) {
+        self.phy_write(address, (self.phy_read(address) & !clear) | set);
+    }
+
     /// Writes a word of the PHY's bus.
     pub(super) fn phy_write(&self, address: u16, value: u16) {
         self.bar.write32(at::PHY_OCP, FLAG | u32::from(address) << 15 | u32::from(value));

@@ -1,13 +1,15 @@
 //! The running device.
 
 use slipring_pci::{DeviceMemory, Interrupt, InterruptKind, PciDevice};
-use slipring_port::{DropCause, Interest};
+use slipring_port::{DropCause, Interest, OpenCause};
 
+use super::ABILITIES;
 use super::control::{RX_ALL_MULTICAST, RX_PROMISCUOUS, VirtioControl};
 use super::init;
 use super::regs::*;
 use super::rings::{VirtioRx, VirtioTx};
 use crate::chip::{ChipEvents, ChipFault, LinkState, NicChip};
+use crate::settings::{LinkAbilities, LinkPlan};
 
 /// A virtio-net device.
 pub(super) struct VirtioChip {
@@ -16,6 +18,9 @@ pub(super) struct VirtioChip {
     pub(super) tx: VirtioTx,
     pub(super) control: Option<VirtioControl>,
     pub(super) accepts_all: bool,
+    pub(super) is_started: bool,
+    /// The largest MTU in bytes.
+    pub(super) max_mtu: u32,
     /// Whether the device tells the state of its link.
     pub(super) has_status: bool,
     pub(super) interrupt: Interrupt,
@@ -46,6 +51,7 @@ impl NicChip for VirtioChip {
 
     fn start(&mut self) {
         init::start(&self.registers);
+        self.is_started = true;
         if let Some(control) = &mut self.control {
             control.set_rx(RX_PROMISCUOUS, self.accepts_all);
             control.set_rx(RX_ALL_MULTICAST, true);
@@ -85,7 +91,24 @@ impl NicChip for VirtioChip {
 
     fn set_promiscuous(&mut self, all: bool) {
         self.accepts_all = all;
+        if self.is_started
+            && let Some(control) = &mut self.control
+        {
+            control.set_rx(RX_PROMISCUOUS, all);
+        }
     }
+
+    fn abilities(&self) -> LinkAbilities {
+        LinkAbilities { has_filter: self.control.is_some(), max_mtu: self.max_mtu, ..ABILITIES }
+    }
+
+    /// The link is the host's, so the abilities have no speeds, and no plan is made.
+    fn set_link(&mut self, _plan: &LinkPlan) -> Result<(), OpenCause> {
+        Ok(())
+    }
+
+    /// A virtio device receives what its host lets through.
+    fn set_max_packet(&mut self, _bytes: u32) {}
 
     fn stop(&mut self) {
         init::stop(&self.registers, self.device.as_ref());

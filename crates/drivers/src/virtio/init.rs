@@ -7,6 +7,7 @@ use super::chip::VirtioChip;
 use super::control::VirtioControl;
 use super::regs::*;
 use super::rings::{HEADER_BYTES, QueueLayout, VirtioRx, VirtioTx, Virtqueue, headers_len};
+use super::{MTU_OF_ONE_BUFFER, MTU_OF_SEVERAL_BUFFERS};
 use crate::driver::refused;
 use crate::open::wait_for;
 use crate::open::{NicSetup, memory_cause, unresponsive};
@@ -15,6 +16,8 @@ use crate::open::{NicSetup, memory_cause, unresponsive};
 const RX_QUEUE: u16 = 0;
 const TX_QUEUE: u16 = 1;
 const CONTROL_QUEUE: u16 = 2;
+/// The smallest MTU that a device may say (virtio 1.2, 5.1.4.1).
+const MIN_MTU: u32 = 68;
 /// Maximum number of descriptors of a queue.
 const MAX_QUEUE_SIZE: u16 = 32_768;
 /// The only vector, for all queues and for changes of the link.
@@ -45,10 +48,13 @@ pub(super) fn set_up(
     let control = if has_control { Some(queues.make_control()?) } else { None };
     let slots = u32::from(rx.size.min(tx.size) / 2).min(setup.options.slots);
     let addresses = memory.addresses();
+    let merges = features & FEATURE_MERGEABLE_BUFFERS != 0;
     let mac = std::array::from_fn(|i| registers.net.read8(NET_MAC + i as u64));
     let chip = VirtioChip {
         has_status: features & FEATURE_STATUS != 0,
-        rx: VirtioRx::new(rx, headers, addresses),
+        max_mtu: max_mtu(&registers, features),
+        is_started: false,
+        rx: VirtioRx::new(rx, headers, addresses, merges),
         tx: VirtioTx::new(tx, header, addresses),
         registers,
         control,
@@ -58,6 +64,25 @@ pub(super) fn set_up(
         _memory: memory,
     };
     Ok((chip, mac, slots))
+}
+
+/// Returns the largest MTU: what the device says, within what buffers take.
+fn max_mtu(registers: &VirtioRegisters, features: u64) -> u32 {
+    let has = |feature| features & feature != 0;
+    let limit = match has(FEATURE_MERGEABLE_BUFFERS) {
+        true => MTU_OF_SEVERAL_BUFFERS,
+        false => MTU_OF_ONE_BUFFER,
+    };
+    if !has(FEATURE_MTU) {
+        return limit;
+    }
+    // A device that is gone, or says nonsense, has the MTU of Ethernet.
+    let said = registers.net.read16(NET_MTU).into();
+    if (MIN_MTU..=u32::from(u16::MAX) - 1).contains(&said) {
+        limit.min(said)
+    } else {
+        MTU_OF_ONE_BUFFER
+    }
 }
 
 /// Returns the number of descriptors that the slots of the port need: two each.
@@ -78,6 +103,8 @@ fn reset(registers: &VirtioRegisters) -> Result<(), OpenCause> {
 fn negotiate(registers: &VirtioRegisters) -> Result<u64, OpenCause> {
     let common = &registers.common;
     let known = FEATURE_MAC
+        | FEATURE_MTU
+        | FEATURE_MERGEABLE_BUFFERS
         | FEATURE_STATUS
         | FEATURE_CTRL_VQ
         | FEATURE_CTRL_RX

@@ -37,6 +37,10 @@ pub(super) const STATUS_FEATURES_OK: u8 = 8;
 // Features.
 /// The device has an address.
 pub(super) const FEATURE_MAC: u64 = 1 << 5;
+/// The device has a largest MTU.
+pub(super) const FEATURE_MTU: u64 = 1 << 3;
+/// Received frames may take several buffers.
+pub(super) const FEATURE_MERGEABLE_BUFFERS: u64 = 1 << 15;
 /// The device tells the state of its link.
 pub(super) const FEATURE_STATUS: u64 = 1 << 16;
 /// The device has a control queue.
@@ -53,6 +57,8 @@ pub(super) const FEATURE_ACCESS_PLATFORM: u64 = 1 << 33;
 pub(super) const NET_MAC: u64 = 0;
 /// The state of the link.
 pub(super) const NET_STATUS: u64 = 6;
+/// The largest MTU in bytes.
+pub(super) const NET_MTU: u64 = 10;
 /// There is a link.
 pub(super) const NET_STATUS_LINK_UP: u16 = 1;
 

@@ -5,20 +5,24 @@
 //!            descriptor 2i+1  the buffer; of a frame in several parts, the next part's buffer follows
 //! ```
 //! The header lies apart, because a port's buffers have no room before their first byte. So a queue
-//! of n descriptors has n/2 slots.
+//! of n descriptors has n/2 slots. The receiving side is in [`rx`].
 //!
 //! # Invariants
 //! 1. The number that the device returns is checked, and must be the head of a chain that it has.
 //! 2. Of the used ring, index and element are read once.
 
+mod rx;
+
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use slipring_pci::{BufferAddresses, DescriptorMemory, barrier};
-use slipring_port::nic::{RxDescriptor, RxDescriptorRings, TxDescriptorRings};
-use slipring_ring::{BufIdx, Region};
+use slipring_port::nic::TxDescriptorRings;
+use slipring_ring::BufIdx;
 
 use super::regs::RegisterWindow;
+
+pub(super) use rx::{VirtioRx, headers_len};
 
 /// Bytes of the header before each frame.
 pub(super) const HEADER_BYTES: u32 = 12;
@@ -196,92 +200,6 @@ impl SlotTable {
             slot = self.next[usize::from(slot)];
         }
         Some(())
-    }
-}
-
-/// Frames to be received.
-#[derive(Debug)]
-pub(super) struct VirtioRx {
-    pub(super) queue: Virtqueue,
-    headers: DescriptorMemory,
-    addresses: BufferAddresses,
-    slots: SlotTable,
-    ready: VecDeque<RxDescriptor>,
-    /// Frames, or what the device returned for one, that were nothing to be passed on.
-    pub(super) bad_frames: u64,
-}
-
-impl VirtioRx {
-    pub(super) fn new(
-        queue: Virtqueue,
-        headers: DescriptorMemory,
-        addresses: BufferAddresses,
-    ) -> Self {
-        let slots = SlotTable::new(queue.size / 2);
-        let ready = VecDeque::with_capacity(usize::from(queue.size / 2));
-        Self { queue, headers, addresses, slots, ready, bad_frames: 0 }
-    }
-}
-
-/// Bytes of headers for all slots of a queue.
-pub(super) fn headers_len(size: u16) -> usize {
-    usize::from(size / 2) * HEADER_STRIDE as usize
-}
-
-impl RxDescriptorRings for VirtioRx {
-    fn max_part(&self) -> u32 {
-        self.addresses.buf_size()
-    }
-
-    fn has_room(&mut self) -> bool {
-        !self.slots.free.is_empty()
-    }
-
-    fn post(&mut self, buf: BufIdx) {
-        let address = self.addresses.of(buf).expect("a buffer that the port's rings have checked");
-        let slot = self.slots.take(buf);
-        self.slots.is_head[usize::from(slot)] = true;
-        let (head, data) = (2 * slot, 2 * slot + 1);
-        let header = self.headers.address() + u64::from(slot) * HEADER_STRIDE;
-        self.queue.set(head, header, HEADER_BYTES, NEXT | WRITE, data);
-        self.queue.set(data, address, self.addresses.buf_size(), WRITE, 0);
-        self.queue.push(head);
-    }
-
-    fn publish(&mut self) {
-        self.queue.publish();
-    }
-
-    fn refresh(&mut self) -> u32 {
-        // At most one queue's worth, whatever the device writes to its index.
-        for _ in 0..self.queue.size {
-            let Some((id, written)) = self.queue.pop() else { break };
-            let len = written.saturating_sub(HEADER_BYTES);
-            let is_bad = len == 0 || len > self.addresses.buf_size();
-            let mut buffer = None;
-            if self.slots.give_back(id, |buf| buffer = Some(buf)).is_none() || is_bad {
-                self.bad_frames += 1;
-            }
-            match buffer {
-                Some(buf) if is_bad => self.post(buf),
-                Some(buf) => {
-                    self.ready.push_back(RxDescriptor { buf, offset: 0, len, more: false })
-                }
-                None => {}
-            }
-        }
-        self.ready.len() as u32
-    }
-
-    fn peek(&self, i: u32) -> RxDescriptor {
-        self.ready[i as usize]
-    }
-
-    /// Frames begin at byte 0 of their buffers.
-    fn settle(&self, _region: &Region, _descriptor: RxDescriptor) {}
-
-    fn release(&mut self, count: u32) {
-        self.ready.drain(..count as usize);
     }
 }
 

@@ -1,6 +1,6 @@
 //! What every driver does.
 
-use slipring_port::{Interest, OpenOptions, RunCause};
+use slipring_port::{DropCause, Interest, OpenOptions, RunCause};
 use slipring_ring::SlotFlags;
 
 use crate::card::{BROADCAST, Card, MAC, OTHER_MAC, SLOTS, frames};
@@ -99,4 +99,48 @@ pub(crate) fn a_closed_port_gives_all_buffers_back_and_the_card_opens_again(mode
     // The frame of the first opening may have left, or not.
     let seen = card.send_and_watch_until(&sent, sent.last().unwrap());
     assert!(seen.ends_with(&sent), "{} frames", seen.len());
+}
+
+pub(crate) fn a_card_in_use_is_set_to_100_mbit_without_negotiation_or_refuses_by_name(
+    model: Model,
+) {
+    let Some(mut card) = Card::open(model.device) else { return };
+    card.wait_for_link(true);
+    let result = card.set("speed=100 autoneg=off");
+    if model.driver == "virtio" {
+        let refusal = result.unwrap_err();
+        assert_eq!(refusal.reason, "virtio-net has no PHY, so no speed, autonegotiation");
+    } else {
+        let status = result.unwrap();
+        assert_eq!(status.settings.to_string(), "speed=100 autoneg=off");
+        // QEMU's e1000 always says 1000.
+        let said = if model.driver == "e1000" { 1000 } else { 100 };
+        assert_eq!((status.link.mbit_per_s, status.link.is_full_duplex), (said, true));
+        card.wait_for_link(true);
+    }
+    let out = frames(8, OTHER_MAC);
+    assert_eq!(card.send_and_watch(&out), out);
+    if model.driver != "virtio" {
+        card.set("autoneg=on").unwrap();
+    }
+    let back = frames(8, MAC);
+    assert_eq!(card.receive(&back), back);
+}
+
+pub(crate) fn a_card_in_use_receives_for_other_hosts_when_it_is_told_to(model: Model) {
+    let options = OpenOptions { slots: SLOTS, promiscuous: false, ..OpenOptions::default() };
+    let Some(mut card) = Card::open_with(model.device, options) else { return };
+    let mut sent = frames(1, OTHER_MAC);
+    sent.extend(frames(1, MAC));
+    assert_eq!(card.receive_some(&sent, 1), sent[1..]);
+    card.set("promisc=on").unwrap();
+    assert_eq!(card.receive_some(&sent, 2), sent);
+    card.set("promisc=off mtu=1000").unwrap();
+    assert_eq!(card.receive_some(&sent, 1), sent[1..]);
+    let mut long = frames(1, OTHER_MAC);
+    long[0].resize(1019, 1);
+    let short = frames(2, OTHER_MAC);
+    let all = [&long[..], &short[..]].concat();
+    assert_eq!(card.send_and_watch(&all), short);
+    assert_eq!(card.port.stats().dropped(DropCause::TxTooLong), 1);
 }

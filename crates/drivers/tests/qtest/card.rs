@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use slipring_drivers::{NicSetup, open_port};
+use slipring_drivers::{CardControl, CardStatus, NicSetup, SettingRefusal, open_port};
 use slipring_pci::qtest::QtestMachine;
 use slipring_port::{Interest, OpenOptions, Port, RunError, WaitOutcome, WaitStrategy, Waiter};
 use slipring_ring::{Geometry, Region, SlotFlags};
@@ -32,6 +32,7 @@ pub(crate) struct Card {
     monitor: UnixStream,
     region: Arc<Region>,
     options: OpenOptions,
+    control: Arc<CardControl>,
     machine: QtestMachine,
     _dir: TempDir,
 }
@@ -66,10 +67,11 @@ impl Card {
         let machine = QtestMachine::start(&qemu, &words.map(str::to_owned)).unwrap();
         let geometry = Geometry { ring_bytes: 1 << 20, bufs: 1024, buf_size: 2048 };
         let region = machine.region(geometry).unwrap();
-        let port = open_on(&machine, &region, &options);
+        let control = Arc::default();
+        let port = open_on(&machine, &region, &options, &control);
         let monitor = UnixStream::connect(&monitor).unwrap();
         let (wire, peer) = (socket, card);
-        let card = Self { port, wire, peer, monitor, region, options, machine, _dir: dir };
+        let card = Self { port, wire, peer, monitor, region, options, control, machine, _dir: dir };
         card.order("qmp_capabilities", "{}");
         Some(card)
     }
@@ -79,12 +81,26 @@ impl Card {
         self.port.queues.clear();
         // Two buffers are reserved.
         assert_eq!(self.region.free_bufs(), self.region.num_bufs() - 2);
-        self.port = open_on(&self.machine, &self.region, &self.options);
+        self.control = Arc::default();
+        self.port = open_on(&self.machine, &self.region, &self.options, &self.control);
     }
 
     /// Pulls the cable, or plugs it in.
     pub(crate) fn set_link(&self, up: bool) {
         self.order("set_link", &format!(r#"{{"name": "net", "up": {up}}}"#));
+    }
+
+    /// Changes settings while the program syncs its port.
+    pub(crate) fn set(&mut self, change: &str) -> Result<CardStatus, SettingRefusal> {
+        let (control, change) = (self.control.clone(), change.parse().unwrap());
+        std::thread::scope(|scope| {
+            let asked = scope.spawn(move || control.request(change));
+            while !asked.is_finished() {
+                self.port.rx_sync().unwrap();
+                std::thread::yield_now();
+            }
+            asked.join().unwrap()
+        })
     }
 
     /// Kills QEMU, so that the card is gone.
@@ -242,8 +258,14 @@ fn take_from(wire: &UnixDatagram) -> Vec<u8> {
 }
 
 /// Opens a port on the card.
-fn open_on(machine: &QtestMachine, region: &Arc<Region>, options: &OpenOptions) -> Port {
-    let setup = NicSetup { name: "vfio:00:04.0", region, options };
+fn open_on(
+    machine: &QtestMachine,
+    region: &Arc<Region>,
+    options: &OpenOptions,
+    control: &Arc<CardControl>,
+) -> Port {
+    let setup = NicSetup::new("vfio:00:04.0", region, options);
+    let setup = NicSetup { control: Some(control), ..setup };
     open_port(Box::new(machine.device(SLOT).unwrap()), &setup).unwrap()
 }
 

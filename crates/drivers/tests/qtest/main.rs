@@ -38,6 +38,18 @@ macro_rules! every_driver {
             }
 
             #[test]
+            fn a_card_in_use_is_set_to_100_mbit_without_negotiation_or_refuses_by_name() {
+                behaviour::a_card_in_use_is_set_to_100_mbit_without_negotiation_or_refuses_by_name(
+                    MODEL,
+                );
+            }
+
+            #[test]
+            fn a_card_in_use_receives_for_other_hosts_when_it_is_told_to() {
+                behaviour::a_card_in_use_receives_for_other_hosts_when_it_is_told_to(MODEL);
+            }
+
+            #[test]
             fn a_card_that_is_gone_ends_the_port_by_name() {
                 behaviour::a_card_that_is_gone_ends_the_port_by_name(MODEL);
             }

@@ -137,3 +137,27 @@ fn a_batch_costs_one_register_write_to_send_and_none_to_receive() {
         rig.check();
     }
 }
+
+/// The chips of 2.5 Gbit/s stop at such a packet; its IP header still says where it ends.
+#[test]
+fn a_short_message_of_ptp_is_lengthened_where_the_chip_would_stop() {
+    for chip in Chip::ALL {
+        let mut rig = Rig::new(chip);
+        for payload in [0, 10, 38, 39] {
+            let mut message = frame(42 + payload, 5);
+            message[12..15].copy_from_slice(&[8, 0, 0x45]);
+            message[23] = 17;
+            message[36..38].copy_from_slice(&319u16.to_be_bytes());
+            let parts = [20, 16, message.len() - 36];
+            rig.put(&message, &parts);
+            rig.send(&message);
+            for _ in 0..2 {
+                let sent = rig.sent().unwrap();
+                assert_eq!(sent[..message.len()], message);
+                assert!(sent[message.len()..].iter().all(|&byte| byte == 0));
+            }
+            assert_eq!(rig.sent(), None);
+        }
+        rig.check();
+    }
+}

@@ -8,4 +8,5 @@ mod model;
 mod rates;
 mod restart;
 mod rig;
+mod settings;
 mod sleep;

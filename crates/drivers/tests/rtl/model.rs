@@ -23,12 +23,24 @@ pub(crate) fn locked(model: &SharedModel) -> MutexGuard<'_, Device> {
 pub(crate) struct ModelDevice {
     model: SharedModel,
     mapper: Arc<ModelMapper>,
+    /// The only kind of interrupts; `None` for all.
+    only: Option<InterruptKind>,
 }
 
 impl ModelDevice {
     pub(crate) fn new(model: &SharedModel) -> Self {
+        Self::with(model, None)
+    }
+
+    /// The model in a machine with one kind of interrupts.
+    #[allow(dead_code, reason = "the example of rates has this file, too")]
+    pub(crate) fn with_only(model: &SharedModel, kind: InterruptKind) -> Self {
+        Self::with(model, Some(kind))
+    }
+
+    fn with(model: &SharedModel, only: Option<InterruptKind>) -> Self {
         let mapper = ModelMapper { model: Arc::clone(model), next: AtomicU64::new(1 << 24) };
-        Self { model: Arc::clone(model), mapper: Arc::new(mapper) }
+        Self { model: Arc::clone(model), mapper: Arc::new(mapper), only }
     }
 }
 
@@ -77,7 +89,10 @@ impl PciDevice for ModelDevice {
     }
 
     fn interrupts(&self, kind: InterruptKind) -> u32 {
-        index_of(kind).vectors()
+        match self.only {
+            Some(only) if only != kind => 0,
+            _ => index_of(kind).vectors(),
+        }
     }
 
     fn set_interrupts(

@@ -5,13 +5,15 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use slipring_drivers::{NicSetup, open_port};
 use slipring_pci::vfio_user::VfioUserDevice;
-use slipring_ring::SlotFlags;
+use slipring_port::{OpenOptions, QueueRings};
+use slipring_ring::{HugePages, Region, SlotFlags};
 use slipring_rtl_model::vfio_user::Server;
 use slipring_rtl_model::{Chip, Loop, MemoryWire};
 
-use crate::model::locked;
-use crate::rig::{Rig, SLOTS, frame, model, open, open_on};
+use crate::model::{ModelDevice, locked};
+use crate::rig::{Rig, SLOTS, frame, geometry, model, open, open_on};
 
 #[test]
 fn a_closed_port_leaves_a_card_that_accesses_no_memory() {
@@ -46,6 +48,51 @@ fn the_next_program_takes_over_a_card_whose_program_was_killed_in_mid_traffic() 
             rig.deliver(&frame(60, 0));
             rig.check();
         }
+    }
+}
+
+/// What the daemon does with its ports: rings and buffers outlive it, the card's descriptors do not.
+#[test]
+fn the_next_daemon_opens_the_card_again_over_the_same_rings_and_loses_no_buffer() {
+    for chip in Chip::ALL {
+        let (near, cable) = MemoryWire::pair();
+        let model = model(chip, Box::new(near));
+        let region = Region::create_shared(geometry(SLOTS), HugePages::Never).unwrap();
+        let options = OpenOptions { slots: SLOTS, ..OpenOptions::default() };
+        let open = |options: &OpenOptions| {
+            let setup = NicSetup::new("vfio:03:00.0", &region, options);
+            open_port(Box::new(ModelDevice::new(&model)), &setup).unwrap()
+        };
+        let port = open(&options);
+        let free_bufs = region.free_bufs();
+        let mut rig = Rig { model: model.clone(), cable, port };
+        for round in 0..5 {
+            // Frames that the program has not read yet, and one whose slot it has not got back.
+            rig.deliver(&frame(60, round));
+            rig.deliver(&frame(4000, round));
+            rig.queue().rx_sync().unwrap();
+            rig.send(&frame(60, 100 + round));
+            assert_eq!(rig.sent(), Some(frame(60, 100 + round)));
+            let QueueRings { tx, rx } = rig.queue().rings();
+            let rings = vec![[tx.view(), rx.view()]];
+            std::mem::forget(std::mem::take(&mut rig.port.queues));
+            locked(&model).detach();
+            // Meanwhile the card can reach nothing, although nobody has stopped it.
+            assert!(locked(&model).dma().is_empty());
+            rig.deliver(&frame(61, round));
+            rig.port = open(&OpenOptions { rings, ..options.clone() });
+            assert_eq!(region.free_bufs(), free_bufs);
+            assert_eq!(rig.received(), Some((frame(60, round), 1)));
+            assert_eq!(rig.received(), Some((frame(4000, round), 2)));
+            // Every slot has a buffer that the card can use.
+            for i in 0..2 * SLOTS {
+                rig.deliver(&frame(60, i as u8));
+                assert_eq!(rig.received(), Some((frame(60, i as u8), 1)));
+                rig.send(&frame(64, i as u8));
+                assert_eq!(rig.sent(), Some(frame(64, i as u8)));
+            }
+        }
+        rig.check();
     }
 }
 

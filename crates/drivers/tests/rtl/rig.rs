@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use slipring_drivers::{NicSetup, open_port};
+use slipring_drivers::{CardControl, LinkSettings, NicSetup, open_port};
 use slipring_port::{DropCause, OpenCause, OpenOptions, Port, Queue};
 use slipring_ring::{Geometry, HugePages, Region, SlotFlags};
 use slipring_rtl_model::{Chip, Device, MemoryWire, Wire, WireEnd};
@@ -31,10 +31,26 @@ pub(crate) fn open_on(
     device: Box<dyn slipring_pci::PciDevice>,
     slots: u32,
 ) -> Result<Port, OpenCause> {
-    let geometry = Geometry { ring_bytes: 1 << 18, bufs: 4 * slots, buf_size: 2048 };
-    let region = Region::create_shared(geometry, HugePages::Never).unwrap();
+    let region = Region::create_shared(geometry(slots), HugePages::Never).unwrap();
     let options = OpenOptions { slots, ..OpenOptions::default() };
-    open_port(device, &NicSetup { name: "vfio:03:00.0", region: &region, options: &options })
+    open_port(device, &NicSetup::new("vfio:03:00.0", &region, &options))
+}
+
+/// Opens a port with these settings, which `control` changes.
+pub(crate) fn open_set(
+    model: &SharedModel,
+    settings: LinkSettings,
+    control: &Arc<CardControl>,
+) -> Result<Port, OpenCause> {
+    let region = Region::create_shared(geometry(SLOTS), HugePages::Never).unwrap();
+    let options = OpenOptions { slots: SLOTS, ..OpenOptions::default() };
+    let setup = NicSetup::new("vfio:03:00.0", &region, &options);
+    let setup = NicSetup { settings, control: Some(control), ..setup };
+    open_port(Box::new(ModelDevice::new(model)), &setup)
+}
+
+pub(crate) fn geometry(slots: u32) -> Geometry {
+    Geometry { ring_bytes: 1 << 18, bufs: 4 * slots, buf_size: 2048 }
 }
 
 impl Rig {

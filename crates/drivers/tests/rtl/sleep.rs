@@ -1,11 +1,12 @@
 //! Interrupts: none while the port is polled, one per sleep.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use slipring_pci::InterruptKind;
 use slipring_port::Interest;
-use slipring_rtl_model::Chip;
+use slipring_rtl_model::{Chip, MemoryWire};
 
-use crate::model::locked;
-use crate::rig::{Rig, frame};
+use crate::model::{ModelDevice, locked};
+use crate::rig::{Rig, SLOTS, frame, model, open_on};
 
 /// Returns whether the interrupt's event is set, without waiting.
 fn has_event(rig: &mut Rig) -> bool {
@@ -64,4 +65,28 @@ fn a_sleep_for_free_slots_ends_when_frames_are_sent() {
     assert!(has_event(&mut rig));
     rig.queue().after_sleep();
     rig.check();
+}
+
+/// A line is masked when it has fired, and fires no more until the driver unmasks it.
+#[test]
+fn a_port_with_a_line_or_msi_sleeps_as_often_as_it_likes() {
+    for kind in [InterruptKind::IntX, InterruptKind::Msi] {
+        for chip in Chip::ALL {
+            let (near, cable) = MemoryWire::pair();
+            let model = model(chip, Box::new(near));
+            let port = open_on(Box::new(ModelDevice::with_only(&model, kind)), SLOTS).unwrap();
+            assert_eq!(port.info.mode.get("irq"), Some(kind.name()));
+            let mut rig = Rig { model, cable, port };
+            for sleep in 1..=20 {
+                rig.queue().before_sleep(Interest::BOTH);
+                assert!(rig.received().is_none() && !has_event(&mut rig));
+                rig.deliver(&frame(60, 3));
+                assert!(has_event(&mut rig), "sleep {sleep} ends, by {kind:?}");
+                rig.queue().after_sleep();
+                assert!(rig.received().is_some() && !has_event(&mut rig));
+                assert_eq!(locked(&rig.model).interrupts().fired(), sleep);
+            }
+            rig.check();
+        }
+    }
 }

@@ -7,6 +7,17 @@
 
 use std::sync::atomic::{Ordering, fence};
 
+// On other processors, the fences of Rust may order nothing for a device: frames would be damaged now
+// and then. A processor is added here with its barriers for the whole system.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+compile_error!(
+    "slipring-pci has no barriers between processor and device for this architecture: \
+     it is known on x86_64 and aarch64"
+);
+// Descriptors and registers are little-endian, and are accessed as they are.
+#[cfg(target_endian = "big")]
+compile_error!("slipring-pci needs a little-endian processor");
+
 /// Orders all stores to descriptors and buffers before a store to a register that makes the device
 /// read them.
 #[inline(always)]

@@ -67,8 +67,7 @@ impl VfioDevice {
         join(&found, paths, &group, &container)?;
         let name = CString::new(found.address.as_str());
         let name = name.map_err(|_| PciError::NoDevice { address: found.address.clone() })?;
-        let device = vfio::device_fd(&group, &name)
-            .map_err(|source| PciError::system("open the device", source))?;
+        let device = vfio::device_fd(&group, &name).map_err(|source| not_given(&found, source))?;
         Self::over(found.address, device, group, container)
     }
 
@@ -134,15 +133,35 @@ fn join(
         let siblings = vec!["a device that cannot be seen from here".to_owned()];
         return Err(PciError::GroupShared { group: found.number.clone(), siblings });
     }
-    vfio::set_container(group, container).map_err(|source| match source.raw_os_error() {
+    vfio::set_container(group, container).map_err(|source| not_added(found, source))?;
+    let set = vfio::request(container, ValueRequest::SetIommu, TYPE1_V2_IOMMU);
+    set.map(drop).map_err(not_translated)
+}
+
+/// The kernel did not add a group to a container.
+pub(super) fn not_added(found: &VfioGroup, source: io::Error) -> PciError {
+    match source.raw_os_error() {
         Some(libc::EBUSY) => PciError::GroupInUse { group: found.number.clone() },
         _ => PciError::system("add the group to a container", source),
-    })?;
-    let set = vfio::request(container, ValueRequest::SetIommu, TYPE1_V2_IOMMU);
-    set.map(drop).map_err(|source| match source.raw_os_error() {
+    }
+}
+
+/// The kernel did not put a container behind the IOMMU. Without interrupt remapping it refuses with
+/// the error for missing rights, whatever rights there are.
+pub(super) fn not_translated(source: io::Error) -> PciError {
+    match source.raw_os_error() {
         Some(libc::EPERM) => PciError::NoInterruptRemapping,
         _ => PciError::system("put the device behind the IOMMU", source),
-    })
+    }
+}
+
+/// The kernel did not give a group's device to this process.
+pub(super) fn not_given(found: &VfioGroup, source: io::Error) -> PciError {
+    match source.raw_os_error() {
+        Some(libc::EBUSY) => PciError::GroupInUse { group: found.number.clone() },
+        Some(libc::ENODEV) => PciError::NoDevice { address: found.address.clone() },
+        _ => PciError::system("open the device", source),
+    }
 }
 
 fn odd_reply() -> PciError {

@@ -85,7 +85,7 @@ impl VfioGroup {
         open_node(&paths.container()).map_err(|error| self.not_opened(error))
     }
 
-    fn not_opened(&self, source: io::Error) -> PciError {
+    pub(super) fn not_opened(&self, source: io::Error) -> PciError {
         let group = self.number.clone();
         match source.raw_os_error() {
             Some(libc::EBUSY) => PciError::GroupInUse { group },

@@ -88,3 +88,37 @@ fn each_obstacle_has_its_own_message_and_a_command_that_helps() {
     fs::remove_dir_all(&card).unwrap();
     check("no PCI device 0000:03:00.0", "slipring nic list");
 }
+
+/// What the kernel answers to each step of opening, by the numbers that it was seen to answer with.
+#[test]
+fn refusals_of_the_kernel_are_named_at_the_step_at_which_they_come() {
+    use super::device::{not_added, not_given, not_translated};
+    let machine = FakeMachine::new();
+    let found = VfioGroup::find(&machine.paths(), CARD).unwrap();
+    let errno = std::io::Error::from_raw_os_error;
+    for (error, text, help) in [
+        (found.not_opened(errno(libc::EBUSY)), "group 7 is in use", "fuser -v /dev/vfio/7"),
+        (found.not_opened(errno(libc::EACCES)), "/dev/vfio/7 is not open to this user", "chown"),
+        (found.not_opened(errno(libc::EPERM)), "/dev/vfio/7 is not open to this user", "chown"),
+        (found.not_opened(errno(libc::ENOENT)), "VFIO is not there", "modprobe vfio-pci"),
+        (found.not_opened(errno(libc::ENODEV)), "VFIO is not there", "modprobe vfio-pci"),
+        (not_added(&found, errno(libc::EBUSY)), "group 7 is in use", "fuser -v /dev/vfio/7"),
+        (not_translated(errno(libc::EPERM)), "no interrupt remapping", "allow_unsafe_interrupts"),
+        (not_given(&found, errno(libc::EBUSY)), "group 7 is in use", "fuser -v /dev/vfio/7"),
+        (not_given(&found, errno(libc::ENODEV)), "no PCI device 0000:03:00.0", "nic list"),
+    ] {
+        assert!(error.to_string().contains(text), "{error}");
+        assert!(error.help().unwrap().contains(help), "{error:?}");
+    }
+    for error in [not_added(&found, errno(libc::EIO)), not_translated(errno(libc::EIO))] {
+        assert!(matches!(error, PciError::System { .. }), "{error}");
+    }
+}
+
+/// The nodes are ordinary files, to which the kernel answers that they are no VFIO.
+#[test]
+fn nodes_that_are_not_vfios_end_the_opening_with_an_error_that_names_the_step() {
+    let machine = FakeMachine::new();
+    let Err(error) = VfioDevice::open_below(&machine.paths(), CARD) else { panic!("a device") };
+    assert!(error.to_string().contains("ask for the version of VFIO"), "{error}");
+}

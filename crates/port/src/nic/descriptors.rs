@@ -17,6 +17,9 @@ pub struct RxDescriptor {
     pub more: bool,
 }
 
+/// Maximum of [`TxDescriptorRings::inspects_below`].
+pub const MAX_INSPECTED: u32 = 192;
+
 /// The descriptors of one receive queue. Free buffers go to the device; filled ones return in any
 /// order. The caller checks all values that come from the device.
 pub trait RxDescriptorRings {
@@ -41,6 +44,13 @@ pub trait RxDescriptorRings {
 
     /// Moves a frame to byte 0 of its buffer, if the device put it elsewhere in the buffer.
     fn settle(&self, region: &Region, descriptor: RxDescriptor);
+
+    /// Returns the first bytes of a part that the device has stored elsewhere; the others are at the
+    /// start of the buffer, and are moved to make room for them.
+    #[inline(always)]
+    fn head(&self, _descriptor: RxDescriptor) -> &[u8] {
+        &[]
+    }
 
     /// Releases the first `count` descriptors.
     fn release(&mut self, count: u32);
@@ -71,6 +81,16 @@ pub trait TxDescriptorRings {
 
     /// Returns whether `count` more descriptors fit.
     fn has_room(&mut self, count: u32) -> bool;
+
+    /// Frames with fewer bytes are shown to [`Self::inspect`] before they are pushed; at most
+    /// [`MAX_INSPECTED`]. 0: none.
+    #[inline(always)]
+    fn inspects_below(&self) -> u32 {
+        0
+    }
+
+    /// Shows a copy of the frame that is pushed next.
+    fn inspect(&mut self, _frame: &[u8]) {}
 
     /// Queues `len` bytes of a buffer from byte `at`. `more` is true if the packet continues. The
     /// caller has checked [`Self::has_room`]. The device sees the descriptor after

@@ -204,7 +204,19 @@ impl RxSide {
     ) -> Slot {
         self.posted.remove(part.buf);
         ends.settle(self.ring.region(), part);
+        let head = ends.head(part);
+        if !head.is_empty() {
+            self.put_in_front(part, head);
+        }
         Slot { buf: part.buf, len: part.len as u16, flags }
+    }
+
+    /// Moves a part by the length of `head`, and puts `head` in front of it.
+    #[cold]
+    fn put_in_front(&mut self, part: RxDescriptor, head: &[u8]) {
+        let bytes = self.ring.bytes_of(part.buf, part.len as u16);
+        bytes.copy_within((part.len as usize).saturating_sub(head.len()), head.len());
+        bytes.copy_in(head);
     }
 
     /// Writes a received slot at the tail and advances the tail.

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use slipring_ring::{BufIdx, KernRing, Slot, SlotFlags, SlotIdx, SyncFault};
 
 use super::MAX_PACKET_DESCRIPTORS;
-use super::descriptors::{ResumableTxRings, TxDescriptorRings};
+use super::descriptors::{MAX_INSPECTED, ResumableTxRings, TxDescriptorRings};
 use super::in_flight::{InFlight, SendState};
 use super::ownership::{self, CorruptWords, SyncDirection, SyncOwnership};
 use crate::error::RunCause;
@@ -91,6 +91,11 @@ impl TxSide {
         let kicked = kick(self, ends);
         self.publish();
         kicked
+    }
+
+    /// Sets the maximum number of bytes of a packet, for packets that are sent from now on.
+    pub fn set_max_packet(&mut self, bytes: u32) {
+        self.limits.packet = bytes;
     }
 
     /// Makes the device process its pending descriptors.
@@ -224,6 +229,9 @@ impl TxSide {
                 && self.ring.region().is_usable(slot.buf)
                 && ends.has_room(1);
             if simple && self.flight.start(slot.buf, SendState::new(slot.len, true, false)) {
+                if u32::from(slot.len) < ends.inspects_below() {
+                    self.show(ends, TxChain { from: at, to: self.ring.next(at) });
+                }
                 ends.push(slot.buf, 0, slot.len.into(), false);
                 self.clear_changed(at, slot);
                 self.packets_out += 1;
@@ -316,6 +324,7 @@ impl TxSide {
     }
 
     fn push_chain(&mut self, ends: &mut impl TxDescriptorRings, chain: TxChain) {
+        self.show(ends, chain);
         let mut at = chain.from;
         while at != chain.to {
             let slot = self.ring.slot(at);
@@ -324,6 +333,23 @@ impl TxSide {
             at = self.ring.next(at);
         }
         self.packets_out += 1;
+    }
+
+    /// Shows the device a copy of a short packet, if it wants to see such ones.
+    fn show(&mut self, ends: &mut impl TxDescriptorRings, chain: TxChain) {
+        let mut bytes = [0; MAX_INSPECTED as usize];
+        let (mut len, mut at) = (0, chain.from);
+        while at != chain.to {
+            let payload = self.ring.payload(at);
+            let end = len + payload.len();
+            if end >= ends.inspects_below() as usize {
+                return;
+            }
+            let Some(part) = bytes.get_mut(len..end) else { return };
+            payload.copy_out(part);
+            (len, at) = (end, self.ring.next(at));
+        }
+        ends.inspect(&bytes[..len]);
     }
 
     /// Hands a slot's payload to the kernel; it begins at byte `at` of its buffer. If it extends

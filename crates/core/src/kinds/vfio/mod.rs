@@ -1,11 +1,17 @@
 //! `vfio:PCI`, a network card that a driver of ours drives: [`slipring_drivers`].
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use slipring_abi::name::PortName;
-use slipring_drivers::{ChipId, NicDriver, NicSetup, driver_of, open_port, refused, unknown_chip};
+use slipring_drivers::{
+    CardControl, ChipId, LinkSettings, NicDriver, NicSetup, driver_of, listen, open_port, refused,
+    unknown_chip,
+};
+use slipring_native_proto::trust;
 use slipring_pci::vfio::{VfioDevice, VfioGroup, VfioPaths, full_address, id_of};
-use slipring_port::{OpenCause, OpenError, Port, RegionNeeds};
+use slipring_port::{OpenCause, OpenError, OpenOptions, Port, RegionNeeds};
 use slipring_ring::Region;
 
 use super::{DoctorContext, Finding, NameRow, PortDriver, PortKindInfo, PortRequest};
@@ -13,6 +19,9 @@ use super::{DoctorContext, Finding, NameRow, PortDriver, PortKindInfo, PortReque
 pub(super) static DRIVER: VfioDriver = VfioDriver;
 
 pub(super) struct VfioDriver;
+
+/// The run directory of root.
+const SYSTEM_RUN_DIR: &str = "/run/slipring";
 
 static FACTS: PortKindInfo = PortKindInfo {
     // The card reads the buffers of sent frames, and nothing else is given to it.
@@ -38,15 +47,50 @@ impl PortDriver for VfioDriver {
 
     fn open(&self, request: &PortRequest<'_>, region: &Arc<Region>) -> Result<Port, OpenError> {
         let name = request.display_name();
-        let setup = NicSetup { name, region, options: request.options() };
-        let device = VfioDevice::open(request.bare_name()).map_err(refused);
-        let opened = device.and_then(|device| open_port(Box::new(device), &setup));
-        opened.map_err(|cause| OpenError::new(name, cause))
+        let address = full_address(request.bare_name());
+        let opened = || -> Result<Port, OpenCause> {
+            let settings = kept_settings(&settings_dirs(request.options()), &address)?;
+            let device = VfioDevice::open(&address).map_err(refused)?;
+            let control = Arc::<CardControl>::default();
+            let setup = NicSetup::new(name, region, request.options());
+            let setup = NicSetup { settings, control: Some(&control), ..setup };
+            let mut port = open_port(Box::new(device), &setup)?;
+            if listen(&address, &control).is_err() {
+                // The port works, but `slipring nic set` cannot reach it.
+                port.info.mode = port.info.mode.with("settings", "fixed");
+            }
+            Ok(port)
+        };
+        opened().map_err(|cause| OpenError::new(name, cause))
     }
 
     fn examine(&self, port: &PortName, _context: &DoctorContext<'_>) -> Vec<Finding> {
         vec![finding(&VfioPaths::default(), port)]
     }
+}
+
+/// The run directories in which `slipring nic set` may have kept settings: this user's, and that of
+/// root, who has taken the card.
+fn settings_dirs(options: &OpenOptions) -> Vec<PathBuf> {
+    let own = options.daemon.as_deref().and_then(Path::parent).map(Path::to_owned);
+    own.into_iter().chain([PathBuf::from(SYSTEM_RUN_DIR)]).collect()
+}
+
+/// Returns the settings that were kept for a card: those of the first directory that has some.
+fn kept_settings(run_dirs: &[PathBuf], address: &str) -> Result<LinkSettings, OpenCause> {
+    for dir in run_dirs.iter().map(|dir| dir.join("nic")) {
+        let path = dir.join(format!("{address}.link"));
+        let Ok(text) = fs::read_to_string(&path) else { continue };
+        // A stranger's directory says nothing about this card.
+        if trust::check_dir(&dir).is_err() {
+            continue;
+        }
+        return text.parse().map_err(|malformed| OpenCause::Card {
+            reason: format!("{}: {malformed}", path.display()),
+            help: Some(format!("forget the settings: slipring nic set {address} --reset")),
+        });
+    }
+    Ok(LinkSettings::default())
 }
 
 /// A card that can be opened, as far as can be seen without opening it.
@@ -81,9 +125,7 @@ fn finding(paths: &VfioPaths, port: &PortName) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
-    use std::os::unix::fs::symlink;
-    use std::path::Path;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     /// Makes a sysfs with a card of this device number, bound to `driver`.
     fn machine(root: &Path, device: &str, driver: &str) -> VfioPaths {
@@ -99,6 +141,26 @@ mod tests {
         symlink("/sys/kernel/iommu_groups/7", card.join("iommu_group")).unwrap();
         symlink(Path::new("/sys/bus/pci/drivers").join(driver), card.join("driver")).unwrap();
         paths
+    }
+
+    #[test]
+    fn the_next_port_has_the_settings_that_were_kept_and_only_from_a_trusted_directory() {
+        let root = tempfile::tempdir().unwrap();
+        let dirs = [root.path().join("own"), root.path().join("system")];
+        let kept = || kept_settings(&dirs, "0000:03:00.0");
+        assert!(kept().unwrap().is_empty());
+        for (dir, text) in [(&dirs[1], "speed=100 autoneg=off"), (&dirs[0], "mtu=1500")] {
+            fs::create_dir_all(dir.join("nic")).unwrap();
+            fs::write(dir.join("nic/0000:03:00.0.link"), text).unwrap();
+            assert_eq!(kept().unwrap().to_string(), text);
+        }
+        let everyone = fs::Permissions::from_mode(0o777);
+        fs::set_permissions(dirs[0].join("nic"), everyone).unwrap();
+        assert_eq!(kept().unwrap().to_string(), "speed=100 autoneg=off");
+        fs::write(dirs[1].join("nic/0000:03:00.0.link"), "colour=red").unwrap();
+        let OpenCause::Card { reason, help } = kept().unwrap_err() else { panic!("another cause") };
+        assert!(reason.contains("`colour=red` is no setting"), "{reason}");
+        assert!(help.unwrap().ends_with("slipring nic set 0000:03:00.0 --reset"));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use slipring_ring::BufIdx;
 
 use super::{END_OF_RING, FIRST, LAST, OWN, after};
 use crate::rtl::regs::Registers;
+use crate::rtl::short_udp::{LONG_ENOUGH, safe_len};
 
 /// Shortest frame, without its checksum.
 const MIN_FRAME: u32 = 60;
@@ -25,14 +26,15 @@ const PADDING: BufIdx = BufIdx(u32::MAX);
 /// after it have: a whole batch becomes visible by one store.
 ///
 /// A frame below 60 bytes takes one more descriptor, with zeros: some of the chips send it as it
-/// is, and the bytes after it in its buffer are not the frame's. So a ring has twice as many
+/// is, and the bytes after it in its buffer are not the frame's. So does a short UDP packet at which
+/// the chip could stop. So a ring has twice as many
 /// descriptors as its port has slots.
 #[derive(Debug)]
 pub(in crate::rtl) struct RtlTx {
     registers: Registers,
     memory: DescriptorMemory,
     addresses: BufferAddresses,
-    /// The device's address of [`MIN_FRAME`] zeros.
+    /// The device's address of zeros, enough for any padding.
     zeros: u64,
     /// The buffer of each descriptor, or [`PADDING`].
     bufs: Box<[BufIdx]>,
@@ -47,6 +49,10 @@ pub(in crate::rtl) struct RtlTx {
     pending: u32,
     /// The first word of the descriptor at `shown`, less OWN.
     withheld: u32,
+    /// Whether the chip may stop at short UDP packets.
+    lengthens_udp: bool,
+    /// How long the next frame must be at least.
+    safe_len: u32,
     /// Bytes of the frame whose last part has not been queued.
     frame_bytes: u32,
     completed: VecDeque<BufIdx>,
@@ -64,7 +70,6 @@ impl RtlTx {
         count: u32,
     ) -> Self {
         Self {
-            registers,
             memory,
             addresses,
             zeros,
@@ -76,6 +81,9 @@ impl RtlTx {
             used: 0,
             pending: 0,
             withheld: 0,
+            lengthens_udp: registers.chip.lengthens_udp(),
+            safe_len: MIN_FRAME,
+            registers,
             frame_bytes: 0,
             completed: VecDeque::with_capacity(count as usize),
             has_progressed: false,
@@ -138,16 +146,28 @@ impl TxDescriptorRings for RtlTx {
     }
 
     #[inline(always)]
+    fn inspects_below(&self) -> u32 {
+        if self.lengthens_udp { LONG_ENOUGH } else { 0 }
+    }
+
+    fn inspect(&mut self, frame: &[u8]) {
+        self.safe_len = MIN_FRAME.max(safe_len(frame) as u32);
+    }
+
+    #[inline(always)]
     fn push(&mut self, buf: BufIdx, at: u32, len: u32, more: bool) {
         // The caller has checked that the buffer is the port's, so it has an address.
         let Some(address) = self.addresses.of(buf) else { return };
         let first = if self.frame_bytes == 0 { FIRST } else { 0 };
         let bytes = self.frame_bytes + len;
-        let is_short = !more && bytes < MIN_FRAME;
+        let is_short = !more && bytes < self.safe_len;
         let last = if more || is_short { 0 } else { LAST };
         self.write(buf, address + u64::from(at), first | last | len);
         if is_short {
-            self.write(PADDING, self.zeros, LAST | (MIN_FRAME - bytes));
+            self.write(PADDING, self.zeros, LAST | (self.safe_len - bytes));
+        }
+        if !more {
+            self.safe_len = MIN_FRAME;
         }
         self.frame_bytes = if more { bytes } else { 0 };
     }

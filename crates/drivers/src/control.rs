@@ -1,0 +1,160 @@
+//! Settings for a card whose port is in use: from any thread to the queue, which alone accesses the
+//! registers.
+//!
+//! ```text
+//!   thread of a listener        CardControl             the queue, in its next sync
+//!   request(change) ---------> request, flag ---------> take
+//!        | wakes a sleeping program by the               | NicChip: registers
+//!        v interrupt's event                             v
+//!   status, or a refusal <----- answer <--------------- answer
+//! ```
+//! While nothing is asked, this costs the queue one load per sync.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::chip::LinkState;
+use crate::settings::{LinkSettings, SettingRefusal};
+
+/// How long a program may take until its next sync.
+const SYNC_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A card's settings, and its link at the last look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CardStatus {
+    /// The settings in use.
+    pub settings: LinkSettings,
+    /// The link. After a change it may still be down, while both ends negotiate.
+    pub link: LinkState,
+}
+
+/// Passes requests to the queue of a card.
+#[derive(Debug, Default)]
+pub struct CardControl {
+    has_request: AtomicBool,
+    exchange: Mutex<Exchange>,
+    answered: Condvar,
+    /// One request at a time.
+    turn: Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct Exchange {
+    /// Events that wake those who wait for the queue: the interrupt's, and those of listeners.
+    wakes: Vec<OwnedFd>,
+    /// The number of the current request: an answer to an earlier one comes too late.
+    number: u64,
+    request: Option<LinkSettings>,
+    answer: Option<Result<CardStatus, SettingRefusal>>,
+    is_closed: bool,
+}
+
+impl CardControl {
+    /// Asks the queue to change settings; an empty change asks for the status alone. Waits until
+    /// the program syncs the port.
+    ///
+    /// # Errors
+    /// [`SettingRefusal`] for what the chip does not have, a program that does not sync its port,
+    /// and a port that is closed.
+    pub fn request(&self, change: LinkSettings) -> Result<CardStatus, SettingRefusal> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut exchange = self.lock();
+        exchange.number += 1;
+        (exchange.request, exchange.answer) = (Some(change), None);
+        // Release: pairs with the queue's load; the lock orders the request itself.
+        self.has_request.store(true, Ordering::Release);
+        exchange.wake();
+        let deadline = Instant::now() + SYNC_TIMEOUT;
+        loop {
+            if let Some(answer) = exchange.answer.take() {
+                return answer;
+            }
+            let rest = deadline.saturating_duration_since(Instant::now());
+            if exchange.is_closed || rest.is_zero() {
+                exchange.request = None;
+                return Err(unanswered(exchange.is_closed));
+            }
+            let waited = self.answered.wait_timeout(exchange, rest);
+            exchange = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Adds an event that is written when there is a request, and when the queue closes.
+    pub(crate) fn wake_by(&self, event: OwnedFd) {
+        self.lock().wakes.push(event);
+    }
+
+    /// Returns whether there may be a request.
+    #[inline(always)]
+    pub(crate) fn has_request(&self) -> bool {
+        self.has_request.load(Ordering::Acquire)
+    }
+
+    /// Takes the request, and its number for the answer.
+    pub(crate) fn take(&self) -> Option<(u64, LinkSettings)> {
+        let mut exchange = self.lock();
+        self.has_request.store(false, Ordering::Relaxed);
+        Some((exchange.number, exchange.request.take()?))
+    }
+
+    pub(crate) fn answer(&self, number: u64, answer: Result<CardStatus, SettingRefusal>) {
+        let mut exchange = self.lock();
+        if exchange.number == number {
+            exchange.answer = Some(answer);
+            self.answered.notify_all();
+        }
+    }
+
+    /// Ends all requests, now and later: the queue is no more.
+    pub(crate) fn close(&self) {
+        let mut exchange = self.lock();
+        exchange.is_closed = true;
+        exchange.wake();
+        self.answered.notify_all();
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().is_closed
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Exchange> {
+        self.exchange.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Exchange {
+    fn wake(&self) {
+        for event in &self.wakes {
+            // The counter of an eventfd is full only if nobody has read it for 2^64 events.
+            let _ = rustix::io::write(event, &1u64.to_ne_bytes());
+        }
+    }
+}
+
+fn unanswered(is_closed: bool) -> SettingRefusal {
+    if is_closed {
+        return SettingRefusal::new(
+            "the port has just been closed".into(),
+            "run the command again",
+        );
+    }
+    let reason = format!("the program has not used its port for {} s", SYNC_TIMEOUT.as_secs());
+    SettingRefusal::new(reason, "continue the program (kill -CONT PID), and run the command again")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_request_to_a_closed_port_ends_at_once() {
+        let control = Arc::new(CardControl::default());
+        let asked = control.clone();
+        let client = std::thread::spawn(move || asked.request(LinkSettings::default()));
+        control.close();
+        assert!(client.join().unwrap().unwrap_err().reason.contains("closed"));
+    }
+}

@@ -1,0 +1,124 @@
+//! The PHY of Intel's chips, and what the MAC must be told of the link.
+//!
+//! With negotiation the MAC takes speed and duplex from the PHY, but not pause: the driver reads what
+//! the partner offers once there is a link. Without negotiation the MAC is told all of it.
+
+use slipring_pci::Bar;
+use slipring_port::OpenCause;
+
+use super::regs::*;
+use crate::chip::ChipFault;
+use crate::open::{unresponsive, wait_for};
+use crate::settings::{Duplex, LinkMode, LinkOffers, LinkPlan};
+
+/// The address of the chip's own PHY on its MDIO bus.
+const PHY_ADDRESS: u32 = 1;
+/// Registers of the PHY (IEEE 802.3, 22.2.4): basic control, what is offered up to 100 Mbit/s, what
+/// the partner offers, and what is offered of 1 Gbit/s.
+const PHY_CONTROL: u32 = 0;
+const PHY_OFFER: u32 = 4;
+const PHY_PARTNER: u32 = 5;
+const PHY_OFFER_1000: u32 = 9;
+/// Control: takes over speed and duplex, and starts anew.
+const PHY_RESET: u32 = 1 << 15;
+const PHY_100_MBIT: u32 = 1 << 13;
+const PHY_NEGOTIATES: u32 = 1 << 12;
+const PHY_RESTART_NEGOTIATION: u32 = 1 << 9;
+const PHY_FULL_DUPLEX: u32 = 1 << 8;
+/// Offers: the kind of message, and modes.
+const OFFER_IEEE_802_3: u32 = 1;
+const OFFER_MODES: [(u32, Duplex, u32); 4] = [
+    (10, Duplex::Half, 1 << 5),
+    (10, Duplex::Full, 1 << 6),
+    (100, Duplex::Half, 1 << 7),
+    (100, Duplex::Full, 1 << 8),
+];
+/// Offers, and the partner's: pause in both directions.
+const OFFER_PAUSE: u32 = 1 << 10;
+const OFFER_1000_HALF: u32 = 1 << 8;
+const OFFER_1000_FULL: u32 = 1 << 9;
+
+/// Fill levels of the receiver at which pauses begin and end, in bytes: half of the smallest
+/// receiver's memory (82574: 20 KiB), and one long frame less.
+const PAUSE_AT: u32 = 10 * 1024;
+const RESUME_AT: u32 = 8 * 1024;
+/// The type and the destination of pause frames (IEEE 802.3, 31B), as the registers have them.
+const PAUSE_TYPE: u32 = 0x8808;
+const PAUSE_ADDRESS: [u32; 2] = [0x00c2_8001, 0x0100];
+/// How long a pause lasts that is not ended, in 512 bit times: the longest one.
+const PAUSE_TIME: u32 = 0xffff;
+
+/// Sets PHY and MAC. Also wakes the PHY, which the kernel's driver powers down when it leaves the
+/// device.
+pub(crate) fn set_link(bar: &Bar, plan: &LinkPlan) -> Result<(), OpenCause> {
+    set_pause_levels(bar);
+    let control = bar.read32(CTRL) & !(CTRL_LINK_MODE | CTRL_RFCE | CTRL_TFCE);
+    match plan.mode {
+        LinkMode::Negotiated(offers) => {
+            bar.write32(CTRL, control | CTRL_SLU | CTRL_ASDE);
+            negotiate(bar, offers, plan.pause)
+        }
+        LinkMode::Forced { speed_mbit, duplex } => {
+            let forced = CTRL_SLU | CTRL_FRCSPD | CTRL_FRCDPX;
+            let is_full = duplex == Duplex::Full;
+            let (mac_speed, phy_speed) =
+                if speed_mbit == 100 { (CTRL_SPEED_100, PHY_100_MBIT) } else { (0, 0) };
+            let (mac_duplex, phy_duplex) =
+                if is_full { (CTRL_FD, PHY_FULL_DUPLEX) } else { (0, 0) };
+            let pause = if plan.pause { CTRL_RFCE | CTRL_TFCE } else { 0 };
+            bar.write32(CTRL, control | forced | mac_speed | mac_duplex | pause);
+            write(bar, PHY_CONTROL, PHY_RESET | phy_speed | phy_duplex)
+        }
+    }
+}
+
+fn negotiate(bar: &Bar, offers: LinkOffers, pause: bool) -> Result<(), OpenCause> {
+    let modes = OFFER_MODES.iter().filter(|(speed, duplex, _)| offers.has(*speed, *duplex));
+    let modes = modes.fold(0, |all, (.., bit)| all | bit);
+    let pause = if pause { OFFER_PAUSE } else { 0 };
+    write(bar, PHY_OFFER, OFFER_IEEE_802_3 | modes | pause)?;
+    let gigabit = read(bar, PHY_OFFER_1000)? & !(OFFER_1000_HALF | OFFER_1000_FULL);
+    let full = if offers.has(1000, Duplex::Full) { OFFER_1000_FULL } else { 0 };
+    write(bar, PHY_OFFER_1000, gigabit | full)?;
+    write(bar, PHY_CONTROL, PHY_NEGOTIATES | PHY_RESTART_NEGOTIATION)
+}
+
+/// Sets what is the same for every link with pauses. Nothing pauses before the control register
+/// says so.
+fn set_pause_levels(bar: &Bar) {
+    bar.write32(FCAL, PAUSE_ADDRESS[0]);
+    bar.write32(FCAH, PAUSE_ADDRESS[1]);
+    bar.write32(FCT, PAUSE_TYPE);
+    bar.write32(FCTTV, PAUSE_TIME);
+    bar.write32(FCRTL, RESUME_AT | FCRTL_XONE);
+    bar.write32(FCRTH, PAUSE_AT);
+}
+
+/// Pauses if the partner offers that, too. For a link that has just come up.
+pub(crate) fn resolve_pause(bar: &Bar) {
+    // Without an answer, nothing pauses.
+    let offered = read(bar, PHY_PARTNER).is_ok_and(|partner| partner & OFFER_PAUSE != 0);
+    let control = bar.read32(CTRL) & !(CTRL_RFCE | CTRL_TFCE);
+    bar.write32(CTRL, control | if offered { CTRL_RFCE | CTRL_TFCE } else { 0 });
+}
+
+fn read(bar: &Bar, register: u32) -> Result<u32, OpenCause> {
+    access(bar, MDIC_READ, register, 0)
+}
+
+fn write(bar: &Bar, register: u32, value: u32) -> Result<(), OpenCause> {
+    access(bar, MDIC_WRITE, register, value).map(drop)
+}
+
+fn access(bar: &Bar, operation: u32, register: u32, value: u32) -> Result<u32, OpenCause> {
+    bar.write32(MDIC, operation | PHY_ADDRESS << 21 | register << 16 | value);
+    wait_for("give access to its PHY", || bar.read32(MDIC) & MDIC_READY != 0)?;
+    match bar.read32(MDIC) {
+        u32::MAX => Err(ChipFault::Gone.into()),
+        value if value & MDIC_ERROR != 0 => Err(unresponsive("give access to its PHY")),
+        value => Ok(value & 0xffff),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,203 @@
+//! Where `slipring nic set` asks a program that has a card open: a socket of the program.
+//!
+//! ```text
+//!   slipring nic set            the program: a thread of its own
+//!   connect ------------------> accept: only root and the same user (SO_PEERCRED)
+//!   "speed=100 autoneg=off\n" > CardControl::request
+//!   < "ok", settings, link; or "refused", reason, help: a line of fields between tabs
+//! ```
+//! The socket has an abstract name, with the process and the card in it. So it needs no directory
+//! that both users share, and leaves nothing behind when the program is killed. Both ends must be in
+//! the same network namespace. A name can be taken by any program, so the client checks that it has
+//! reached the process that has the card.
+
+use std::fmt::Write as _;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::AsFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::geteuid;
+
+use crate::chip::LinkState;
+use crate::control::{CardControl, CardStatus};
+use crate::settings::{LinkSettings, MalformedSettings, SettingRefusal};
+
+/// How long the other end may take for a line. Longer than a program may take for its next sync.
+const LINE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest line in bytes.
+const MAX_LINE_BYTES: u64 = 4096;
+
+/// The name of the socket of a process for a card.
+fn address(pid: u32, card: &str) -> io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(format!("slipring/{pid}/nic/{card}"))
+}
+
+/// Serves requests for the card with this PCI address until its port is closed.
+///
+/// # Errors
+/// The system's error if the name is taken, or no thread can be started.
+pub fn listen(card: &str, control: &Arc<CardControl>) -> io::Result<()> {
+    let listener = UnixListener::bind_addr(&address(std::process::id(), card)?)?;
+    let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+    control.wake_by(wake.try_clone()?);
+    let control = Arc::clone(control);
+    let serve = move || {
+        while wait(&listener, &wake) {
+            if control.is_closed() {
+                return;
+            }
+            let _ = rustix::io::read(&wake, &mut [0; 8]);
+            serve_next(&listener, &control);
+        }
+    };
+    std::thread::Builder::new().name("card-settings".into()).spawn(serve).map(drop)
+}
+
+/// Waits for a client or for an event of the control.
+fn wait(listener: &UnixListener, wake: &impl AsFd) -> bool {
+    let mut fds = [PollFd::new(listener, PollFlags::IN), PollFd::new(wake, PollFlags::IN)];
+    rustix::io::retry_on_intr(|| poll(&mut fds, None)).is_ok()
+}
+
+/// Serves the next client, if there is one. What goes wrong is the client's business.
+fn serve_next(listener: &UnixListener, control: &CardControl) {
+    let _ = listener.set_nonblocking(true);
+    let Ok((client, _)) = listener.accept() else { return };
+    let own = geteuid();
+    let is_trusted =
+        socket_peercred(&client).is_ok_and(|peer| peer.uid.is_root() || peer.uid == own);
+    if !is_trusted || client.set_nonblocking(false).is_err() {
+        return;
+    }
+    let _ = answer(client, |change| control.request(change));
+}
+
+fn answer(
+    mut client: UnixStream,
+    request: impl FnOnce(LinkSettings) -> Result<CardStatus, SettingRefusal>,
+) -> io::Result<()> {
+    let line = read_line(&client)?;
+    let result = match line.parse() {
+        Ok(change) => request(change),
+        Err(malformed) => Err(refusal(&malformed)),
+    };
+    client.write_all(written(&result).as_bytes())
+}
+
+fn refusal(malformed: &MalformedSettings) -> SettingRefusal {
+    SettingRefusal::new(malformed.to_string(), "slipring nic set --help")
+}
+
+fn read_line(stream: &UnixStream) -> io::Result<String> {
+    stream.set_read_timeout(Some(LINE_TIMEOUT))?;
+    stream.set_write_timeout(Some(LINE_TIMEOUT))?;
+    let mut line = String::new();
+    BufReader::new(stream.take(MAX_LINE_BYTES)).read_line(&mut line)?;
+    match line.strip_suffix('\n') {
+        Some(line) => Ok(line.to_owned()),
+        None => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+fn written(result: &Result<CardStatus, SettingRefusal>) -> String {
+    let mut line = match result {
+        Ok(CardStatus { settings, .. }) => format!("ok\t{settings}\t"),
+        Err(SettingRefusal { reason, help }) => format!("refused\t{reason}\t{help}"),
+    };
+    if let Ok(CardStatus { link, .. }) = result {
+        let duplex = if link.is_full_duplex { "full" } else { "half" };
+        let _ = match link.is_up {
+            true => write!(line, "{} {duplex}", link.mbit_per_s),
+            false => write!(line, "down"),
+        };
+    }
+    line.replace('\n', " ") + "\n"
+}
+
+fn read(line: &str) -> Option<Result<CardStatus, SettingRefusal>> {
+    let mut fields = line.splitn(3, '\t');
+    let [kind, first, second] = [fields.next()?, fields.next()?, fields.next()?];
+    match kind {
+        "ok" => Some(Ok(CardStatus { settings: first.parse().ok()?, link: read_link(second)? })),
+        "refused" => Some(Err(SettingRefusal::new(first.to_owned(), second))),
+        _ => None,
+    }
+}
+
+fn read_link(text: &str) -> Option<LinkState> {
+    let Some((speed, duplex)) = text.split_once(' ') else {
+        return (text == "down").then_some(LinkState::DOWN);
+    };
+    let is_full_duplex = match duplex {
+        "full" => true,
+        "half" => false,
+        _ => return None,
+    };
+    Some(LinkState { is_up: true, mbit_per_s: speed.parse().ok()?, is_full_duplex })
+}
+
+/// Asks process `pid` to change the settings of a card that it has open; an empty change asks for
+/// the status alone.
+///
+/// # Errors
+/// `ConnectionRefused` if the process does not listen, or is in another network namespace;
+/// `PermissionDenied` if another process has its name; `TimedOut` or `WouldBlock`, and `InvalidData`
+/// for an answer that is none.
+pub fn ask(
+    pid: u32,
+    card: &str,
+    change: &LinkSettings,
+) -> io::Result<Result<CardStatus, SettingRefusal>> {
+    let mut stream = UnixStream::connect_addr(&address(pid, card)?)?;
+    let peer = socket_peercred(&stream)?;
+    if peer.pid.as_raw_nonzero().get().cast_unsigned() != pid {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    stream.set_write_timeout(Some(LINE_TIMEOUT))?;
+    stream.write_all(format!("{change}\n").as_bytes())?;
+    read(&read_line(&stream)?).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_read_as_they_were_written() {
+        let settings = "speed=100 autoneg=off".parse().unwrap();
+        let up = LinkState { is_up: true, mbit_per_s: 100, is_full_duplex: false };
+        let refused = SettingRefusal::new("no\nspeed".into(), "try\tanother");
+        for (result, expected) in [
+            (Ok(CardStatus { settings, link: up }), "ok\tspeed=100 autoneg=off\t100 half\n"),
+            (
+                Ok(CardStatus { settings: LinkSettings::default(), link: LinkState::DOWN }),
+                "ok\t\tdown\n",
+            ),
+            (Err(refused), "refused\tno speed\ttry\tanother\n"),
+        ] {
+            let line = written(&result);
+            assert_eq!(line, expected);
+            let again = read(line.trim_end_matches('\n')).unwrap();
+            assert_eq!(again.is_ok(), result.is_ok());
+            assert_eq!(written(&again), line);
+        }
+        for line in ["", "ok", "ok\tx\tdown", "ok\t\tsideways", "ok\t\t9 both", "what\ta\tb"] {
+            assert_eq!(read(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_process_that_has_taken_the_name_of_another_is_not_believed() {
+        let listener = UnixListener::bind_addr(&address(1, "ff:ff.7").unwrap()).unwrap();
+        let error = ask(1, "ff:ff.7", &LinkSettings::default()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        drop(listener);
+        let error = ask(1, "ff:ff.7", &LinkSettings::default()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+    }
+}

@@ -1,0 +1,207 @@
+//! Frames to be received.
+//!
+//! Without mergeable buffers (virtio 1.2, 5.1.6.3.2) a frame takes one slot. With them, the device
+//! fills as many slots as it needs, each from its first byte on, and says their number in the header
+//! of the first. It knows nothing of our headers that lie apart:
+//!
+//! ```text
+//!               memory of headers, 12 bytes       buffer, 12 bytes less than it has
+//!   1st slot  | header, number of slots: 3      | frame, bytes 0 ...                 |
+//!   2nd slot  | 12 bytes of the frame           | the frame goes on ...              |
+//!   3rd slot  | 12 bytes of the frame           | its end |
+//! ```
+//! So the 12 bytes in place of a header are moved in front of the rest: a copy within the buffer, for
+//! jumbo frames only.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+
+use slipring_pci::{BufferAddresses, DescriptorMemory};
+use slipring_port::nic::{RxDescriptor, RxDescriptorRings};
+use slipring_ring::{BufIdx, Region};
+
+use super::{HEADER_BYTES, HEADER_STRIDE, NEXT, SlotTable, Virtqueue, WRITE};
+
+/// Where the header has the number of slots, in words of 16 bits.
+const NUM_SLOTS_WORD: usize = 5;
+/// Words of 16 bits from one header to the next.
+const HEADER_STRIDE_WORDS: usize = HEADER_STRIDE as usize / 2;
+
+/// The receiving side of a queue.
+#[derive(Debug)]
+pub(in crate::virtio) struct VirtioRx {
+    pub(in crate::virtio) queue: Virtqueue,
+    headers: DescriptorMemory,
+    addresses: BufferAddresses,
+    slots: SlotTable,
+    ready: VecDeque<RxDescriptor>,
+    /// Whether a frame may take several slots.
+    merges: bool,
+    /// What the device has written in place of a header, by buffer. Kept here, because the slot's
+    /// memory may belong to another buffer before the frame is taken.
+    stray_heads: Box<[[u8; HEADER_BYTES as usize]]>,
+    /// How many more slots the frame takes whose first part has come.
+    missing: u32,
+    /// How many of the last in `ready` belong to that frame.
+    unfinished: u32,
+    /// Whether a part of that frame is no good.
+    is_damaged: bool,
+    /// Frames, or what the device returned for one, that were nothing to be passed on.
+    pub(in crate::virtio) bad_frames: u64,
+}
+
+/// Bytes of headers for all slots of a queue.
+pub(in crate::virtio) fn headers_len(size: u16) -> usize {
+    usize::from(size / 2) * HEADER_STRIDE as usize
+}
+
+impl VirtioRx {
+    pub(in crate::virtio) fn new(
+        queue: Virtqueue,
+        headers: DescriptorMemory,
+        addresses: BufferAddresses,
+        merges: bool,
+    ) -> Self {
+        let bufs = if merges { addresses.bufs() as usize } else { 0 };
+        Self {
+            slots: SlotTable::new(queue.size / 2),
+            ready: VecDeque::with_capacity(usize::from(queue.size / 2)),
+            queue,
+            headers,
+            addresses,
+            merges,
+            stray_heads: vec![[0; HEADER_BYTES as usize]; bufs].into(),
+            missing: 0,
+            unfinished: 0,
+            is_damaged: false,
+            bad_frames: 0,
+        }
+    }
+
+    /// Number of bytes of a buffer that the device fills.
+    fn data_len(&self) -> u32 {
+        let spared = if self.merges { HEADER_BYTES } else { 0 };
+        self.addresses.buf_size() - spared
+    }
+
+    /// Takes a slot that the device has filled with `written` bytes, header included.
+    fn take(&mut self, slot: usize, buf: BufIdx, written: u32) {
+        if self.missing == 0 {
+            self.take_first(slot, buf, written);
+        } else {
+            self.take_next(slot, buf, written);
+        }
+        if self.missing == 0 {
+            self.finish();
+        }
+    }
+
+    fn take_first(&mut self, slot: usize, buf: BufIdx, written: u32) {
+        let len = written.saturating_sub(HEADER_BYTES);
+        // A number of slots that no queue has is a fault of the device: then the frame ends here.
+        let parts = if self.merges { self.num_slots(slot) } else { 1 };
+        let has_parts = (1..=self.queue.size / 2).contains(&parts);
+        self.missing = if has_parts { u32::from(parts) - 1 } else { 0 };
+        self.is_damaged = !has_parts || !(1..=self.data_len()).contains(&len);
+        let len = len.min(self.data_len());
+        self.ready.push_back(RxDescriptor { buf, offset: 0, len, more: self.missing > 0 });
+        self.unfinished = 1;
+    }
+
+    fn take_next(&mut self, slot: usize, buf: BufIdx, written: u32) {
+        self.missing -= 1;
+        self.is_damaged |= !(1..=self.data_len() + HEADER_BYTES).contains(&written);
+        let len = written.min(self.data_len() + HEADER_BYTES);
+        self.keep_head(slot, buf);
+        let offset = HEADER_BYTES;
+        self.ready.push_back(RxDescriptor { buf, offset, len, more: self.missing > 0 });
+        self.unfinished += 1;
+    }
+
+    fn finish(&mut self) {
+        if std::mem::take(&mut self.is_damaged) {
+            self.bad_frames += 1;
+            self.drop_parts();
+        }
+        self.unfinished = 0;
+    }
+
+    /// Gives the buffers of the last frame to the device again.
+    #[cold]
+    fn drop_parts(&mut self) {
+        for _ in 0..std::mem::take(&mut self.unfinished) {
+            if let Some(descriptor) = self.ready.pop_back() {
+                self.post(descriptor.buf);
+            }
+        }
+    }
+
+    fn num_slots(&self, slot: usize) -> u16 {
+        let word = &self.headers.words16()[slot * HEADER_STRIDE_WORDS + NUM_SLOTS_WORD];
+        u16::from_le(word.load(Ordering::Relaxed))
+    }
+
+    /// Keeps what lies in place of a header.
+    fn keep_head(&mut self, slot: usize, BufIdx(buf): BufIdx) {
+        let words = &self.headers.words16()[slot * HEADER_STRIDE_WORDS..];
+        let Some(head) = self.stray_heads.get_mut(buf as usize) else { return };
+        for (bytes, word) in head.chunks_exact_mut(2).zip(words) {
+            bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
+        }
+    }
+}
+
+impl RxDescriptorRings for VirtioRx {
+    fn max_part(&self) -> u32 {
+        self.addresses.buf_size()
+    }
+
+    fn has_room(&mut self) -> bool {
+        !self.slots.free.is_empty()
+    }
+
+    fn post(&mut self, buf: BufIdx) {
+        let address = self.addresses.of(buf).expect("a buffer that the port's rings have checked");
+        let slot = self.slots.take(buf);
+        self.slots.is_head[usize::from(slot)] = true;
+        let (head, data) = (2 * slot, 2 * slot + 1);
+        let header = self.headers.address() + u64::from(slot) * HEADER_STRIDE;
+        self.queue.set(head, header, HEADER_BYTES, NEXT | WRITE, data);
+        self.queue.set(data, address, self.data_len(), WRITE, 0);
+        self.queue.push(head);
+    }
+
+    fn publish(&mut self) {
+        self.queue.publish();
+    }
+
+    fn refresh(&mut self) -> u32 {
+        // At most one queue's worth, whatever the device writes to its index.
+        for _ in 0..self.queue.size {
+            let Some((id, written)) = self.queue.pop() else { break };
+            let mut buffer = None;
+            match self.slots.give_back(id, |buf| buffer = Some(buf)).and(buffer) {
+                Some(buf) => self.take(id as usize / 2, buf, written),
+                None => self.bad_frames += 1,
+            }
+        }
+        // Frames whose end has not come yet are no frames yet.
+        self.ready.len() as u32
+    }
+
+    fn peek(&self, i: u32) -> RxDescriptor {
+        self.ready[i as usize]
+    }
+
+    /// Frames begin at byte 0 of their buffers, but for their [`Self::head`].
+    fn settle(&self, _region: &Region, _descriptor: RxDescriptor) {}
+
+    fn head(&self, RxDescriptor { buf, offset, len, .. }: RxDescriptor) -> &[u8] {
+        let head = self.stray_heads.get(buf.0 as usize).filter(|_| offset > 0);
+        head.map_or(&[], |head| &head[..head.len().min(len as usize)])
+    }
+
+    fn release(&mut self, count: u32) {
+        self.ready.drain(..count as usize);
+    }
+}
