@@ -22,7 +22,9 @@ use std::sync::Arc;
 use slipring_abi::name::{KINDS, PortName, PortNameKind, kind};
 use slipring_confine::CapabilitySet;
 use slipring_port::iface::Iface;
-use slipring_port::{OpenError, OpenOptions, Port, PortInfo, RegionNeeds, host, native, pipe};
+use slipring_port::{
+    OpenError, OpenOptions, Port, PortInfo, RegionNeeds, host, native, pipe, taken,
+};
 use slipring_ring::Region;
 
 use crate::Host;
@@ -183,10 +185,26 @@ pub(crate) fn needs(
         needs += driver.needs(&request)?;
     }
     if request.wants_host() {
-        let iface = host::check(request.display_name(), &name.name, request.buf_size())?;
-        needs += host::needs(&iface, options);
+        needs += host_needs(&request)?;
     }
     Ok(needs)
+}
+
+/// Returns the memory of the host's side of an interface.
+fn host_needs(request: &PortRequest<'_>) -> Result<RegionNeeds, OpenError> {
+    let (ifname, options) = (request.bare_name(), request.options());
+    if let Some(tap) = tap_of(ifname) {
+        return tap::DRIVER.needs(&PortRequest::new(&tap, options)?);
+    }
+    let iface = host::check(request.display_name(), ifname, request.buf_size())?;
+    Ok(host::needs(&iface, options))
+}
+
+/// The TAP device that is the host's side of a card that was taken from the kernel; `None` for all
+/// other interfaces.
+fn tap_of(ifname: &str) -> Option<PortName> {
+    taken::card_of(ifname)?;
+    format!("tap:{ifname}").parse().ok()
 }
 
 /// Opens `name` in `region`.
@@ -209,7 +227,10 @@ pub(crate) fn open(
     if name.kind.has(kind::ON_DEVICE) || !request.wants_host() {
         return driver.open(&request, region);
     }
-    let open_host = || host::open(request.display_name(), &name.name, region, options);
+    let open_host = || match tap_of(&name.name) {
+        Some(tap) => tap::DRIVER.open(&PortRequest::new(&tap, options)?, region),
+        None => host::open(request.display_name(), &name.name, region, options),
+    };
     if !request.wants_nic() {
         return open_host();
     }

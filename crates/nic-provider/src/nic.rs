@@ -263,7 +263,7 @@ impl Nic {
         let in_stack = port.info.mode.get("mode").is_some_and(|mode| mode == "generic");
         let info = &port.info;
         let spare = match info.kind {
-            "xdp" | "host" => {
+            "xdp" | "host" | "vfio" => {
                 self.base.memory().region().buf_size().saturating_sub(info.caps.max_slot)
             }
             _ => u32::MAX,
@@ -399,7 +399,9 @@ impl Drop for Nic {
 fn errno(error: &OpenError) -> Errno {
     match &*error.cause {
         OpenCause::NoInterface { .. } => Errno::NXIO,
-        OpenCause::Busy { .. } | OpenCause::DefaultRoute { .. } => Errno::BUSY,
+        OpenCause::Busy { .. } | OpenCause::CardBusy { .. } | OpenCause::DefaultRoute { .. } => {
+            Errno::BUSY
+        }
         OpenCause::Region(_) | OpenCause::LockedMemory { .. } => Errno::NOMEM,
         OpenCause::Privilege { .. } | OpenCause::ClosedNode { .. } => Errno::PERM,
         OpenCause::Down { .. } => Errno::NETDOWN,

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use slipring_port::netlink::NetlinkLink;
+use slipring_port::taken;
 
 use crate::checks::{self, CardCheck, REACHED_BY, Verdict};
 use crate::host::{LinkChange, NicHost};
@@ -232,5 +233,7 @@ fn steps(nic: &PciNic, saved: &SavedNic, request: &BindRequest) -> Vec<BindStep>
 fn create_tap(host: &dyn NicHost, saved: &SavedNic) -> io::Result<()> {
     let Some(interface) = &saved.interface else { return Ok(()) };
     let index = host.create_tap(&interface.name)?;
+    // By this, netmap:IF finds the card, and netmap:IF^ this device.
+    host.change_link(index, &LinkChange::Alias(&taken::alias_of(&saved.bdf)))?;
     restore::configure(host, index, interface)
 }

@@ -17,6 +17,7 @@ use crate::list;
 use crate::report;
 use crate::request::BindRequest;
 use crate::restore;
+use crate::set;
 use crate::state::{SavedNic, StateDir};
 use crate::sysfs::{self, NamedDevice, PciNic};
 use crate::timer;
@@ -34,6 +35,10 @@ pub(crate) fn run(
         NicRequest::Confirm { nics } => confirm(host, &state, nics, session),
         NicRequest::Restore { nics, all, force } => {
             restore_cards(host, &state, (nics, *all), *force, session)
+        }
+        NicRequest::Set { nic, request } => {
+            let nic = find_or_saved(host, &state, nic)?;
+            set::set(host, &state, &nic, request, session)
         }
         NicRequest::Report { nic } => {
             let report = report::of(host, &find(host.root(), nic)?);

@@ -6,7 +6,9 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use slipring_cli::codes::SR0002;
 use slipring_cli::units::{TimeSpan, UnitError};
 use slipring_cli::{Diagnostic, Failure, flags};
+use slipring_drivers::{Duplex, LinkSettings};
 
+use crate::set::SetRequest;
 use crate::timer;
 
 const EXAMPLES: &str = "\
@@ -17,6 +19,7 @@ Examples:
   sudo slipring nic bind eth1 --user alice
   sudo slipring nic bind eth0 --force --confirm-within 60
   sudo slipring nic confirm eth0
+  sudo slipring nic set eth1 --speed 100 --autoneg off
   sudo slipring nic restore --all
   slipring nic report eth1 --json";
 
@@ -28,6 +31,7 @@ pub(crate) enum NicRequest {
     Bind(BindFlags),
     Confirm { nics: Vec<String> },
     Restore { nics: Vec<String>, all: bool, force: bool },
+    Set { nic: String, request: SetRequest },
     Report { nic: String },
     Expire { bdf: String },
 }
@@ -72,6 +76,7 @@ pub(crate) fn command() -> Command {
         )
         .arg(cards().required(true)),
         restore(),
+        set(),
         plain(
             "report",
             "Describe a card and this machine, for the list of tested hardware",
@@ -134,6 +139,47 @@ fn restore() -> Command {
         )
 }
 
+fn set() -> Command {
+    let value = |name: &'static str, value: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name(value).help(help)
+    };
+    let on_or_off = |name, help| value(name, "on|off", help).value_parser(["on", "off"]);
+    Command::new("set")
+        .about("Set the link of a card that was taken; without a flag, show it")
+        .args([
+            one_card(),
+            value("speed", "MBIT", "Speed in Mbit/s [default: the best of both ends]")
+                .value_parser(value_parser!(u32)),
+            value("duplex", "half|full", "Duplex [default: full, if both ends have it]")
+                .value_parser(["half", "full"]),
+            on_or_off("autoneg", "Negotiate speed and duplex with the other end [default: on]"),
+            on_or_off("pause", "Send and obey pause frames [default: off]"),
+            value("mtu", "BYTES", "Longest packet to send and receive [default: the chip's]")
+                .value_parser(value_parser!(u32)),
+            on_or_off("promisc", "Receive frames for other hosts [default: as the program says]"),
+            switch("reset", "Forget what was set before"),
+        ])
+        .after_help(
+            "A port that is in use is set at once, and the next one when it is opened.\n\n\
+             Examples:\n  sudo slipring nic set eth1 --speed 100 --autoneg off\n  slipring nic set eth1",
+        )
+}
+
+/// Returns the settings that the flags name.
+fn settings(args: &ArgMatches) -> LinkSettings {
+    let text = |name| args.get_one::<String>(name).map(String::as_str);
+    let is_on = |name| text(name).map(|value| value == "on");
+    LinkSettings {
+        speed_mbit: args.get_one("speed").copied(),
+        duplex: text("duplex")
+            .map(|value| if value == "half" { Duplex::Half } else { Duplex::Full }),
+        autonegotiation: is_on("autoneg"),
+        pause: is_on("pause"),
+        mtu: args.get_one("mtu").copied(),
+        promiscuous: is_on("promisc"),
+    }
+}
+
 /// Parses a time, at least a second.
 fn seconds(text: &str) -> Result<TimeSpan, UnitError> {
     TimeSpan::parse(text, Duration::from_secs(1))
@@ -160,6 +206,10 @@ impl NicRequest {
                 nics: nics(),
                 all: args.get_flag("all"),
                 force: args.get_flag("force"),
+            },
+            "set" => Self::Set {
+                nic: nic(),
+                request: SetRequest { change: settings(args), reset: args.get_flag("reset") },
             },
             "report" => Self::Report { nic: nic() },
             _ => Self::Expire { bdf: nic() },

@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use slipring_drivers::{CardStatus, LinkSettings, SettingRefusal};
 use slipring_port::netlink::{LinkSnapshot, NetlinkLink, SavedSetting};
 
 /// A machine: its files, its links, its clock.
@@ -48,6 +49,14 @@ pub(crate) trait NicHost {
     /// Sends a process the signal TERM, or KILL.
     fn end_process(&self, pid: u32, kill: bool) -> io::Result<()>;
 
+    /// Has the program that has a card open change its settings.
+    fn ask_card(
+        &self,
+        pid: u32,
+        bdf: &str,
+        change: &LinkSettings,
+    ) -> io::Result<Result<CardStatus, SettingRefusal>>;
+
     /// The time since the machine was started.
     fn uptime(&self) -> Duration;
 
@@ -64,6 +73,7 @@ pub(crate) enum LinkChange<'a> {
     Name(&'a str),
     Mac([u8; 6]),
     Mtu(u32),
+    Alias(&'a str),
     Address(&'a SavedSetting),
     Route(&'a SavedSetting),
 }

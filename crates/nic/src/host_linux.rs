@@ -12,6 +12,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process};
 use rustix::thread::{CapabilitySet, capabilities};
 use rustix::time::{ClockId, clock_gettime};
+use slipring_drivers::{CardStatus, LinkSettings, SettingRefusal};
 use slipring_port::iface::Iface;
 use slipring_port::netlink::{LinkSnapshot, Netlink, NetlinkLink, xdp_features};
 use slipring_port::tap;
@@ -80,6 +81,7 @@ impl NicHost for LinuxHost {
             LinkChange::Name(name) => netlink.set_name(index, name),
             LinkChange::Mac(mac) => netlink.set_mac(index, mac),
             LinkChange::Mtu(mtu) => netlink.set_mtu(index, mtu),
+            LinkChange::Alias(alias) => netlink.set_alias(index, alias),
             LinkChange::Address(address) => netlink.restore_address(index, address),
             LinkChange::Route(route) => netlink.restore_route(index, route),
         }
@@ -116,6 +118,15 @@ impl NicHost for LinuxHost {
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or(io::ErrorKind::InvalidInput)?;
         Ok(kill_process(pid, if kill { Signal::KILL } else { Signal::TERM })?)
+    }
+
+    fn ask_card(
+        &self,
+        pid: u32,
+        bdf: &str,
+        change: &LinkSettings,
+    ) -> io::Result<Result<CardStatus, SettingRefusal>> {
+        slipring_drivers::ask(pid, bdf, change)
     }
 
     fn uptime(&self) -> Duration {

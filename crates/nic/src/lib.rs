@@ -6,6 +6,7 @@
 //!   bind                      checks -> plan -> steps, undone by restore if one fails
 //!   restore                   saved state -> driver, name, addresses, routes
 //!   confirm, timer            the state's `confirm_by`
+//!   set                       settings, kept and given to the program that has the card
 //! ```
 //!
 //! Everything that touches the machine goes through `host::NicHost`.
@@ -27,6 +28,7 @@ mod list;
 mod report;
 mod request;
 mod restore;
+mod set;
 mod state;
 mod sysfs;
 #[cfg(test)]

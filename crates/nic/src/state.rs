@@ -1,4 +1,5 @@
-//! What is remembered of a card that was taken, below the run directory: `nic/BDF.json`.
+//! What is remembered of a card that was taken, below the run directory: `nic/BDF.json`, and what was
+//! set of it: `nic/BDF.link`.
 //!
 //! A file is replaced as a whole, so that a process that is killed leaves the old state or the new
 //! one. The state counts only until the machine starts again: then each card has its kernel driver.
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use slipring_drivers::LinkSettings;
 use slipring_native_proto::trust::{self, FileLock};
 use slipring_port::netlink::{LinkSnapshot, SavedSetting};
 
@@ -215,11 +217,46 @@ impl StateDir {
         fs::rename(&partial, &path)
     }
 
-    /// Forgets a card.
-    pub(crate) fn remove(&self, bdf: &str) -> io::Result<()> {
-        match fs::remove_file(self.path(bdf)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
+    /// Returns the settings that are kept for a card.
+    pub(crate) fn settings(&self, bdf: &str) -> io::Result<LinkSettings> {
+        let path = self.settings_path(bdf);
+        match fs::read_to_string(&path) {
+            Ok(text) => text.parse().map_err(|malformed| {
+                let text = format!("{}: {malformed}", path.display());
+                io::Error::new(io::ErrorKind::InvalidData, text)
+            }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(LinkSettings::default()),
+            Err(error) => Err(error),
         }
+    }
+
+    /// Keeps settings for the next port of a card; without any, forgets those that were kept.
+    pub(crate) fn keep_settings(&self, bdf: &str, settings: &LinkSettings) -> io::Result<()> {
+        let path = self.settings_path(bdf);
+        if settings.is_empty() {
+            return remove(&path);
+        }
+        let partial = path.with_extension("link-partial");
+        fs::write(&partial, format!("{settings}\n"))?;
+        fs::rename(&partial, &path)
+    }
+
+    /// The file that `vfio:` ports read.
+    fn settings_path(&self, bdf: &str) -> PathBuf {
+        self.dir.join(format!("{bdf}.link"))
+    }
+
+    /// Forgets a card, and its settings.
+    pub(crate) fn remove(&self, bdf: &str) -> io::Result<()> {
+        remove(&self.settings_path(bdf))?;
+        remove(&self.path(bdf))
+    }
+}
+
+/// Removes a file, if it is there.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }

@@ -3,3 +3,4 @@
 mod binding;
 mod machine;
 mod refusals;
+mod setting;

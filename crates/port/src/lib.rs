@@ -47,6 +47,7 @@ pub mod null;
 pub mod packet;
 pub mod pcap;
 pub mod pipe;
+pub mod taken;
 pub mod tap;
 pub mod xdp;
 

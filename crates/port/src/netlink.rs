@@ -56,6 +56,8 @@ pub struct NetlinkLink {
     pub master: Option<u32>,
     /// Index of the link that this one lies on, such as the interface of a VLAN.
     pub lower: Option<u32>,
+    /// What an administrator calls the link; empty if nothing.
+    pub alias: String,
 }
 
 impl Netlink {
@@ -308,6 +310,31 @@ impl Netlink {
         self.request(RouteNetlinkMessage::DelNeighbour(message), 0)
     }
 
+    /// Sets what an administrator calls a link.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn set_alias(&self, index: u32, alias: &str) -> io::Result<()> {
+        let mut link = by_index(index);
+        link.attributes.push(LinkAttribute::IfAlias(alias.to_owned()));
+        self.request(RouteNetlinkMessage::SetLink(link), 0)
+    }
+
+    /// Returns what an administrator calls a link; `None` if nothing.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn alias(&self, index: u32) -> io::Result<Option<String>> {
+        self.send(RouteNetlinkMessage::GetLink(by_index(index)), NLM_F_ACK)?;
+        let mut alias = String::new();
+        self.responses(|message| {
+            if let RouteNetlinkMessage::NewLink(link) = message {
+                alias = listed(&link).alias;
+            }
+        })?;
+        Ok(Some(alias).filter(|alias| !alias.is_empty()))
+    }
+
     /// Returns all links of this namespace.
     ///
     /// # Errors
@@ -471,11 +498,13 @@ fn listed(message: &LinkMessage) -> NetlinkLink {
         mac: Vec::new(),
         master: None,
         lower: None,
+        alias: String::new(),
     };
     for attribute in &message.attributes {
         match attribute {
             LinkAttribute::IfName(name) => link.name.clone_from(name),
             LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
+            LinkAttribute::IfAlias(alias) => link.alias.clone_from(alias),
             LinkAttribute::Address(mac) => link.mac.clone_from(mac),
             LinkAttribute::Controller(master) => link.master = Some(*master),
             LinkAttribute::Link(lower) => link.lower = Some(*lower),

@@ -59,7 +59,8 @@ fn a_taken_card_is_vfios_and_a_tap_device_has_its_name_addresses_and_routes() {
     assert_eq!(*host.timers.borrow(), [BDF]);
     let mut tap = host.link("eth1").unwrap();
     assert_eq!(tap.link.kind, "tun");
-    tap.link.kind = String::new();
+    assert_eq!(tap.link.alias, format!("vfio:{BDF}"));
+    (tap.link.kind, tap.link.alias) = (String::new(), String::new());
     assert_eq!(tap, before);
     assert!(plan(&host).is_bound(), "a second time, there is nothing to do");
 }

@@ -7,6 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use slipring_drivers::{CardStatus, LinkSettings, LinkState, SettingRefusal};
 use slipring_port::netlink::{LinkSnapshot, NetlinkLink, SavedSetting};
 
 use crate::host::{LinkChange, NicHost};
@@ -35,6 +36,10 @@ pub(crate) struct MadeUpHost {
     pub(crate) changes_left: Cell<Option<usize>>,
     pub(crate) timers: RefCell<Vec<String>>,
     pub(crate) ended: RefCell<Vec<u32>>,
+    /// What the program that has a card open answers, once; otherwise that it has done it.
+    pub(crate) answer: RefCell<Option<io::Result<Result<CardStatus, SettingRefusal>>>>,
+    /// What programs were asked: process, card, change.
+    pub(crate) asked: RefCell<Vec<(u32, String, String)>>,
     clock: Cell<Duration>,
     next_index: Cell<u32>,
     /// The name that the kernel gives to new interfaces.
@@ -54,6 +59,8 @@ impl MadeUpHost {
             changes_left: Cell::new(None),
             timers: RefCell::default(),
             ended: RefCell::default(),
+            answer: RefCell::default(),
+            asked: RefCell::default(),
             clock: Cell::new(Duration::from_secs(100)),
             next_index: Cell::new(2),
             new_name: RefCell::new("eth1".into()),
@@ -139,6 +146,7 @@ impl MadeUpHost {
                 mac: mac.to_vec(),
                 master: None,
                 lower: None,
+                alias: String::new(),
             },
             addresses: Vec::new(),
             routes: Vec::new(),
@@ -279,6 +287,7 @@ impl NicHost for MadeUpHost {
             LinkChange::Name(name) => link.link.name = name.into(),
             LinkChange::Mac(mac) => link.link.mac = mac.to_vec(),
             LinkChange::Mtu(mtu) => link.link.mtu = mtu,
+            LinkChange::Alias(alias) => link.link.alias = alias.into(),
             LinkChange::Address(address) => {
                 let text = text(address);
                 if !link.addresses.contains(&text) {
@@ -322,6 +331,17 @@ impl NicHost for MadeUpHost {
         }
         self.ended.borrow_mut().push(pid);
         Ok(())
+    }
+
+    fn ask_card(
+        &self,
+        pid: u32,
+        bdf: &str,
+        change: &LinkSettings,
+    ) -> io::Result<Result<CardStatus, SettingRefusal>> {
+        self.asked.borrow_mut().push((pid, bdf.to_owned(), change.to_string()));
+        let done = CardStatus { settings: *change, link: LinkState::DOWN };
+        self.answer.borrow_mut().take().unwrap_or(Ok(Ok(done)))
     }
 
     fn uptime(&self) -> Duration {

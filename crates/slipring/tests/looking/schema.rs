@@ -58,6 +58,7 @@ const ALONE: [&str; 46] = [
     "nic doctor here",
     "nic bind here --dry-run",
     "nic confirm here",
+    "nic set here",
     "nic restore --all",
     "nic report here",
     "vale --device /no/such/device",

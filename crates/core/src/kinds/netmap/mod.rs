@@ -1,18 +1,18 @@
 //! `netmap:IF`, the best kind for an interface: AF_XDP in the driver, else in the stack, else
-//! AF_PACKET.
+//! AF_PACKET. If IF is the TAP device of a card that was taken for a native driver, the card itself.
 
 use std::sync::Arc;
 
-use slipring_abi::name::PortName;
+use slipring_abi::name::{PortName, PortNameKind, RingSelection};
 use slipring_confine::CapabilitySet;
-use slipring_port::{OpenCause, OpenError, Port, RegionNeeds, XdpMode};
+use slipring_port::{OpenCause, OpenError, Port, RegionNeeds, XdpMode, taken};
 use slipring_ring::Region;
 
 use super::{
     AfterRestart, DoctorContext, Finding, InterfaceUse, NameRow, PortDriver, PortKindInfo,
     PortRequest,
 };
-use super::{packet, xdp};
+use super::{packet, vfio, xdp};
 
 pub(super) static DRIVER: NetmapDriver = NetmapDriver;
 
@@ -54,6 +54,9 @@ impl PortDriver for NetmapDriver {
     }
 
     fn needs(&self, request: &PortRequest<'_>) -> Result<RegionNeeds, OpenError> {
+        if let Some(card) = card(request) {
+            return vfio::DRIVER.needs(&PortRequest::new(&card, request.options())?);
+        }
         if let Err(error) = xdp::DRIVER.needs(request)
             && !may_fall_back(request, &error)
         {
@@ -67,6 +70,9 @@ impl PortDriver for NetmapDriver {
     }
 
     fn open(&self, request: &PortRequest<'_>, region: &Arc<Region>) -> Result<Port, OpenError> {
+        if let Some(card) = card(request) {
+            return vfio::DRIVER.open(&PortRequest::new(&card, request.options())?, region);
+        }
         match xdp::DRIVER.open(request, region) {
             Err(error) if may_fall_back(request, &error) => packet::DRIVER.open(request, region),
             result => result,
@@ -76,6 +82,18 @@ impl PortDriver for NetmapDriver {
     fn examine(&self, port: &PortName, context: &DoctorContext<'_>) -> Vec<Finding> {
         (context.interface)(port)
     }
+}
+
+/// The card's own name, if the interface is the TAP device of a card that was taken from the kernel.
+fn card(request: &PortRequest<'_>) -> Option<PortName> {
+    let name = taken::card_of(request.bare_name())?;
+    let rings = match request.queue() {
+        None | Some(0) => RingSelection::All,
+        Some(_) => request.name().rings,
+    };
+    let mut card = request.name().clone();
+    (card.kind, card.name, card.rings) = (PortNameKind::Vfio, name, rings);
+    Some(card)
 }
 
 /// Whether AF_PACKET may work where AF_XDP failed. Never if a mode was requested, or if the

@@ -1,0 +1,217 @@
+//! `slipring nic set`: what ethtool does for a card of the kernel.
+//!
+//! ```text
+//!   change --check--> kept settings (nic/BDF.link) ----------------------> the next vfio: port
+//!                \
+//!                 '-> the program that has the card open, by its socket -> its port, now
+//! ```
+//! What the chip does not have is refused before anything is changed. Settings are kept only after
+//! the program has taken them.
+
+use std::io;
+
+use serde_json::json;
+use slipring_cli::codes::{SR0002, SR0305, SR0306, SR0307};
+use slipring_cli::{Diagnostic, Exit, Failure, Session};
+use slipring_drivers::{CardStatus, LinkSettings, SettingRefusal, driver_of};
+
+use crate::holders::{GroupHolder, group_holders};
+use crate::host::{LinkChange, NicHost};
+use crate::state::{SavedNic, StateDir};
+use crate::sysfs::{PciNic, VFIO_DRIVER};
+
+/// What is asked of a card.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SetRequest {
+    pub(crate) change: LinkSettings,
+    /// Forget what was set before.
+    pub(crate) reset: bool,
+}
+
+/// Changes settings of a card, or shows them if nothing is to be changed.
+pub(crate) fn set(
+    host: &dyn NicHost,
+    state: &StateDir,
+    nic: &PciNic,
+    request: &SetRequest,
+    session: &mut Session<'_>,
+) -> Result<Exit, Failure> {
+    let outcome = apply(host, state, nic, request)?;
+    let SetOutcome { settings, status } = &outcome;
+    let link = status.as_ref().map(|(holder, status)| {
+        json!({
+            "process": holder.pid,
+            "up": status.link.is_up,
+            "mbit_per_s": status.link.mbit_per_s,
+            "full_duplex": status.link.is_full_duplex,
+        })
+    });
+    let fields = json!({
+        "pci_address": nic.bdf,
+        "settings": settings.to_string(),
+        "in_use": link,
+    });
+    session.reporter.document(&fields, outcome.text(&nic.bdf))?;
+    Ok(Exit::Done)
+}
+
+/// What became of a request.
+#[derive(Debug)]
+pub(crate) struct SetOutcome {
+    /// The settings for the next port.
+    pub(crate) settings: LinkSettings,
+    /// The program that has the card open, and its port.
+    pub(crate) status: Option<(GroupHolder, CardStatus)>,
+}
+
+impl SetOutcome {
+    fn text(&self, bdf: &str) -> String {
+        let kept = match self.settings.is_empty() {
+            true => format!("{bdf}: nothing is set; the driver chooses"),
+            false => format!("{bdf}: {}", self.settings),
+        };
+        let Some((GroupHolder { pid, process }, CardStatus { link, .. })) = &self.status else {
+            return format!("{kept}\nfor the next port that opens it");
+        };
+        let duplex = if link.is_full_duplex { "full" } else { "half" };
+        let link = match (link.is_up, link.mbit_per_s) {
+            (false, _) => "the link is down, or not up again yet".to_owned(),
+            (true, 0) => "the link is up".to_owned(),
+            (true, speed) => format!("the link is up, {speed} Mbit/s, {duplex} duplex"),
+        };
+        format!("{kept}\nin use by {process} (process {pid}): {link}")
+    }
+}
+
+/// Checks and executes a request.
+pub(crate) fn apply(
+    host: &dyn NicHost,
+    state: &StateDir,
+    nic: &PciNic,
+    request: &SetRequest,
+) -> Result<SetOutcome, Failure> {
+    if nic.driver.as_deref() != Some(VFIO_DRIVER) {
+        return Err(not_taken(nic).into());
+    }
+    let kept = state.settings(&nic.bdf).map_err(|error| unkept(nic, &error))?;
+    let before = if request.reset { LinkSettings::default() } else { kept };
+    let settings = before.merged(request.change);
+    check(nic, &settings)?;
+    let is_question = request.change.is_empty() && !request.reset;
+    let holder = nic.group.and_then(|group| group_holders(host.root(), group).into_iter().next());
+    let status = match holder {
+        None => None,
+        Some(holder) => {
+            // A reset means everything that a driver would choose.
+            let change =
+                if request.reset { defaults(nic).merged(request.change) } else { request.change };
+            let status = ask(host, nic, &holder, &change)?;
+            Some((holder, status))
+        }
+    };
+    if !is_question {
+        let _lock = state.lock(host).map_err(|error| unkept(nic, &error))?;
+        state.keep_settings(&nic.bdf, &settings).map_err(|error| unkept(nic, &error))?;
+        follow_mtu(host, state, nic, request.change.mtu).map_err(|error| unkept(nic, &error))?;
+    }
+    Ok(SetOutcome { settings, status })
+}
+
+/// What a driver has when nothing is set, for a port that is in use; the MTU stays, since a program
+/// may have frames of it.
+fn defaults(nic: &PciNic) -> LinkSettings {
+    let has_phy = driver_of(pci_id(nic))
+        .is_some_and(|(driver, chip)| !driver.abilities(chip).speeds.is_empty());
+    let on = |is_on| has_phy.then_some(is_on);
+    LinkSettings { autonegotiation: on(true), pause: on(false), ..LinkSettings::default() }
+}
+
+fn pci_id(nic: &PciNic) -> slipring_drivers::PciId {
+    slipring_drivers::PciId { vendor: nic.chip.vendor, device: nic.chip.device }
+}
+
+/// Refuses what the chip does not have, as far as its identifier tells.
+fn check(nic: &PciNic, settings: &LinkSettings) -> Result<(), Failure> {
+    let Some((driver, chip)) = driver_of(pci_id(nic)) else {
+        return Err(Diagnostic::new(SR0306, format!("{} has no native driver", nic.bdf))
+            .with_cause("only a native driver can set it")
+            .with_help("chips with a native driver: slipring nic list")
+            .into());
+    };
+    settings.check(&driver.abilities(chip)).map_err(|refusal| refused(nic, refusal).into())
+}
+
+fn ask(
+    host: &dyn NicHost,
+    nic: &PciNic,
+    holder: &GroupHolder,
+    change: &LinkSettings,
+) -> Result<CardStatus, Failure> {
+    match host.ask_card(holder.pid, &nic.bdf, change) {
+        Ok(Ok(status)) => Ok(status),
+        Ok(Err(refusal)) => Err(refused(nic, refusal).into()),
+        Err(error) => Err(unreachable(nic, holder, &error).into()),
+    }
+}
+
+/// The TAP device that has the card's name has its MTU, too.
+fn follow_mtu(
+    host: &dyn NicHost,
+    state: &StateDir,
+    nic: &PciNic,
+    mtu: Option<u32>,
+) -> io::Result<()> {
+    let saved = state.read(&nic.bdf)?.filter(|saved| saved.tap);
+    let (Some(mtu), Some(SavedNic { interface: Some(interface), .. })) = (mtu, saved) else {
+        return Ok(());
+    };
+    let links = host.links()?;
+    let is_tap = |link: &&slipring_port::netlink::NetlinkLink| {
+        link.name == interface.name && link.kind == "tun"
+    };
+    match links.iter().find(is_tap) {
+        Some(tap) => host.change_link(tap.index, &LinkChange::Mtu(mtu)),
+        None => Ok(()),
+    }
+}
+
+fn refused(nic: &PciNic, SettingRefusal { reason, help }: SettingRefusal) -> Diagnostic {
+    Diagnostic::new(SR0002, format!("{} cannot be set so; nothing was changed", nic.bdf))
+        .with_cause(reason)
+        .with_help(help)
+}
+
+fn not_taken(nic: &PciNic) -> Diagnostic {
+    let name = nic.interfaces.first().unwrap_or(&nic.bdf);
+    let driver = nic.driver.as_deref().unwrap_or("no driver");
+    Diagnostic::new(SR0306, format!("{name} was not taken from the kernel"))
+        .with_cause(format!("its driver is {driver}, which has its own settings"))
+        .with_help(format!("ethtool -s {name} speed 100 autoneg off; or: slipring nic bind {name}"))
+}
+
+/// Explains why a program that has the card does not answer.
+fn unreachable(nic: &PciNic, holder: &GroupHolder, error: &io::Error) -> Diagnostic {
+    let GroupHolder { pid, process } = holder;
+    let summary =
+        format!("{} is in use by {process} (process {pid}), which cannot be asked", nic.bdf);
+    let (cause, help) = match error.kind() {
+        io::ErrorKind::ConnectionRefused => (
+            "it does not listen in this network namespace".to_owned(),
+            format!("nsenter -n -t {pid} slipring nic set {} ...; or end it: kill {pid}", nic.bdf),
+        ),
+        io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof => (
+            "it answers only root and its own user".to_owned(),
+            format!("sudo slipring nic set {} ...", nic.bdf),
+        ),
+        _ => {
+            (error.to_string(), format!("end it: kill {pid}; then the next port has the settings"))
+        }
+    };
+    Diagnostic::new(SR0305, summary).with_cause(cause).with_help(help)
+}
+
+fn unkept(nic: &PciNic, error: &io::Error) -> Diagnostic {
+    Diagnostic::new(SR0307, format!("the settings of {} cannot be kept", nic.bdf))
+        .with_cause(error.to_string())
+        .with_help(format!("sudo slipring nic set {} ...", nic.bdf))
+}

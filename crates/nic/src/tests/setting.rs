@@ -1,0 +1,122 @@
+//! `slipring nic set`.
+
+use std::fs;
+use std::io;
+
+use slipring_drivers::{CardStatus, LinkSettings, LinkState, SettingRefusal};
+
+use super::machine::MadeUpHost;
+use crate::bind::BindPlan;
+use crate::host::NicHost;
+use crate::request::BindRequest;
+use crate::restore;
+use crate::set::{SetOutcome, SetRequest, apply};
+use crate::sysfs::PciNic;
+
+const BDF: &str = "0000:03:00.0";
+
+/// A machine whose card was taken, with a TAP device.
+fn taken() -> MadeUpHost {
+    let host = MadeUpHost::new();
+    let state = host.state();
+    let _lock = state.lock(&host).unwrap();
+    let request = BindRequest { bdfs: vec![BDF.into()], tap: true, ..BindRequest::default() };
+    let nic = PciNic::read(host.root(), BDF).unwrap();
+    BindPlan::new(&host, nic, &request).unwrap().execute(&host, &state).unwrap();
+    host
+}
+
+/// A program that has the card open.
+fn hold(host: &MadeUpHost, node: &str) {
+    host.put("proc/41/comm", "suricata\n");
+    fs::create_dir_all(host.path("proc/41/fd")).unwrap();
+    std::os::unix::fs::symlink(node, host.path("proc/41/fd/9")).unwrap();
+}
+
+fn set(host: &MadeUpHost, change: &str) -> Result<SetOutcome, String> {
+    set_or_reset(host, change, false)
+}
+
+fn set_or_reset(host: &MadeUpHost, change: &str, reset: bool) -> Result<SetOutcome, String> {
+    let request = SetRequest { change: change.parse().unwrap(), reset };
+    let nic = PciNic::read(host.root(), BDF).unwrap();
+    apply(host, &host.state(), &nic, &request).map_err(|failure| format!("{failure:?}"))
+}
+
+fn kept(host: &MadeUpHost) -> String {
+    host.state().settings(BDF).unwrap().to_string()
+}
+
+#[test]
+fn settings_of_a_card_that_no_program_has_are_kept_for_the_next_one() {
+    let host = taken();
+    assert!(set(&host, "speed=100 autoneg=off").unwrap().status.is_none());
+    assert_eq!(kept(&host), "speed=100 autoneg=off");
+    set(&host, "mtu=4000").unwrap();
+    assert_eq!(kept(&host), "speed=100 autoneg=off mtu=4000");
+    assert_eq!(host.link("eth1").unwrap().link.mtu, 4000, "the TAP device has it, too");
+    assert_eq!(set(&host, "").unwrap().settings.to_string(), kept(&host));
+    set_or_reset(&host, "pause=on", true).unwrap();
+    assert_eq!(kept(&host), "pause=on");
+    set_or_reset(&host, "", true).unwrap();
+    assert!(!host.path("run/nic").join(format!("{BDF}.link")).exists());
+}
+
+#[test]
+fn a_program_that_has_the_card_takes_the_change_before_it_is_kept() {
+    for node in ["/dev/vfio/7", "/dev/vfio/devices/vfio3"] {
+        let host = taken();
+        fs::create_dir_all(host.path(&format!("sys/bus/pci/devices/{BDF}/vfio-dev/vfio3")))
+            .unwrap();
+        hold(&host, node);
+        let outcome = set(&host, "speed=100 autoneg=off").unwrap();
+        assert_eq!(outcome.status.unwrap().0.pid, 41);
+        let asked = host.asked.borrow();
+        assert_eq!(*asked, [(41, BDF.to_owned(), "speed=100 autoneg=off".to_owned())]);
+        assert_eq!(kept(&host), "speed=100 autoneg=off");
+    }
+}
+
+#[test]
+fn what_the_chip_or_the_program_refuses_is_not_kept() {
+    let host = taken();
+    let refusal = set(&host, "speed=2500").unwrap_err();
+    assert!(refusal.contains("82574L has no speed of 2500 Mbit/s"), "{refusal}");
+    hold(&host, "/dev/vfio/7");
+    let refused = SettingRefusal { reason: "not now".into(), help: "later".into() };
+    *host.answer.borrow_mut() = Some(Ok(Err(refused)));
+    let refusal = set(&host, "speed=100").unwrap_err();
+    assert!(refusal.contains("not now") && refusal.contains("later"), "{refusal}");
+    *host.answer.borrow_mut() = Some(Err(io::ErrorKind::ConnectionRefused.into()));
+    let refusal = set(&host, "speed=100").unwrap_err();
+    assert!(refusal.contains("suricata (process 41)") && refusal.contains("nsenter -n -t 41"));
+    assert_eq!(kept(&host), "");
+    assert!(host.asked.borrow().len() == 2, "the chip's refusal comes first");
+}
+
+#[test]
+fn a_reset_of_a_card_in_use_negotiates_everything_again() {
+    let host = taken();
+    hold(&host, "/dev/vfio/7");
+    *host.answer.borrow_mut() = Some(Ok(Ok(CardStatus {
+        settings: LinkSettings::default(),
+        link: LinkState { is_up: true, mbit_per_s: 1000, is_full_duplex: true },
+    })));
+    set_or_reset(&host, "", true).unwrap();
+    assert_eq!(host.asked.borrow()[0].2, "autoneg=on pause=off");
+}
+
+#[test]
+fn a_card_of_the_kernel_is_left_to_ethtool() {
+    let refusal = set(&MadeUpHost::new(), "speed=100").unwrap_err();
+    assert!(refusal.contains("its driver is e1000e") && refusal.contains("ethtool -s eth1"));
+}
+
+#[test]
+fn settings_are_forgotten_when_the_card_is_given_back() {
+    let host = taken();
+    set(&host, "speed=100").unwrap();
+    let saved = host.state().read(BDF).unwrap().unwrap();
+    restore::put_back(&host, &host.state(), &saved).unwrap();
+    assert_eq!(kept(&host), "");
+}
