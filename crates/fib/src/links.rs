@@ -63,6 +63,8 @@ pub(crate) struct Links {
     addresses: Mirrored<AddressKey, AddressEntry>,
     addresses_seen: u64,
     ports: Vec<PortConfig>,
+    /// How the administrator wants sources to be checked, by port; ports beyond have no check.
+    source_checks: Vec<ReversePathMode>,
     /// Interfaces of ports that were deleted: a new one may get the same index.
     deleted: BTreeSet<u32>,
     /// Whether what [`Self::publish`] returns may have changed.
@@ -78,6 +80,7 @@ impl Links {
             addresses: Mirrored::default(),
             addresses_seen: 0,
             ports,
+            source_checks: Vec::new(),
             deleted: BTreeSet::new(),
             has_changed: true,
             published: Arc::new([]),
@@ -95,6 +98,12 @@ impl Links {
         let Some(port) = self.ports.get_mut(usize::from(port.0)) else { return };
         self.has_changed |= port.vrf != vrf;
         port.vrf = vrf;
+    }
+
+    /// Checks the sources of packets from ports, by port; ports beyond have no check but the kernel's.
+    pub(crate) fn set_source_checks(&mut self, checks: Vec<ReversePathMode>) {
+        self.has_changed |= self.source_checks != checks;
+        self.source_checks = checks;
     }
 
     /// Notes that an interface was deleted, which its port does not outlive.
@@ -162,7 +171,7 @@ impl Links {
     pub(crate) fn publish(&mut self) -> (bool, Arc<[FibPort]>) {
         let mut has_changed = core::mem::take(&mut self.has_changed);
         if has_changed {
-            let ports: Vec<_> = self.ports.iter().map(|port| self.fib_port(port)).collect();
+            let ports: Vec<_> = self.ports.iter().enumerate().map(|of| self.fib_port(of)).collect();
             has_changed = *self.published != *ports;
             if has_changed {
                 self.published = ports.into();
@@ -171,7 +180,8 @@ impl Links {
         (has_changed, self.published.clone())
     }
 
-    fn fib_port(&self, port: &PortConfig) -> FibPort {
+    fn fib_port(&self, (at, port): (usize, &PortConfig)) -> FibPort {
+        let wanted = self.source_checks.get(at).copied().unwrap_or_default();
         let link = self.links.get(port.ifindex);
         let parent = port.parent.map(|parent| self.links.get(parent));
         let can_send =
@@ -184,13 +194,14 @@ impl Links {
             mtu: link.map_or(0, |link| link.mtu),
             is_up: !self.is_deleted(port) && can_send(link) && parent.is_none_or(can_send),
             vrf: port.vrf,
-            reverse_path: self.reverse_path(port.ifindex, &addresses),
+            reverse_path: self.reverse_path(port.ifindex, &addresses).max(wanted),
+            reverse_path_v6: wanted,
             tags: port.tags,
             addresses,
         }
     }
 
-    /// The check of sources on an interface. Without an IPv4 address, the kernel takes the loose one
+    /// The kernel's check of sources on an interface. Without an IPv4 address, the kernel takes the loose one
     /// for the strict one.
     fn reverse_path(&self, ifindex: u32, addresses: &[(IpAddr, u8)]) -> ReversePathMode {
         match self.settings.reverse_path(ifindex) {

@@ -46,7 +46,7 @@ use crate::rib::RouteRecord;
 use crate::routes::{RESERVED_TABLE, RouteTables};
 use crate::rules::RoutingRules;
 use crate::specs::{RouteSpec, Specs};
-use crate::tables::{FibPortIndex, ForwardingTables, TargetIndex, VrfIndex};
+use crate::tables::{FibPortIndex, ForwardingTables, ReversePathMode, TargetIndex, VrfIndex};
 use crate::targets::{HostKey, TargetTable};
 
 pub use names::{InterfaceEntry, NeighbourInfo, RouteEntry, RouteLead};
@@ -211,6 +211,12 @@ impl Mirror {
     /// Changes the VRF of a port, after the kernel's rules have changed.
     pub fn set_port_vrf(&mut self, port: FibPortIndex, vrf: VrfIndex) {
         self.links.set_vrf(port, vrf);
+    }
+
+    /// Checks the sources of packets from ports, by port, also if the kernel does not; ports beyond have
+    /// no check but the kernel's. It is in force with the next snapshot.
+    pub fn set_source_checks(&mut self, checks: Vec<ReversePathMode>) {
+        self.links.set_source_checks(checks);
     }
 
     /// Mirrors the tables of the VRFs. New ones must be dumped.

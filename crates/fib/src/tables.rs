@@ -145,8 +145,11 @@ pub struct FibPort {
     pub is_up: bool,
     /// The tables in which packets from it are looked up.
     pub vrf: VrfIndex,
-    /// How the kernel checks the sources of IPv4 packets from it (`rp_filter`).
+    /// How the sources of IPv4 packets from it are checked: as the kernel does (`rp_filter`), or as the
+    /// administrator of the router wants it, if that is stricter.
     pub reverse_path: ReversePathMode,
+    /// How the sources of IPv6 packets from it are checked, for which the kernel has no setting.
+    pub reverse_path_v6: ReversePathMode,
     /// Tags of the frames of a subinterface.
     pub tags: VlanTags,
     /// Its addresses with the lengths of their prefixes, the primary ones first: sources of ICMP

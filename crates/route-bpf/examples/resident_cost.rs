@@ -51,6 +51,7 @@ fn tables(generation: u64, tree: IntervalTree) -> ForwardingTables {
         is_up: true,
         vrf: VrfIndex(0),
         reverse_path: ReversePathMode::Off,
+        reverse_path_v6: ReversePathMode::Off,
         tags: VlanTags::default(),
         addresses: Vec::new(),
     };

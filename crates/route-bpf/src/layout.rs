@@ -69,12 +69,14 @@ pub(crate) const PORT_VRF_OFFSET: u32 = 12;
 pub(crate) const PORT_INGRESS: u16 = 1 << 0;
 /// Frames may leave through the port.
 pub(crate) const PORT_EGRESS: u16 = 1 << 1;
-/// There must be a route to the sources of packets that arrive on the port.
+/// There must be a route to the sources of IPv4 packets that arrive on the port.
 pub(crate) const PORT_LOOSE: u16 = 1 << 2;
-/// The route to the sources of packets that arrive on the port must lead through it.
+/// The route to the sources of IPv4 packets that arrive on the port must lead through it.
 pub(crate) const PORT_STRICT: u16 = 1 << 3;
-/// Either of these checks.
+/// Either of these checks, of IPv4 packets.
 pub(crate) const PORT_CHECKS: u16 = PORT_LOOSE | PORT_STRICT;
+/// The checks of IPv6 packets are those of IPv4, this number of bits higher.
+pub(crate) const PORT_V6_SHIFT: u32 = 2;
 
 pub(crate) const TARGET_SIZE: u32 = 8;
 pub(crate) const ADJACENCY_SIZE: u32 = 8;

@@ -107,6 +107,7 @@ fn port(at: u16, mtu: u32) -> FibPort {
         is_up: true,
         vrf: VrfIndex(0),
         reverse_path: ReversePathMode::Off,
+        reverse_path_v6: ReversePathMode::Off,
         tags: VlanTags::default(),
         addresses: Vec::new(),
     }
@@ -162,9 +163,14 @@ pub(crate) fn snapshot() -> ForwardingTables {
 
 /// The test snapshot with a check of the sources that arrive on port 0.
 pub(crate) fn snapshot_checking(mode: ReversePathMode) -> ForwardingTables {
+    snapshot_checking_each([mode, mode])
+}
+
+/// As [`snapshot_checking`], with a check for IPv4 and one for IPv6.
+fn snapshot_checking_each(modes: [ReversePathMode; 2]) -> ForwardingTables {
     let tables = snapshot();
     let mut ports = tables.ports.to_vec();
-    ports[0].reverse_path = mode;
+    [ports[0].reverse_path, ports[0].reverse_path_v6] = modes;
     ForwardingTables { ports: ports.into(), ..tables }
 }
 
@@ -344,8 +350,13 @@ impl Simulation {
     }
 
     /// Checks the sources of frames.
-    pub(crate) fn checking(mut self, mode: ReversePathMode) -> Self {
-        self.writer.apply(&snapshot_checking(mode)).unwrap();
+    pub(crate) fn checking(self, mode: ReversePathMode) -> Self {
+        self.checking_each([mode, mode])
+    }
+
+    /// As [`Self::checking`], with a check for IPv4 and one for IPv6.
+    pub(crate) fn checking_each(mut self, modes: [ReversePathMode; 2]) -> Self {
+        self.writer.apply(&snapshot_checking_each(modes)).unwrap();
         self.copy_maps();
         self
     }

@@ -351,8 +351,8 @@ impl<H: MapHost> TableWriter<H> {
         let flag = |is_set, flag| if is_set { flag } else { 0 };
         let flags = flag(usable && options.ingress, layout::PORT_INGRESS)
             | flag(egress, layout::PORT_EGRESS)
-            | flag(port.reverse_path == ReversePathMode::Loose, layout::PORT_LOOSE)
-            | flag(port.reverse_path == ReversePathMode::Strict, layout::PORT_STRICT);
+            | check_flag(port.reverse_path)
+            | check_flag(port.reverse_path_v6) << layout::PORT_V6_SHIFT;
         let record = usize::from(at) * layout::PORT_SIZE as usize;
         let second = u64::from(port.mtu) | u64::from(port.vrf.0) << 32;
         store(&self.ports, record + layout::PORT_MTU_OFFSET as usize, second);
@@ -387,6 +387,15 @@ impl<H: MapHost> TableWriter<H> {
 
 /// Stores a word if it differs; returns whether it does. Release: programs that see the word see
 /// what was stored before it.
+/// The flag of a check of IPv4 sources.
+const fn check_flag(mode: ReversePathMode) -> u16 {
+    match mode {
+        ReversePathMode::Off => 0,
+        ReversePathMode::Loose => layout::PORT_LOOSE,
+        ReversePathMode::Strict => layout::PORT_STRICT,
+    }
+}
+
 fn store(array: &MappedArray, offset: usize, word: u64) -> bool {
     let cell = array.atomic::<AtomicU64>(0, offset).expect("offsets are within the limits");
     let differs = cell.load(Ordering::Relaxed) != word;

@@ -49,9 +49,9 @@ impl Default for RouteConfig {
 /// Options of a port.
 #[derive(Clone, Debug, Default)]
 pub struct PortPolicy {
-    /// How the sources of packets from the port are checked, of both families; those of IPv4 also as
-    /// the kernel does ([`FibPort::reverse_path`](slipring_fib::FibPort::reverse_path)), if that is
-    /// stricter.
+    /// How the sources of packets from the port are checked, of both families; or as the tables say
+    /// ([`FibPort::reverse_path`](slipring_fib::FibPort::reverse_path) and
+    /// [`FibPort::reverse_path_v6`](slipring_fib::FibPort::reverse_path_v6)), if that is stricter.
     pub reverse_path: ReversePathMode,
     /// The rate at which packets from the port are accepted.
     pub policer: Option<PolicerSpec>,

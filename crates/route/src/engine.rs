@@ -11,7 +11,7 @@ use slipring_wire::MacAddr;
 use crate::answer::{self, AnswerOutcome, AnswerParts};
 use crate::batch::{Rejection, RouteBatch, RouteFrame};
 use crate::cause::RouteDropCause;
-use crate::config::{PortPolicy, RouteConfig};
+use crate::config::{PolicerSpec, PortPolicy, RouteConfig};
 use crate::counters::RouteCounters;
 use crate::egress;
 use crate::hash::NextHopHash;
@@ -64,6 +64,17 @@ impl RouteEngine {
         self.policers = Policers::new(&policies, &self.policers, now_ns);
         self.policies = policies;
         self.set_tables(Arc::clone(&self.view.tables));
+    }
+
+    /// Sets the policers of all ports, by port index; ports beyond them have none. A port whose policer
+    /// stays the same keeps its tokens.
+    pub fn set_policers(&mut self, policers: Vec<Option<PolicerSpec>>, now_ns: u64) {
+        self.policies.resize(self.policies.len().max(policers.len()), PortPolicy::default());
+        let policers = policers.into_iter().chain(core::iter::repeat(None));
+        for (policy, policer) in self.policies.iter_mut().zip(policers) {
+            policy.policer = policer;
+        }
+        self.policers = Policers::new(&self.policies, &self.policers, now_ns);
     }
 
     /// Sets the limits on ICMP errors.

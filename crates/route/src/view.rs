@@ -173,7 +173,8 @@ fn facts(port: &FibPort, policy: &PortPolicy) -> PortFacts {
         plain_mtu: if is_plain { port.mtu } else { 0 },
         vrf: port.vrf.0,
         is_up: port.is_up,
-        reverse_path: [policy.reverse_path.max(port.reverse_path), policy.reverse_path],
+        reverse_path: [port.reverse_path, port.reverse_path_v6]
+            .map(|of| of.max(policy.reverse_path)),
         priorities: policy.priorities,
         withholds_v4_redirects: policy.withholds_v4_redirects,
         tags: port.tags,

@@ -105,6 +105,7 @@ fn port(number: u8) -> FibPort {
         is_up: true,
         vrf: VrfIndex(0),
         reverse_path: ReversePathMode::Off,
+        reverse_path_v6: ReversePathMode::Off,
         tags: VlanTags::default(),
         addresses: vec![(IpAddr::from([10, 9, number, 1]), 24)],
     }

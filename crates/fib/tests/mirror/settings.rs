@@ -109,3 +109,21 @@ fn after_a_change_of_the_default_settings_are_listed_again() {
     );
     assert!(!mirror.needs_resync().contains(DumpKind::Settings));
 }
+
+#[test]
+fn the_routers_own_check_counts_where_it_is_stricter_and_for_both_families() {
+    use ReversePathMode::{Loose, Off, Strict};
+    let mut mirror = numbered();
+    let of_v6 = |tables: &ForwardingTables| -> Vec<_> {
+        tables.ports.iter().map(|port| port.reverse_path_v6).collect()
+    };
+    tell(&mut mirror, &[settings(1).rp_filter(2), settings(2).rp_filter(1)]);
+    mirror.set_source_checks(vec![Strict, Loose]);
+    let tables = publish(&mut mirror);
+    assert_eq!((modes(&tables), of_v6(&tables)), (vec![Strict, Strict], vec![Strict, Loose]));
+    mirror.set_source_checks(vec![Strict, Loose]);
+    assert!(mirror.publish().is_none(), "it is as it was");
+    mirror.set_source_checks(Vec::new());
+    let tables = publish(&mut mirror);
+    assert_eq!((modes(&tables), of_v6(&tables)), (vec![Loose, Strict], vec![Off, Off]));
+}

@@ -21,7 +21,7 @@ pub(super) mod stack {
     pub(in crate::program) const KEY: i16 = -4;
     /// The type and the number of a tag beside the frame.
     pub(in crate::program) const TAG: i16 = -16;
-    /// The lower half of an IPv6 destination.
+    /// The lower half of an IPv6 address that is looked up.
     pub(in crate::program) const LOWER: i16 = -16;
     /// The egress port's MAC address and flags.
     pub(in crate::program) const EGRESS: i16 = -24;

@@ -20,7 +20,7 @@ pub(super) fn forward(program: &mut Assembler, constants: &PortConstants) {
     look_up(program, constants);
     choose::adjacency(program, constants, Family::V4);
     deliver::egress(program, constants, Family::V4);
-    reverse_path::check(program, constants);
+    reverse_path::check(program, constants, Family::V4);
     deliver::rewrite(program, Family::V4);
 }
 

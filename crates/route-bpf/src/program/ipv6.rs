@@ -9,7 +9,7 @@ use slipring_classify::intervals::{MAX_STEPS, NODE_FLAG};
 
 use super::context::{Family, PortConstants, pass_label, stack};
 use super::fields::ipv6::{DESTINATION, HOP_LIMIT, NEXT_HEADER, PAYLOAD_LENGTH, SOURCE, VERSION};
-use super::{choose, deliver, emit, partial};
+use super::{choose, deliver, emit, partial, reverse_path};
 use crate::layout::{self, PassReason, map};
 
 const HEADER_LEN: i32 = 40;
@@ -25,6 +25,7 @@ pub(super) fn forward(program: &mut Assembler, constants: &PortConstants) {
     look_up(program, constants);
     choose::adjacency(program, constants, Family::V6);
     deliver::egress(program, constants, Family::V6);
+    reverse_path::check(program, constants, Family::V6);
     deliver::rewrite(program, Family::V6);
 }
 
@@ -75,23 +76,30 @@ fn routable(program: &mut Assembler, address: i16) {
         .jump_if(BpfReg::R3, JumpIf::Eq, 0xfe80, not_forwarded);
 }
 
-/// 5: `R9` = the target index of the destination, by the tree of
-/// [`IntervalTree`](slipring_classify::intervals::IntervalTree).
-///
-/// `R0` the table, `R3` the entry, `R4` the half of the address that is searched, `R9` the levels
-/// of the upper half's tree.
+/// 5: `R9` = the target index of the destination.
 pub(super) fn look_up(program: &mut Assembler, constants: &PortConstants) {
     emit::table_of_port(program, constants, map::V6);
+    target(program, constants, DESTINATION, "v6");
+}
+
+/// `R9` = the target index of the address at an offset, by the tree of
+/// [`IntervalTree`](slipring_classify::intervals::IntervalTree) in the table at `R0`. The labels of
+/// this lookup begin with `labels`.
+///
+/// `R3` is the entry, `R4` the half of the address that is searched, `R9` the levels of the upper
+/// half's tree.
+pub(super) fn target(program: &mut Assembler, constants: &PortConstants, at: i16, labels: &str) {
+    let found = format!("{labels}:found");
     program
-        .put(load(AccessWidth::Double, BpfReg::R4, BpfReg::R7, DESTINATION + 8))
+        .put(load(AccessWidth::Double, BpfReg::R4, BpfReg::R7, at + 8))
         .put(to_big_endian(BpfReg::R4, 64))
         .put(store(AccessWidth::Double, BpfReg::R10, stack::LOWER, BpfReg::R4))
-        .put(load(AccessWidth::Double, BpfReg::R4, BpfReg::R7, DESTINATION))
+        .put(load(AccessWidth::Double, BpfReg::R4, BpfReg::R7, at))
         .put(to_big_endian(BpfReg::R4, 64))
         .put(load(AccessWidth::Word, BpfReg::R3, BpfReg::R0, 0))
         .put(load(AccessWidth::Word, BpfReg::R9, BpfReg::R0, 4));
     for step in 0..MAX_STEPS {
-        descend(program, constants, step);
+        descend(program, constants, step, labels);
     }
     program
         .jump_if(
@@ -100,17 +108,18 @@ pub(super) fn look_up(program: &mut Assembler, constants: &PortConstants) {
             i32::from(constants.limits.targets),
             pass_label(PassReason::NoTable),
         )
-        .label("v6:found")
+        .label(&found)
         .put(mov(BpfReg::R9, BpfReg::R3));
 }
 
-/// One step from the entry `R3` to the entry below it, or to "v6:found" if it is a target index.
-fn descend(program: &mut Assembler, constants: &PortConstants, step: u32) {
+/// One step from the entry `R3` to the entry below it, or to the label `found` if it is a target index.
+fn descend(program: &mut Assembler, constants: &PortConstants, step: u32, labels: &str) {
     let nodes = constants.limits.v6_nodes as i32;
-    let (node, same_half) = (format!("v6:node{step}"), format!("v6:half{step}"));
+    let label = |name: &str| format!("{labels}:{name}{step}");
+    let (node, same_half, found) = (label("node"), label("half"), format!("{labels}:found"));
     program
         .jump_if32(BpfReg::R3, JumpIf::Slt, 0, &node)
-        .jump("v6:found")
+        .jump(&found)
         .label(&node)
         .jump_if(BpfReg::R9, JumpIf::Ne, step as i32, &same_half)
         .put(load(AccessWidth::Double, BpfReg::R4, BpfReg::R10, stack::LOWER))
@@ -119,7 +128,7 @@ fn descend(program: &mut Assembler, constants: &PortConstants, step: u32) {
         .jump_if(BpfReg::R3, JumpIf::Ge, nodes, pass_label(PassReason::NoTable))
         .put(alu(AluOp::Mul, BpfReg::R3, layout::NODE_SIZE as i32))
         .put_all([mov(BpfReg::R1, BpfReg::R0), alu(AluOp::Add, BpfReg::R1, BpfReg::R3)]);
-    last_key(program, step);
+    last_key(program, &label("above"));
     let entries = layout::NODES_OFFSET + layout::NODE_ENTRIES_OFFSET;
     program.put(alu(AluOp::Sub, BpfReg::R1, BpfReg::R5)).put(load(
         AccessWidth::Word,
@@ -132,11 +141,11 @@ fn descend(program: &mut Assembler, constants: &PortConstants, step: u32) {
 /// Moves `R1` from the first key of a node to the last one that is not above `R4`, by binary
 /// search; `R5` = the bytes by which its entry is nearer to the entries' start than the key to the
 /// keys' start.
-fn last_key(program: &mut Assembler, step: u32) {
+fn last_key(program: &mut Assembler, labels: &str) {
     program.put(mov_imm(BpfReg::R5, 0));
     let mut keys = layout::NODE_KEYS / 2;
     while keys > 0 {
-        let above = format!("v6:above{step}-{keys}");
+        let above = format!("{labels}-{keys}");
         let bytes = 8 * keys as i32;
         program
             .put(load(

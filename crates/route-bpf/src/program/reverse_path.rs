@@ -1,5 +1,5 @@
-//! The end of step 7 for IPv4: drops packets whose source fails the port's check (RFC 3704), as the
-//! kernel's `rp_filter` does.
+//! The end of step 7: drops packets whose source fails the port's check (RFC 3704), as the kernel's
+//! `rp_filter` does for IPv4.
 //!
 //! The source is looked up in the tables of the egress port, like the destination of an answer. What
 //! it finds is not a way but a code for each port, in `sources`.
@@ -7,34 +7,44 @@
 use slipring_bpf::Assembler;
 use slipring_bpf::insn::{AccessWidth, AluOp, BpfReg, JumpIf, alu, load, store};
 
-use super::context::{PortConstants, pass_label, stack};
-use super::fields::ipv4::SOURCE;
-use super::{emit, ipv4};
+use super::context::{Family, PortConstants, pass_label, stack};
+use super::fields::{ipv4 as v4, ipv6 as v6};
+use super::{emit, ipv4, ipv6};
 use crate::layout::{self, PassReason, map};
 use crate::sources::{self, SourceCode};
 
-const CHECKED: &str = "v4:source-checked";
-const ACCEPTED: &str = "v4:source-accepted";
-
 /// In and out: `R9` the adjacency's word.
-pub(super) fn check(program: &mut Assembler, constants: &PortConstants) {
+pub(super) fn check(program: &mut Assembler, constants: &PortConstants, family: Family) {
+    let (accepted, checked) = (family.label("source-accepted"), family.label("source-checked"));
+    let shift = match family {
+        Family::V4 => 0,
+        Family::V6 => layout::PORT_V6_SHIFT,
+    };
     let record = u32::from(constants.port.0) * layout::PORT_SIZE;
     program
         .load_map_value(BpfReg::R3, map::PORTS, record)
         .put(load(AccessWidth::Half, BpfReg::R4, BpfReg::R3, layout::PORT_FLAGS_OFFSET as i16))
-        .put(alu(AluOp::And, BpfReg::R4, i32::from(layout::PORT_CHECKS)))
-        .jump_if(BpfReg::R4, JumpIf::Eq, 0, CHECKED)
+        .put(alu(AluOp::And, BpfReg::R4, i32::from(layout::PORT_CHECKS << shift)))
+        .jump_if(BpfReg::R4, JumpIf::Eq, 0, &checked)
         .put(store(AccessWidth::Double, BpfReg::R10, stack::CHECKS, BpfReg::R4))
         .put(store(AccessWidth::Double, BpfReg::R10, stack::ADJACENCY, BpfReg::R9));
     vrf_of_egress(program);
-    emit::table_of_vrf(program, map::V4);
-    ipv4::target(program, constants, SOURCE, "v4:source-found");
+    match family {
+        Family::V4 => {
+            emit::table_of_vrf(program, map::V4);
+            ipv4::target(program, constants, v4::SOURCE, "v4:source-found");
+        }
+        Family::V6 => {
+            emit::table_of_vrf(program, map::V6);
+            ipv6::target(program, constants, v6::SOURCE, "v6:source");
+        }
+    }
     code(program, constants);
-    judge(program);
+    judge(program, layout::PORT_STRICT << shift, &accepted);
     program
-        .label(ACCEPTED)
+        .label(&accepted)
         .put(load(AccessWidth::Double, BpfReg::R9, BpfReg::R10, stack::ADJACENCY))
-        .label(CHECKED);
+        .label(&checked);
 }
 
 /// `R1` = the VRF of the egress port.
@@ -62,16 +72,16 @@ fn code(program: &mut Assembler, constants: &PortConstants) {
         .put(alu(AluOp::And, BpfReg::R9, 3));
 }
 
-/// Goes to [`ACCEPTED`] unless the code `R9` says otherwise.
-fn judge(program: &mut Assembler) {
+/// Goes to `accepted` unless the code `R9` says otherwise. `strict_flag` is that of the strict check.
+fn judge(program: &mut Assembler, strict_flag: u16, accepted: &str) {
     let is = |code| code as i32;
     let only_kernel = pass_label(PassReason::ReversePath);
     let (strict, loose) =
         (pass_label(PassReason::ReversePathStrict), pass_label(PassReason::ReversePathLoose));
     program
-        .jump_if(BpfReg::R9, JumpIf::Eq, is(SourceCode::Here), ACCEPTED)
+        .jump_if(BpfReg::R9, JumpIf::Eq, is(SourceCode::Here), accepted)
         .jump_if(BpfReg::R9, JumpIf::Eq, is(SourceCode::Kernel), only_kernel)
         .put(load(AccessWidth::Double, BpfReg::R4, BpfReg::R10, stack::CHECKS))
-        .jump_if(BpfReg::R4, JumpIf::Set, i32::from(layout::PORT_STRICT), strict)
+        .jump_if(BpfReg::R4, JumpIf::Set, i32::from(strict_flag), strict)
         .jump_if(BpfReg::R9, JumpIf::Eq, is(SourceCode::NoRoute), loose);
 }

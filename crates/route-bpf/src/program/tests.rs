@@ -348,11 +348,19 @@ fn from_target(target: u16) -> Vec<u8> {
     from_source(v4_to(target::FORWARD), target)
 }
 
-/// The frame with a source that stands for a target, if it has an IPv4 header.
+/// As [`from_target`], of IPv6.
+fn v6_from_target(target: u16) -> Vec<u8> {
+    from_source(v6_to(target::FORWARD), target)
+}
+
+/// The frame with a source that stands for a target, if it has an IP header.
 pub(crate) fn from_source(mut frame: Vec<u8>, target: u16) -> Vec<u8> {
     if frame.len() >= 34 && frame[12..14] == [8, 0] {
         frame[26..30].copy_from_slice(&[10, 0, target as u8, 9]);
         seal(&mut frame);
+    } else if frame.len() >= 54 && frame[12..14] == [0x86, 0xdd] {
+        frame[22..38].fill(9);
+        frame[22..28].copy_from_slice(&[0x20, 1, 0xd, 0xb8, 0, target as u8]);
     }
     frame
 }
@@ -369,38 +377,45 @@ fn drop_reason(router: &mut Simulation, frame: &[u8]) -> PassReason {
     reason.expect("a dropped frame is counted")
 }
 
+/// How frames are made from sources of both families.
+const FROM_TARGET: [fn(u16) -> Vec<u8>; 2] = [from_target, v6_from_target];
+
 #[test]
 fn the_strict_check_drops_sources_whose_route_does_not_lead_back() {
     let mut router = Simulation::new(false).checking(ReversePathMode::Strict);
-    let frame = from_target(target::SAME_PORT);
-    assert_forwarded(&router.run(&frame), &frame, 1, 0);
-    for target in [
-        target::NO_ROUTE,
-        target::FORWARD,
-        target::UNRESOLVED,
-        target::PORT_DOWN,
-        target::BLACKHOLE,
-        target::BALANCE,
-        target::SUBINTERFACE,
-    ] {
-        let frame = from_target(target);
-        assert_eq!(drop_reason(&mut router, &frame), PassReason::ReversePathStrict, "{target}");
+    for from_target in FROM_TARGET {
+        let frame = from_target(target::SAME_PORT);
+        assert_forwarded(&router.run(&frame), &frame, 1, 0);
+        for target in [
+            target::NO_ROUTE,
+            target::FORWARD,
+            target::UNRESOLVED,
+            target::PORT_DOWN,
+            target::BLACKHOLE,
+            target::BALANCE,
+            target::SUBINTERFACE,
+        ] {
+            let reason = drop_reason(&mut router, &from_target(target));
+            assert_eq!(reason, PassReason::ReversePathStrict, "{target}");
+        }
+        assert_eq!(router.reason(&from_target(target::KERNEL)), PassReason::ReversePath);
     }
-    assert_eq!(router.reason(&from_target(target::KERNEL)), PassReason::ReversePath);
 }
 
 #[test]
 fn the_loose_check_drops_sources_without_a_route() {
     let mut router = Simulation::new(false).checking(ReversePathMode::Loose);
-    for target in [target::SAME_PORT, target::FORWARD, target::UNRESOLVED, target::BALANCE] {
-        let frame = from_target(target);
-        assert_forwarded(&router.run(&frame), &frame, 1, 0);
+    for from_target in FROM_TARGET {
+        for target in [target::SAME_PORT, target::FORWARD, target::UNRESOLVED, target::BALANCE] {
+            let frame = from_target(target);
+            assert_forwarded(&router.run(&frame), &frame, 1, 0);
+        }
+        for target in [target::NO_ROUTE, target::BLACKHOLE] {
+            let reason = drop_reason(&mut router, &from_target(target));
+            assert_eq!(reason, PassReason::ReversePathLoose, "{target}");
+        }
+        assert_eq!(router.reason(&from_target(target::KERNEL)), PassReason::ReversePath);
     }
-    for target in [target::NO_ROUTE, target::BLACKHOLE] {
-        let frame = from_target(target);
-        assert_eq!(drop_reason(&mut router, &frame), PassReason::ReversePathLoose, "{target}");
-    }
-    assert_eq!(router.reason(&from_target(target::KERNEL)), PassReason::ReversePath);
 }
 
 #[test]
@@ -409,19 +424,25 @@ fn what_the_kernel_gets_anyway_it_checks_itself() {
     for (target, reason) in
         [(target::NO_ROUTE, PassReason::NoRoute), (target::UNRESOLVED, PassReason::Unresolved)]
     {
-        let frame = from_source(v4_to(target), target::FORWARD);
-        assert_eq!(router.reason(&frame), reason);
+        for frame in [v4_to(target), v6_to(target)] {
+            assert_eq!(router.reason(&from_source(frame, target::FORWARD)), reason);
+        }
     }
 }
 
 #[test]
-fn ipv6_sources_and_those_of_ports_without_a_check_are_not_checked() {
-    let frame = v6_to(target::FORWARD);
-    let mut router = Simulation::new(false).checking(ReversePathMode::Strict);
-    assert_forwarded(&router.run(&frame), &frame, 1, 0);
-    let frame = from_target(target::NO_ROUTE);
-    let mut router = router.checking(ReversePathMode::Off);
-    assert_forwarded(&router.run(&frame), &frame, 1, 0);
+fn each_family_has_a_check_of_its_own_which_a_port_need_not_have() {
+    use ReversePathMode::{Off, Strict};
+    let frames = FROM_TARGET.map(|from_target| from_target(target::NO_ROUTE));
+    for modes in [[Off, Off], [Strict, Off], [Off, Strict]] {
+        let mut router = Simulation::new(false).checking_each(modes);
+        for (frame, mode) in frames.iter().zip(modes) {
+            match mode {
+                Off => assert_forwarded(&router.run(frame), frame, 1, 0),
+                _ => assert_eq!(drop_reason(&mut router, frame), PassReason::ReversePathStrict),
+            }
+        }
+    }
 }
 
 #[test]

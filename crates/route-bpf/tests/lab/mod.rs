@@ -166,6 +166,7 @@ pub(crate) fn tables(ifindices: [u32; 2]) -> ForwardingTables {
         is_up: true,
         vrf: VrfIndex(0),
         reverse_path: ReversePathMode::Off,
+        reverse_path_v6: ReversePathMode::Off,
         tags: VlanTags::default(),
         addresses: Vec::new(),
     };

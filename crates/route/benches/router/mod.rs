@@ -150,6 +150,7 @@ fn tables(v4: V4Table, v6: V6Table) -> ForwardingTables {
         is_up: true,
         vrf: VrfIndex(0),
         reverse_path: ReversePathMode::Off,
+        reverse_path_v6: ReversePathMode::Off,
         tags: VlanTags::default(),
         addresses: vec![(IpAddr::from([10, 9, index, 1]), 24)],
     };

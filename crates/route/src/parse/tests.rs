@@ -25,6 +25,7 @@ fn view() -> RouteView {
         is_up: true,
         vrf: VrfIndex(0),
         reverse_path: ReversePathMode::Off,
+        reverse_path_v6: ReversePathMode::Off,
         tags: VlanTags::default(),
         addresses: addresses.into(),
     };

@@ -109,3 +109,18 @@ fn a_frame_that_no_stage_gets_counts_as_received_and_dropped() {
     assert_eq!((counters.received(), counters.ports[0].rx_bytes), (1, 60));
     assert_eq!(counters.dropped(RouteDropCause::ThreadQueueFull), 1);
 }
+
+#[test]
+fn a_full_transmit_queue_drops_and_counts() {
+    let mut engine = engine();
+    let mut frame = udp("10.1.0.2", "10.3.0.2", 60);
+    let RouteVerdict::Forward(forwarded) = process(&mut engine, &mut frame) else {
+        panic!("not forwarded")
+    };
+    engine.unsent(LEFT, &forwarded);
+    let counters = engine.counters();
+    assert!(counters.is_balanced());
+    assert_eq!((counters.received(), counters.forwarded), (1, 0));
+    assert_eq!(counters.ports[0].dropped[RouteDropCause::TransmitQueueFull as usize], 1);
+    assert_eq!(counters.ports[1].tx_packets, 0);
+}

@@ -6,6 +6,7 @@ use super::kit::*;
 use crate::RouteDropCause as Cause;
 use crate::{RouteConfig, RouteEngine, RouteVerdict};
 use slipring_fib::FibPortIndex;
+use slipring_neighbour::icmp::IcmpLimits;
 
 /// The parts of an IPv4 ICMP error.
 #[derive(Debug, PartialEq, Eq)]
@@ -391,6 +392,23 @@ fn a_packet_that_leaves_by_its_ingress_port_is_forwarded_with_a_redirect_if_swit
     let mut engine = builder.engine();
     forward(&mut engine, &frame);
     assert_eq!(engine.pop(), None);
+}
+
+#[test]
+fn redirects_are_limited_in_rate() {
+    let mut builder = TableBuilder::usual();
+    builder.forward("10.30.0.0/16", LEFT, via("10.1.0.2"), Some(H1));
+    let icmp_limits =
+        IcmpLimits { per_second: 1, burst: 1, destination_per_second: 1, destination_burst: 1 };
+    let config = RouteConfig { sends_redirects: true, icmp_limits, ..RouteConfig::default() };
+    let mut engine = RouteEngine::new(config, builder.build());
+    let frame = udp("10.1.0.2", "10.30.0.1", 60);
+    forward(&mut engine, &frame);
+    assert_eq!(error4(&mut engine).kind, (5, 1));
+    // The packet itself is forwarded at any rate.
+    assert_eq!(forward(&mut engine, &frame).0, LEFT);
+    assert_eq!(engine.pop(), None);
+    assert_eq!(engine.counters().redirects, 1);
 }
 
 #[test]

@@ -95,6 +95,7 @@ fn port(index: u8, ifindex: u32, tags: VlanTags, addresses: &[(&str, u8)]) -> Fi
         is_up: true,
         vrf: VrfIndex(0),
         reverse_path: ReversePathMode::Off,
+        reverse_path_v6: ReversePathMode::Off,
         tags,
         addresses,
     }

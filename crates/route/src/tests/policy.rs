@@ -1,5 +1,7 @@
 //! Reverse path checks and policers.
 
+use alloc::vec::Vec;
+
 use super::kit::*;
 use crate::RouteDropCause as Cause;
 use crate::{ExceedAction, PolicerSpec, PortPolicy, PuntClass, RouteEngine, RouteVerdict};
@@ -62,6 +64,17 @@ fn the_kernels_setting_concerns_ipv4_only() {
     let verdict = process(&mut engine, &mut udp("10.3.0.9", "10.3.0.2", 60));
     assert_eq!(verdict, RouteVerdict::Drop(Cause::ReversePathStrict));
     let verdict = process(&mut engine, &mut udp("fd03::9", "fd03::2", 80));
+    assert!(matches!(verdict, RouteVerdict::Forward(_)));
+}
+
+#[test]
+fn the_tables_can_have_a_check_of_ipv6_sources() {
+    let mut builder = TableBuilder::usual();
+    builder.ports[usize::from(LEFT.0)].reverse_path_v6 = ReversePathMode::Strict;
+    let mut engine = builder.engine();
+    let verdict = process(&mut engine, &mut udp("fd03::9", "fd03::2", 80));
+    assert_eq!(verdict, RouteVerdict::Drop(Cause::ReversePathStrict));
+    let verdict = process(&mut engine, &mut udp("10.3.0.9", "10.3.0.2", 60));
     assert!(matches!(verdict, RouteVerdict::Forward(_)));
 }
 
@@ -177,6 +190,29 @@ fn an_unchanged_policer_keeps_its_tokens_when_policies_are_set_again() {
     engine.set_policies([policy].into(), 0);
     let verdict = process(&mut engine, &mut frame.clone());
     assert_eq!(verdict, RouteVerdict::Drop(Cause::Policed));
+}
+
+#[test]
+fn a_policer_that_is_replaced_or_removed_counts_at_once() {
+    let mut engine = policed(None, ExceedAction::Drop);
+    let frame = udp("10.1.0.2", "10.3.0.2", 100);
+    let mut passes = |engine: &mut RouteEngine| {
+        matches!(process(engine, &mut frame.clone()), RouteVerdict::Forward(_))
+    };
+    let spec = |burst_bytes| PolicerSpec {
+        bps: 8,
+        burst_bytes,
+        conform_dscp: None,
+        exceed: ExceedAction::Drop,
+    };
+    engine.set_policers([Some(spec(100))].into(), 0);
+    assert_eq!([(); 2].map(|()| passes(&mut engine)), [true, false]);
+    engine.set_policers([Some(spec(300))].into(), 0);
+    assert_eq!([(); 4].map(|()| passes(&mut engine)), [true, true, true, false]);
+    engine.set_policers([Some(spec(300))].into(), 0);
+    assert!(!passes(&mut engine), "the same one keeps its tokens");
+    engine.set_policers(Vec::new(), 0);
+    assert!(passes(&mut engine));
 }
 
 #[test]

@@ -46,6 +46,7 @@ pub(crate) fn engine() -> RouteEngine {
         is_up: true,
         vrf: VrfIndex(0),
         reverse_path: ReversePathMode::Off,
+        reverse_path_v6: ReversePathMode::Off,
         tags: VlanTags::default(),
         addresses: vec![(address.into(), 16)],
     };

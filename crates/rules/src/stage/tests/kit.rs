@@ -77,6 +77,7 @@ fn port(name: &str, index: u8, addresses: [&str; 2]) -> FibPort {
         is_up: true,
         vrf: VrfIndex(0),
         reverse_path: ReversePathMode::Off,
+        reverse_path_v6: ReversePathMode::Off,
         tags: VlanTags::default(),
         addresses: vec![(ip(addresses[0]), 24), (ip(addresses[1]), 64)],
     }
