@@ -68,7 +68,8 @@ impl SettingsFile {
     ) -> Result<T, Diagnostic> {
         let table = DeTable::parse(&self.text).map_err(|error| self.not_toml(&error))?;
         let table = Some(table.get_ref());
-        let root = SettingsSection { file: self, path: String::new(), table, known: Vec::new() };
+        let (path, known) = (String::new(), Vec::new());
+        let root = SettingsSection { file: self, path, table, known, takes_all: false };
         let read = root.read(reader);
         self.all_mistakes(read.as_ref().err()).map_or(read, Err)
     }
@@ -127,6 +128,8 @@ pub struct SettingsSection<'f> {
     /// `None` if the file does not have the section.
     table: Option<&'f DeTable<'f>>,
     known: Vec<&'static str>,
+    /// No key is a mistake.
+    takes_all: bool,
 }
 
 impl<'f> SettingsSection<'f> {
@@ -247,6 +250,43 @@ impl<'f> SettingsSection<'f> {
         Ok(found)
     }
 
+    /// Reads one of these words for each key of the section, whatever the keys are, in their order.
+    /// `example` is a key in messages.
+    ///
+    /// # Errors
+    /// Never: mistakes are noted, as by [`Self::word`].
+    pub fn words_by_key(
+        &mut self,
+        words: &[&'static str],
+        example: &str,
+    ) -> Result<Vec<(String, &'static str)>, Diagnostic> {
+        self.takes_all = true;
+        let mut found = Vec::new();
+        for (key, value) in self.table.into_iter().flatten() {
+            let (key, at) = (key.get_ref().to_string(), value.span().start);
+            let text = text_of(value.get_ref());
+            let word = words.iter().find(|word| text.as_deref() == Some(**word));
+            match (word, value.get_ref()) {
+                (Some(word), _) => found.push((key, *word)),
+                (None, DeValue::Table(inner)) => {
+                    // A name with a dot is a table, unless it is in quotes.
+                    let part = inner.keys().next().map_or(example, |part| &**part.get_ref());
+                    let help = format!(
+                        "write a name with a dot in quotes: \"{key}.{part}\" = \"{}\"",
+                        words[0]
+                    );
+                    let what = format!("{} cannot be a section", self.path_of(&key));
+                    self.file.note(at, self.file.mistake(at, &what, help));
+                }
+                (None, _) => {
+                    let help = suggestion(&text.unwrap_or_default(), words);
+                    self.file.note(at, self.file.mistake(at, &self.cannot_be(&key, value), help));
+                }
+            }
+        }
+        Ok(found)
+    }
+
     /// Reads a text by a parser, whose error says what is allowed.
     ///
     /// # Errors
@@ -273,8 +313,16 @@ impl<'f> SettingsSection<'f> {
         self.file.mistake(value.or_else(first).unwrap_or_default(), &what, help.into())
     }
 
+    /// As [`Self::mistake`], for a `word` that is none of those that are allowed, of which a similar one
+    /// is suggested.
+    #[must_use]
+    pub fn not_one_of(&self, key: &str, what: &str, word: &str, allowed: &[&str]) -> Diagnostic {
+        self.mistake(key, what, suggestion(word, allowed))
+    }
+
     fn inner(&self, key: &str, table: Option<&'f DeTable<'f>>) -> SettingsSection<'f> {
-        SettingsSection { file: self.file, path: self.path_of(key), table, known: Vec::new() }
+        let (path, known) = (self.path_of(key), Vec::new());
+        SettingsSection { file: self.file, path, table, known, takes_all: false }
     }
 
     fn path_of(&self, key: &str) -> String {
@@ -353,6 +401,9 @@ impl<'f> SettingsSection<'f> {
 
     /// Notes the keys in the file that were not asked for.
     fn refuse_unknown(&self) {
+        if self.takes_all {
+            return;
+        }
         let keys = self.table.into_iter().flat_map(|table| table.keys());
         let is_unknown = |key: &&Spanned<Cow<'_, str>>| !self.known.contains(&&**key.get_ref());
         for key in keys.filter(is_unknown) {
@@ -366,7 +417,7 @@ impl<'f> SettingsSection<'f> {
     }
 }
 
-fn suggestion(word: &str, known: &[&'static str]) -> String {
+fn suggestion(word: &str, known: &[&str]) -> String {
     let allowed = format!("allowed: {}", known.join(", "));
     match usage::nearest(word, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`? {allowed}"),

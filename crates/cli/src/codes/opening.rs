@@ -99,8 +99,10 @@ codes! {
     }
     SR0114 Machine "the kernel would not forward in the router's place" {
         cause: "`slipring route` leaves packets to the kernel that it does not handle itself, and all\n\
-                packets if it dies or hangs. The kernel's forwarding is off, which is the default.",
-        remedy: "Switch it on, or start with --no-fallback if only the router is to forward.",
+                packets if it dies or hangs. The kernel's forwarding is off, which is the default, or\n\
+                its rules choose other tables than a [[vrf]] in the file.",
+        remedy: "Switch it on, or start with --no-fallback if only the router is to forward. Add the\n\
+                 rules that the message names.",
         example: "sysctl -w net.ipv4.ip_forward=1\nsysctl -w net.ipv6.conf.all.forwarding=1",
     }
     SR0115 Machine "packets would bypass what the kernel does to them" {
