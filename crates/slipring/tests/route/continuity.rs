@@ -10,11 +10,13 @@ use slipring_test_support::Program;
 use crate::host::{LIMIT, wait_for_any};
 use crate::lifecycle::{kill, pause};
 use crate::packet::Packet;
-use crate::rig::{Rig, Setup, families, v4};
+use crate::rig::{Rig, Setup, families, ip, v4};
+use crate::vlan::ONE;
 
 crate::program_checks! {
     for crate::rig::Setup:
     the_end_of_a_router_loses_and_doubles_no_packet,
+    the_end_of_a_router_with_a_busy_vlan_loses_and_doubles_no_packet,
     the_start_of_a_router_loses_and_doubles_no_packet,
     a_router_that_is_stopped_and_continued_loses_and_doubles_no_packet,
     a_router_that_is_killed_doubles_no_packet,
@@ -178,6 +180,23 @@ fn the_end_of_a_router_loses_and_doubles_no_packet(setup: Setup) {
     stream.flow(1000);
     program.signal(Signal::INT);
     stream.flow_until("the end of the router", |_| program.has_ended());
+    program.finish().well();
+    stream.flow(1000);
+    stream.each_has_arrived_once();
+}
+
+/// A VLAN that the router makes still gets packets when all others are the kernel's again.
+fn the_end_of_a_router_with_a_busy_vlan_loses_and_doubles_no_packet(setup: Setup) {
+    let rig = crate::vlan::start(setup, "");
+    let program = rig.take_program();
+    let of_vlan = Packet::udp(ip(ONE.host[0]), v4().a, b"a busy VLAN");
+    let mut stream = Stream::new(&rig);
+    stream.flow(1000);
+    program.signal(Signal::INT);
+    stream.flow_until("the end of the router", |_| {
+        (0..Stream::BURST).for_each(|_| ONE.send(&rig, &of_vlan));
+        program.has_ended()
+    });
     program.finish().well();
     stream.flow(1000);
     stream.each_has_arrived_once();

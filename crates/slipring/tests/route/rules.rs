@@ -5,7 +5,7 @@ use std::process::Command;
 use slipring_test_support::Program;
 use slipring_test_support::program::output;
 
-use crate::packet::Packet;
+use crate::packet::{MF, Packet, UDP};
 use crate::rig::{Addresses, Rig, Setup, families, v4};
 use crate::topology::SLIPRING;
 
@@ -13,6 +13,9 @@ crate::instances! {
     xsk: crate::rig::Setup = crate::rig::Subject::Slipring("xsk"),
     a_denied_packet_is_dropped_and_others_are_forwarded,
     a_range_of_ports_ends_where_it_says,
+    flags_of_tcp_choose_the_packets_of_a_rule,
+    fragments_are_chosen_by_a_rule,
+    a_thousand_rules_each_find_their_packets,
     a_rejected_packet_is_answered_as_prohibited,
     a_packet_that_no_rule_matches_is_dropped,
     each_rule_counts_its_packets,
@@ -78,6 +81,50 @@ fn a_range_of_ports_ends_where_it_says(setup: Setup) {
         ports.iter().for_each(|packet| rig.a.send(packet));
         rig.only_b_receives(&[ports[1].forwarded(), ports[2].forwarded(), ports[3].forwarded()]);
     }
+}
+
+const TCP: u8 = 6;
+const SYN: u8 = 2;
+const ACK: u8 = 16;
+
+/// A segment without data. What the checksum says is not the router's business.
+fn segment(net: Addresses, flags: u8) -> Packet {
+    let mut header = [4000_u16, 80].map(u16::to_be_bytes).concat();
+    header.extend([0, 0, 0, 1, 0, 0, 0, 0, 0x50, flags, 0x20, 0, 0, 0, 0, 0]);
+    Packet::new(net.a, net.b, TCP, header)
+}
+
+fn flags_of_tcp_choose_the_packets_of_a_rule(setup: Setup) {
+    let rules =
+        "add deny tcp from any to any tcpflags syn,!ack recv e0\nadd allow ip from any to any";
+    let rig = with_rules(setup, rules);
+    for net in families() {
+        rig.ignores(&[segment(net, SYN)]);
+        rig.forwards(&[segment(net, SYN | ACK), segment(net, ACK)]);
+    }
+}
+
+/// Later fragments have no ports.
+fn fragments_are_chosen_by_a_rule(setup: Setup) {
+    let rules = "add 100 deny ip from any to any frag\nadd 200 allow udp from any to any 5000";
+    let (rig, net) = (with_rules(setup, rules), v4());
+    let first = to_port(net, 5000).with(|packet| packet.fragment = MF);
+    let later = Packet::new(net.a, net.b, UDP, vec![7; 64]).with(|packet| packet.fragment = 185);
+    rig.forwards(std::slice::from_ref(&first));
+    rig.ignores(&[later]);
+    assert_eq!(counted(&rig, "00100")[0], 1);
+}
+
+fn a_thousand_rules_each_find_their_packets(setup: Setup) {
+    let deny = |number: u16| format!("add {number} deny udp from any to any {}\n", 5000 + number);
+    let rules: String = (100..1100).map(deny).collect();
+    let rig = with_rules(setup, &format!("{rules}add 2000 allow ip from any to any"));
+    for net in families() {
+        rig.ignores(&[100, 600, 1099].map(|number| to_port(net, 5000 + number)));
+        rig.forwards(&[to_port(net, 5099), to_port(net, 6100)]);
+    }
+    let counts = ["00100", "00600", "01099", "00101"].map(|number| counted(&rig, number)[0]);
+    assert_eq!(counts, [2, 2, 2, 0]);
 }
 
 /// RFC 1812, section 5.2.7.1; RFC 4443, section 3.1.

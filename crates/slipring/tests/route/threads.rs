@@ -34,6 +34,7 @@ crate::instances! {
     packets_of_all_threads_share_a_pipe_in_their_order,
     packets_of_a_flow_stay_in_order,
     states_move_with_the_flows_when_rules_come_and_go,
+    rules_that_change_under_traffic_keep_states_and_lose_no_packet,
     an_explained_packet_meets_the_states_of_all_threads,
     rules_without_states_are_checked_where_packets_arrive
 }
@@ -191,6 +192,28 @@ fn states_move_with_the_flows_when_rules_come_and_go(setup: TwoQueues) {
         rig.ipfw(change);
         rig.all_reach_a(|flow| back(flow, 7000));
     }
+}
+
+/// Packets are under way while the rules change which thread checks them.
+fn rules_that_change_under_traffic_keep_states_and_lose_no_packet(setup: TwoQueues) {
+    let rig = setup.start(STATEFUL);
+    rig.all_reach_b(|flow| there(flow, 7000, b"ask"));
+    let to_first_thread = "add 50 pipe 1 ip from any to 10.9.9.9";
+    for change in [to_first_thread, "-q delete 50"].repeat(3) {
+        let running = rig.start_ipfw(change);
+        loop {
+            let has_ended = running.has_ended();
+            rig.all_reach_a(|flow| back(flow, 7000));
+            if has_ended {
+                break;
+            }
+        }
+        running.finish().well();
+    }
+    let states = rig.ipfw("-d list");
+    assert_eq!(states.matches("STATE udp").count(), usize::from(FLOWS), "{states}");
+    let dropped = rig.ask(&["interface", "e1"])["interfaces"][0]["dropped"].clone();
+    assert_eq!(dropped["thread-queue-full"], serde_json::Value::Null, "{dropped}");
 }
 
 fn an_explained_packet_meets_the_states_of_all_threads(setup: TwoQueues) {
