@@ -14,7 +14,10 @@ use slipring_route::PuntClass;
 
 use crate::io_choice::IoChoice;
 use crate::live::LiveSettings;
+use crate::lookup_tables::MAX_VRFS;
+use crate::named_vrfs::{self, NamedVrf};
 use crate::policers::InterfacePolicer;
+use crate::source_checks::{self, SourceCheck};
 
 pub(crate) use print::print;
 
@@ -32,6 +35,10 @@ pub(crate) struct RouterConfig {
     pub(crate) name: Option<String>,
     pub(crate) metrics: Option<String>,
     pub(crate) policers: Vec<InterfacePolicer>,
+    pub(crate) source_checks: Vec<SourceCheck>,
+    pub(crate) vrfs: Vec<NamedVrf>,
+    /// Lists of tables for which there is space at least.
+    pub(crate) min_vrfs: Option<usize>,
     pub(crate) engine: EngineSettings,
     pub(crate) live: LiveSettings,
 }
@@ -95,13 +102,12 @@ impl RouterConfig {
             return Err(root.mistake("io", what, help));
         }
         let (workers, wait) = root.section("threads", threads)?;
-        let (max_routes, coalesce_ns) = root.section("fib", fib)?;
+        let FibSettings { max_routes, coalesce_ns, min_vrfs } = root.section("fib", fib)?;
         let engine = root.section("neigh", neighbours)?;
         let mut live = root.section("icmp", icmp)?;
         live.coalesce_ns = coalesce_ns.unwrap_or(live.coalesce_ns);
         live.punt_rates = root.section("punt", punt_rates)?;
         Ok(Self {
-            interfaces,
             io,
             rules,
             workers,
@@ -114,6 +120,12 @@ impl RouterConfig {
             name: root.section("control", |control| control.parsed("name", run_name))?,
             metrics: root.section("metrics", |it| it.parsed("listen", metrics::address))?,
             policers: root.sections("policer", InterfacePolicer::read)?,
+            source_checks: root.section(source_checks::SECTION, |section| {
+                SourceCheck::read(section, interfaces.as_deref())
+            })?,
+            vrfs: vrfs(root, interfaces.as_deref())?,
+            min_vrfs,
+            interfaces,
         })
     }
 }
@@ -135,11 +147,33 @@ fn threads(
     Ok((workers.map(|count| count as usize), wait))
 }
 
-fn fib(section: &mut SettingsSection<'_>) -> Result<(Option<u32>, Option<u64>), Diagnostic> {
+fn vrfs(
+    root: &mut SettingsSection<'_>,
+    known: Option<&[String]>,
+) -> Result<Vec<NamedVrf>, Diagnostic> {
+    let vrfs = root.sections(named_vrfs::SECTION, |section| NamedVrf::read(section, known))?;
+    match named_vrfs::check_apart(&vrfs) {
+        Ok(()) => Ok(vrfs),
+        Err(what) => Err(root.mistake(named_vrfs::SECTION, &what, "leave one out")),
+    }
+}
+
+struct FibSettings {
+    max_routes: Option<u32>,
+    coalesce_ns: Option<u64>,
+    min_vrfs: Option<usize>,
+}
+
+fn fib(section: &mut SettingsSection<'_>) -> Result<FibSettings, Diagnostic> {
     let max_routes = section.number("max_routes", 1..=u64::from(u32::MAX))?;
     // The heartbeat says that the tables are those of 100 ms ago at most.
     let coalesce_ms = section.number("coalesce_ms", 0..=50)?;
-    Ok((max_routes.map(|count| count as u32), coalesce_ms.map(|ms| ms * 1_000_000)))
+    let min_vrfs = section.number("vrfs", 1..=MAX_VRFS as u64)?;
+    Ok(FibSettings {
+        max_routes: max_routes.map(|count| count as u32),
+        coalesce_ns: coalesce_ms.map(|ms| ms * 1_000_000),
+        min_vrfs: min_vrfs.map(|count| count as usize),
+    })
 }
 
 fn neighbours(section: &mut SettingsSection<'_>) -> Result<EngineSettings, Diagnostic> {

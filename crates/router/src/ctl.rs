@@ -10,6 +10,7 @@ use slipring_control::{ControlClient, ControlError};
 use slipring_rules::command_batch::CommandFault;
 use slipring_rules::packet_words::{self, ETHERNET_LEN, PacketOptions};
 
+use crate::events;
 use crate::packet_trace::MAX_BYTES;
 use crate::service::{PROGRAM_NAME, masked};
 use crate::{route_document, shell, show, trace};
@@ -26,6 +27,7 @@ Examples:
   slipring route ctl route show 10.0.0.0/8
   slipring route ctl route get 192.0.2.1 --json
   slipring route ctl why udp 10.1.0.2:4000 10.3.0.2:53 recv eth0
+  slipring route ctl monitor route neighbour
   slipring route ctl fib verify";
 
 /// The flag table of `ctl`.
@@ -55,6 +57,13 @@ pub(crate) fn command() -> Command {
         route_command(),
         why_command(),
         trace_command(),
+        monitor_command(),
+        drop_command(),
+        plain(
+            "punt",
+            "Show what the kernel gets from the threads, by class, and what exceeds its rate",
+            "Examples:\n  slipring route ctl punt",
+        ),
         plain("arp", "Show IPv4 neighbours", "Examples:\n  slipring route ctl arp"),
         plain("nd", "Show IPv6 neighbours", "Examples:\n  slipring route ctl nd"),
         fib_command(),
@@ -130,6 +139,36 @@ fn trace_command() -> Command {
         )
 }
 
+fn monitor_command() -> Command {
+    let kinds = Arg::new("kinds")
+        .value_name("KIND")
+        .num_args(0..)
+        .value_parser(events::KINDS)
+        .help("Only events of these kinds [default: all]");
+    let count = Arg::new("count")
+        .short('c')
+        .long("count")
+        .value_name("N")
+        .value_parser(clap::value_parser!(u64).range(1..))
+        .help("End after this number of events [default: never]");
+    Command::new("monitor")
+        .about("Show what changes, as it happens: routes, neighbours, links, drops")
+        .args([kinds, count])
+        .after_help(
+            "Examples:\n  slipring route ctl monitor\n  slipring route ctl monitor route drop --json",
+        )
+}
+
+fn drop_command() -> Command {
+    let reset = Command::new("reset")
+        .about("Show what was dropped, and count from 0 again; metrics and reports go on")
+        .after_help("Examples:\n  slipring route ctl drop reset");
+    Command::new("drop")
+        .about("Show what was dropped, by interface and cause")
+        .subcommand(reset)
+        .after_help("Examples:\n  slipring route ctl drop\n  slipring route ctl drop reset")
+}
+
 fn fib_command() -> Command {
     let verify = Command::new("verify")
         .about("Compare the tables with the kernel's routes")
@@ -174,6 +213,7 @@ fn send(
     let mut client = client.map_err(failure)?;
     match what {
         "trace" => follow_trace(&mut client, args, session),
+        "monitor" => follow_events(&mut client, args, session),
         _ => ask(&mut client, what, args, session),
     }
 }
@@ -200,6 +240,15 @@ fn request(matches: &ArgMatches) -> Result<(&'static str, Value, &ArgMatches), F
             let count = args.get_one::<u32>("count").copied().unwrap_or(trace::DEFAULT_COUNT);
             ("trace", json!({ "filter": filter, "count": count }), args)
         }
+        ("monitor", _) => {
+            let kinds: Vec<_> =
+                args.get_many::<String>("kinds").into_iter().flatten().cloned().collect();
+            let count = args.get_one::<u64>("count").copied();
+            ("monitor", json!({ "kinds": kinds, "count": count }), args)
+        }
+        ("drop", Some((_, inner))) => ("drop", json!({ "reset": true }), inner),
+        ("drop", None) => ("drop", json!({}), args),
+        ("punt", _) => ("punt", json!({}), args),
         ("fib", Some((_, inner))) => ("fib.verify", json!({}), inner),
         ("arp", _) => ("neighbour", json!({ "family": 4 }), args),
         ("nd", _) => ("neighbour", json!({ "family": 6 }), args),
@@ -299,6 +348,33 @@ fn follow_trace(
                 "the trace has ended early: the packets of all traces have more than {} MiB",
                 MAX_BYTES >> 20
             ))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// Prints events as they come, until there are as many as wanted, or the end of the router.
+fn follow_events(
+    client: &mut ControlClient,
+    mut args: Value,
+    session: &mut Session<'_>,
+) -> Result<Exit, Failure> {
+    let mut left = args["count"].as_u64().unwrap_or(u64::MAX);
+    let mut answer = client.request("monitor", args.clone()).map_err(failure)?;
+    session.reporter.say("watching")?;
+    while left > 0 {
+        args["after"] = answer["next"].take();
+        answer = match client.request("monitor", args.clone()) {
+            Ok(answer) => answer,
+            Err(ControlError::NoAnswer(_) | ControlError::TimedOut { .. }) => break,
+            Err(error) => return Err(failure(error)),
+        };
+        if let Some(lost @ 1..) = answer["lost"].as_u64() {
+            session.reporter.warn(format_args!("{lost} events were missed: there are too many"))?;
+        }
+        for event in answer["events"].as_array().into_iter().flatten().take(left as usize) {
+            print("monitor", event, session)?;
+            left -= 1;
         }
     }
     Ok(Exit::Done)

@@ -27,7 +27,7 @@ pub(crate) struct InterfaceFigures {
     /// Packets left to the kernel, by reason.
     pub(crate) passed: BTreeMap<&'static str, u64>,
     /// Packets dropped by the program or the engine in user space, or lost at its queues, by cause; of
-    /// cause `driver`, those that were to leave by this interface.
+    /// causes `driver` and `ring-full-from-kernel`, those that were to leave by this interface.
     pub(crate) dropped: BTreeMap<&'static str, u64>,
     /// Packets that the engine in user space has left to the kernel, by class. They are among
     /// `passed`.
@@ -112,6 +112,10 @@ pub(crate) const DRIVER_DROP: &str = "driver";
 
 /// The cause of packets of a subinterface that found a ring full.
 pub(crate) const QUEUE_FULL: &str = "ring-full";
+
+/// The cause of packets that this machine sends to a subinterface, and that found the ring of the
+/// interface below full. Unlike others, they have not arrived on it.
+pub(crate) const UNSENT_OF_KERNEL: &str = "ring-full-from-kernel";
 
 /// Why the kernel gets packets of a subinterface without a decision of the engine.
 pub(crate) const OWN_PASSES: [&str; 2] = ["unresolved", "left-to-kernel"];
@@ -266,7 +270,7 @@ impl RouterFigures {
         });
         text.counter(
             "slipring_route_dropped_packets",
-            "Packets dropped, by ingress; cause driver: by egress",
+            "Packets dropped, by ingress; causes driver and ring-full-from-kernel: by egress",
             dropped,
         );
         let punted = self.interfaces.iter().flat_map(|of| {
@@ -338,7 +342,8 @@ impl InterfaceFigures {
         let punted = punted.map(|(class, count)| (class.name(), count));
         let dropped = RouteDropCause::ALL.iter().zip(routed.dropped);
         let dropped = dropped.map(|(cause, count)| (cause.name(), count));
-        let dropped = dropped.chain([(QUEUE_FULL, counters.full)]);
+        let full = [(QUEUE_FULL, counters.full), (UNSENT_OF_KERNEL, counters.unsent)];
+        let dropped = dropped.chain(full);
         Self {
             name: name.to_owned(),
             mode: OWN_MODE,
@@ -374,7 +379,8 @@ impl InterfaceFigures {
         figures.set_user_space(first + number, workers);
         for counters in workers.iter().filter_map(|worker| worker.subinterfaces.get(number)) {
             add(&mut figures.passed, std::iter::once(("left-to-kernel", counters.left)));
-            add(&mut figures.dropped, std::iter::once(("ring-full", counters.full)));
+            let full = [(QUEUE_FULL, counters.full), (UNSENT_OF_KERNEL, counters.unsent)];
+            add(&mut figures.dropped, full.into_iter());
         }
         figures
     }
@@ -498,6 +504,15 @@ mod tests {
         };
         let fib = FibFigures::default();
         RouterFigures { state: "forwarding", fib, interfaces: Vec::new(), workers: vec![worker] }
+    }
+
+    #[test]
+    fn what_the_kernel_could_not_send_to_a_subinterface_is_apart_from_what_arrived_on_it() {
+        let mut of_thread = SubinterfaceFigures::default();
+        (of_thread.counters.full, of_thread.counters.unsent) = (3, 5);
+        let figures = InterfaceFigures::of_own("e1.100", "forwarding", &of_thread);
+        let expected = BTreeMap::from([(QUEUE_FULL, 3), (UNSENT_OF_KERNEL, 5)]);
+        assert_eq!(figures.dropped, expected);
     }
 
     #[test]

@@ -15,13 +15,13 @@ use std::io;
 
 use netlink_sys::protocols::NETLINK_ROUTE;
 use slipring_fib::{Mirror, VrfConfig, VrfIndex};
-use slipring_port::iface::Iface;
 use slipring_rtnetlink::{MessageBody, Messages, RequestBuilder, RouteFamily, RuleMessage};
 
 use crate::dump::read_dump;
+use crate::port_settings::InterfaceVrf;
 
-/// The most lists of tables apart from the first.
-const MAX_OTHERS: usize = 15;
+/// The most lists of tables.
+pub(crate) const MAX_VRFS: usize = 16;
 
 /// What the rules mean for the router.
 #[derive(Debug, PartialEq, Eq)]
@@ -34,14 +34,17 @@ pub(crate) struct LookupTables {
 
 impl LookupTables {
     /// Reads the rules that the mirror knows. Tables that a VRF has, and that are still needed, stay
-    /// there.
-    pub(crate) fn of(mirror: &Mirror, ifindexes: &[u32]) -> Self {
-        let of_port = |ifindex: &u32| {
+    /// there. A port with a name in `named` gets a VRF only if its packets are looked up in that table.
+    pub(crate) fn of(mirror: &Mirror, ifindexes: &[u32], named: &[Option<InterfaceVrf>]) -> Self {
+        let of_port = |(at, ifindex): (usize, &u32)| {
             // A VRF device has local addresses of its own, which the engines do not know.
             let is_simple = !mirror.is_vrf_port(*ifindex);
-            tables_of(|family| mirror.tables_for(family, *ifindex).ok()).filter(|_| is_simple)
+            let named = named.get(at).and_then(Option::as_ref);
+            let is_as_named = |tables: &VrfConfig| named.is_none_or(|vrf| vrf.is_first_in(tables));
+            let tables = tables_of(|family| mirror.tables_for(family, *ifindex).ok());
+            tables.filter(|tables| is_simple && is_as_named(tables))
         };
-        let wanted: Vec<_> = ifindexes.iter().map(of_port).collect();
+        let wanted: Vec<_> = ifindexes.iter().enumerate().map(of_port).collect();
         let own = tables_of(|family| mirror.tables_for_output(family).ok());
         assign(&wanted, own.unwrap_or_default(), &mirror.vrf_configs())
     }
@@ -72,26 +75,30 @@ fn tables_of(of: impl Fn(RouteFamily) -> Option<Vec<u32>>) -> Option<VrfConfig> 
 }
 
 /// The VRFs of a router at its start, which still have no tables but for the first: as many as the
-/// rules that name its interfaces need.
+/// rules that name its interfaces need, and at least `least`.
 ///
 /// # Errors
 /// The kernel's error.
-pub(crate) fn first_vrfs(ifaces: &[Iface]) -> io::Result<Vec<VrfConfig>> {
+pub(crate) fn first_vrfs(interfaces: &[String], least: usize) -> io::Result<Vec<VrfConfig>> {
     let mut of_interface: BTreeMap<String, Vec<(u8, u32, u32)>> = BTreeMap::new();
     each_rule(|rule| {
-        if ifaces.iter().any(|iface| iface.name == rule.input) {
+        if interfaces.iter().any(|name| name == rule.input) {
             let selects = (rule.family.number(), rule.priority, rule.table);
             of_interface.entry(rule.input.to_owned()).or_default().push(selects);
         }
     })?;
     let different: BTreeSet<_> = of_interface.into_values().collect();
-    let others = different.len().min(MAX_OTHERS);
+    let others = (1 + different.len()).max(least).min(MAX_VRFS) - 1;
     let empty = VrfConfig { v4: Vec::new(), v6: Vec::new() };
     let others = std::iter::repeat_n(empty, others);
     Ok([VrfConfig::default()].into_iter().chain(others).collect())
 }
 
-fn each_rule(mut take: impl FnMut(&RuleMessage<'_>)) -> io::Result<()> {
+/// Lists the kernel's rules of both families.
+///
+/// # Errors
+/// The kernel's error.
+pub(crate) fn each_rule(mut take: impl FnMut(&RuleMessage<'_>)) -> io::Result<()> {
     let request = RequestBuilder::new(1).dump_rules();
     read_dump(NETLINK_ROUTE, &request, |buffer| {
         for message in Messages::new(&buffer).filter_map(Result::ok) {

@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 use slipring_cli::codes::SR0102;
 use slipring_control::ControlRefusal;
 use slipring_fib::{FibPortIndex, RouteEntry, RouteLead};
-use slipring_rtnetlink::{NudState, RouteKind, TABLE_MAIN};
+use slipring_rtnetlink::TABLE_MAIN;
 use slipring_wire::mac::MacAddr;
 
+use crate::kernel_words::kind_name;
 use crate::routing::{Routing, RoutingHandle};
 
 /// Version of the answers.
@@ -82,33 +83,5 @@ impl InterfaceNames {
             "mac": mac.map(|mac: MacAddr| mac.to_string()),
             "weight": several.then_some(lead.weight),
         })
-    }
-}
-
-fn kind_name(kind: RouteKind) -> &'static str {
-    match kind {
-        RouteKind::Unicast => "unicast",
-        RouteKind::Local => "local",
-        RouteKind::Broadcast => "broadcast",
-        RouteKind::Multicast => "multicast",
-        RouteKind::Blackhole => "blackhole",
-        RouteKind::Unreachable => "unreachable",
-        RouteKind::Prohibit => "prohibit",
-        _ => "other",
-    }
-}
-
-/// The name of a state, as ip(8) writes it.
-pub(crate) fn state_name(state: NudState) -> &'static str {
-    match state.0 {
-        NudState::INCOMPLETE => "INCOMPLETE",
-        NudState::REACHABLE => "REACHABLE",
-        NudState::STALE => "STALE",
-        NudState::DELAY => "DELAY",
-        NudState::PROBE => "PROBE",
-        NudState::FAILED => "FAILED",
-        NudState::NO_ARP => "NOARP",
-        NudState::PERMANENT => "PERMANENT",
-        _ => "NONE",
     }
 }

@@ -14,7 +14,10 @@ use crate::compat::CompatSettings;
 use crate::config::{EngineSettings, RouterConfig};
 use crate::io_choice::IoChoice;
 use crate::live::LiveSettings;
+use crate::named_vrfs::NamedVrf;
+use crate::planned_ports::check_interfaces;
 use crate::policers::{InterfacePolicer, for_policers};
+use crate::source_checks::SourceCheck;
 
 /// The file with sections. The id is not `config`, because other commands read their flags from the
 /// file of that flag.
@@ -51,6 +54,12 @@ pub(crate) struct RoutePlan {
     pub(crate) compat: Option<CompatSettings>,
     /// The rates at which packets from interfaces are accepted.
     pub(crate) policers: Vec<InterfacePolicer>,
+    /// How the sources of packets from interfaces are checked.
+    pub(crate) source_checks: Vec<SourceCheck>,
+    /// Tables for the packets of interfaces, by name.
+    pub(crate) vrfs: Vec<NamedVrf>,
+    /// Lists of tables for which there is space at least.
+    pub(crate) min_vrfs: usize,
     /// Settings of the threads.
     pub(crate) engine: EngineSettings,
     /// Settings that may change during the run.
@@ -63,11 +72,12 @@ impl RoutePlan {
         let file = config.as_deref().map(RouterConfig::read).transpose()?.unwrap_or_default();
         let interfaces: Vec<String> =
             matches.get_many("interface").into_iter().flatten().cloned().collect();
-        let interfaces = match (interfaces.is_empty(), file.interfaces) {
-            (true, Some(named)) => named,
+        let interfaces = match (interfaces.is_empty(), &file.interfaces) {
+            (true, Some(named)) => named.clone(),
             _ => interfaces,
         };
         check_names(&interfaces)?;
+        check_interfaces(&file, &interfaces)?;
         let compat = CompatSettings::of(matches)?;
         // netmap-fwd reports nothing while it runs.
         let reports = compat.is_none() || is_typed(matches, "period");
@@ -98,6 +108,9 @@ impl RoutePlan {
             metrics: typed(matches, "metrics").or(file.metrics),
             compat,
             policers: file.policers,
+            source_checks: file.source_checks,
+            vrfs: file.vrfs,
+            min_vrfs: file.min_vrfs.unwrap_or(1),
             engine: file.engine,
             live: file.live,
             config,
@@ -116,10 +129,15 @@ impl RoutePlan {
     /// The settings that differ in `new`, and that a run cannot change.
     pub(crate) fn fixed_changes(&self, new: &Self) -> Vec<&'static str> {
         let had_rules = self.rules.is_some() == new.rules.is_some();
-        // Without rules, the choice of the engine is another one.
-        let engines = had_rules.then_some(("io", self.io != new.io));
+        let had_policers = self.policers.is_empty() == new.policers.is_empty();
+        // Without rules or policers, the choice of the engine and its threads is another one.
+        let (is_other_io, are_others) = (self.io != new.io, self.threads != new.threads);
+        let engines = match (had_rules, had_policers) {
+            (true, true) => [("io", is_other_io), ("threads.workers", are_others)],
+            (true, false) => [("policer", is_other_io || are_others), ("policer", false)],
+            (false, _) => [("threads.workers", are_others), ("io", false)],
+        };
         let others = [
-            ("threads.workers", self.threads != new.threads),
             ("interfaces", self.interfaces != new.interfaces),
             ("rules", !had_rules),
             ("fallback", self.no_fallback != new.no_fallback),
@@ -129,7 +147,7 @@ impl RoutePlan {
             ("neigh.hold_packets", self.engine.hold_packets != new.engine.hold_packets),
             ("neigh.max_entries", self.engine.max_entries != new.engine.max_entries),
             ("neigh.max_incomplete", self.engine.max_incomplete != new.engine.max_incomplete),
-            ("policer", self.policers != new.policers),
+            ("fib.vrfs", self.min_vrfs != new.min_vrfs),
             ("vlan.priorities", self.priorities != new.priorities),
             ("control.name", self.name != new.name),
             ("metrics.listen", self.metrics != new.metrics),

@@ -18,7 +18,7 @@ use slipring_top::schema::{MetricCounter, MetricObject, MetricSchema, NO_VALUE};
 
 use crate::figures::{
     DRIVER_DROP, FibFigures, InterfaceFigures, OWN_PASSES, QUEUE_FULL, RouterFigures, RuleFigures,
-    WorkerSummary,
+    UNSENT_OF_KERNEL, WorkerSummary,
 };
 use crate::routing::RoutingHandle;
 
@@ -65,7 +65,7 @@ impl CounterNames {
         let lost = lost
             .chain(RouteDropCause::ALL.iter().map(|cause| cause.name()))
             .chain(DropCause::ALL.iter().map(|cause| cause.name()))
-            .chain([DRIVER_DROP, QUEUE_FULL]);
+            .chain([DRIVER_DROP, QUEUE_FULL, UNSENT_OF_KERNEL]);
         let passed = passes.into_iter().map(|reason| reason.name());
         let passed =
             passed.chain(PuntReason::ALL.iter().map(|reason| reason.name())).chain(OWN_PASSES);

@@ -3,7 +3,7 @@
 use slipring_fib::{FibPortIndex, RouteEntry};
 use slipring_rtnetlink::RouteKind;
 
-use crate::names::InterfaceNames;
+use crate::names::{InterfaceNames, port_name};
 use crate::routing::Routing;
 
 /// Why the router forwards nothing at present.
@@ -40,6 +40,24 @@ pub(crate) fn of_egress(routing: &Routing, port: FibPortIndex) -> Option<String>
     let of = routing.engine.interfaces().get(usize::from(port.0))?;
     of_interface(routing, port)
         .or_else(|| (!of.sends).then(|| format!("{} sends no redirected frames", of.iface.name)))
+}
+
+/// Why packets from other interfaces that would leave by a port are the kernel's.
+pub(crate) fn of_next_hop(routing: &Routing, port: FibPortIndex) -> Option<String> {
+    let is_own = usize::from(port.0) >= routing.engine.interfaces().len();
+    if !is_own {
+        return of_egress(routing, port);
+    }
+    // Programs do not write tags; workers do.
+    routing
+        .workers
+        .is_empty()
+        .then(|| made_by_router(&port_name(routing, port).unwrap_or_default()))
+}
+
+/// Why the kernel gets packets for a subinterface that it does not have.
+pub(crate) fn made_by_router(name: &str) -> String {
+    format!("the router makes {name}, and the kernel routes to its device")
 }
 
 fn of_interface(routing: &Routing, port: FibPortIndex) -> Option<String> {

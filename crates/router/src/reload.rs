@@ -16,7 +16,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use slipring_cli::codes::{SR0010, SR0014};
 use slipring_cli::{Diagnostic, Failure};
 
-use crate::live::LiveSettings;
 use crate::plan::RoutePlan;
 use crate::routing::{Routing, RoutingHandle};
 use crate::rules::RunningRules;
@@ -62,15 +61,17 @@ impl RouterReload {
             Some((rules, path)) => rules.replace(path)?,
             None => Vec::new(),
         };
-        self.configure(new.live);
+        self.configure(new.clone());
         *plan = new;
         Ok(ReloadReport { files: plan.files(), warnings })
     }
 
     /// Returns when all threads have the settings. Threads that have ended need none.
-    fn configure(&self, settings: LiveSettings) {
+    fn configure(&self, plan: RoutePlan) {
         let configure = move |routing: &mut Routing| {
-            routing.configure(settings);
+            routing.configure(plan.live);
+            routing.set_ports(plan.port_settings(routing.port_names()));
+            routing.events.note_reload(&plan.files());
             routing.workers.clone()
         };
         for worker in self.routing.ask(configure).unwrap_or_default() {
@@ -98,7 +99,8 @@ fn needs_restart(plan: &RoutePlan, settings: &[&str]) -> Diagnostic {
     let what = format!("{file}: the router must be started again for {}", settings.join(", "));
     Diagnostic::new(SR0010, what)
         .with_cause(
-            "a run can change rules, [punt], [icmp] and fib.coalesce_ms; nothing has changed",
+            "a run can change rules, [punt], [icmp], [urpf], [[vrf]], [[policer]] and \
+             fib.coalesce_ms; nothing has changed",
         )
         .with_help("start the router again, or set them back and reload: slipring route ctl reload")
 }

@@ -73,9 +73,9 @@ fn outcome(routing: &Routing, found: &RouteAnswer) -> Outcome {
         return Outcome::kernel(reason);
     }
     let mut exceptions: Vec<_> =
-        hops.iter().filter_map(|hop| reasons::of_egress(routing, hop.port)).collect();
+        hops.iter().filter_map(|hop| reasons::of_next_hop(routing, hop.port)).collect();
     let used: Vec<_> =
-        hops.iter().filter(|hop| reasons::of_egress(routing, hop.port).is_none()).collect();
+        hops.iter().filter(|hop| reasons::of_next_hop(routing, hop.port).is_none()).collect();
     if used.is_empty() {
         return Outcome::kernel(exceptions.into_iter().next().unwrap_or_default());
     }

@@ -19,6 +19,7 @@
 mod beat;
 mod by_rules;
 mod hosts;
+mod port_settings;
 mod probes;
 mod reader;
 
@@ -31,14 +32,18 @@ use slipring_datapath::control_queue::ControlQueue;
 use slipring_fib::{FibPortIndex, ForwardingTables, GatewayRequest, Mirror, VrfIndex};
 use slipring_port::{Nanos, now};
 use slipring_ring::Doorbell;
+use slipring_route::PuntClass;
 use slipring_route_bpf::ResidentHeartbeat;
 
 use crate::backoff::ProbeBackoff;
+use crate::drop_counts::DropBaseline;
 use crate::feed::{FeedProgress, KernelFeed};
 use crate::live::LiveSettings;
 use crate::neighbours::NeighbourRequests;
 use crate::pace::BeatPace;
+use crate::port_settings::InterfaceVrf;
 use crate::resident::ResidentEngine;
+use crate::router_events::RouterEvents;
 use crate::subinterface::SubinterfaceHandle;
 use crate::worker::{RouteWorker, WorkerLink};
 use reader::MirrorReader;
@@ -75,6 +80,8 @@ pub(crate) struct Routing {
     /// The VRF of each port; `None` for those whose packets the kernel's routing rules look up
     /// elsewhere.
     pub(crate) vrf_of: Vec<Option<VrfIndex>>,
+    /// The VRFs in which the kernel is to look up packets of ports, by port; ports beyond may have any.
+    pub(crate) named_vrfs: Vec<Option<InterfaceVrf>>,
     /// When changes that have been read will be written.
     publish_at: Option<Nanos>,
     /// The newest snapshot.
@@ -108,6 +115,10 @@ pub(crate) struct Routing {
     /// What had found no space in the tables when the main thread was told last.
     unplaced: u64,
     pub(crate) counters: RoutingCounters,
+    /// What clients want to see of changes.
+    pub(crate) events: RouterEvents,
+    /// Since when clients count drops.
+    pub(crate) drops: DropBaseline,
 }
 
 /// What the thread has done.
@@ -191,6 +202,7 @@ impl Routing {
             is_behind: false,
             waits: none,
             vrf_of: vec![Some(VrfIndex(0)); ports],
+            named_vrfs: Vec::new(),
             unprobed: Vec::new(),
             backoff: ProbeBackoff::default(),
             refused: Vec::new(),
@@ -199,7 +211,14 @@ impl Routing {
             settings: LiveSettings::default(),
             unplaced: 0,
             counters: RoutingCounters::default(),
+            events: RouterEvents::default(),
+            drops: DropBaseline::default(),
         }
+    }
+
+    /// Packets a second that the kernel gets from all workers, by class.
+    pub(crate) const fn punt_rates(&self) -> [u64; PuntClass::COUNT] {
+        self.settings.punt_rates
     }
 
     /// Takes settings over, also in the threads that forward.
@@ -294,6 +313,7 @@ impl Routing {
             mirror: &mut self.mirror,
             neighbours: &mut self.neighbours,
             dumps: &mut self.counters.dumps,
+            events: &self.events,
             has_read: false,
             has_lost: false,
         };

@@ -11,11 +11,11 @@ use slipring_control::metrics::MetricsEndpoint;
 use slipring_control::{ControlError, ControlServer, Reservation};
 use slipring_datapath::confine::Confinement;
 use slipring_datapath::workers::{WorkerTask, Workers};
+use slipring_fib::ReversePathMode::Off;
 use slipring_fib::{FibLimits, Mirror, MirrorConfig, PortConfig, VlanTags, VrfConfig, VrfIndex};
 use slipring_port::iface::{Iface, set_settings_keeper};
 use slipring_privileged::{HelperOperation, HelperPolicy, PrivilegedHelper};
 use slipring_ring::Doorbell;
-use slipring_route::PolicerSpec;
 
 use crate::checks::{Obstacle, ObstacleKind};
 use crate::compat::{CompatAnswers, CompatServer, CompatSocket, write_pidfile};
@@ -98,6 +98,7 @@ impl RoutePlan {
         let (ready, own) = (changed.clone(), handle_of_own);
         let mut routing = Routing::new(mirror, engine, feed, neighbours, links.clone(), ready, own);
         routing.configure(self.live);
+        routing.set_ports(self.port_settings(routing.port_names()));
         let thread = RoutingThread::start(routing, handle.clone())?;
         let workers = if tasks.is_empty() { None } else { Some(Workers::start(tasks)?) };
         let rules =
@@ -154,20 +155,11 @@ impl RoutePlan {
         if sockets.is_empty() {
             return Ok(None);
         }
-        let mut io = engine.user_space_io()?;
-        for (attached, policy) in engine.interfaces().iter().zip(&mut io.policies) {
-            let name = &attached.iface.name;
-            policy.policer = self.policer_of(name);
-        }
+        let io = engine.user_space_io()?;
         let mode = self.io.sockets().unwrap_or_default();
         let shape = (self.threads, self.rules.is_some());
         let ports = UserSpacePorts::open(sockets, mode, shape, own)?;
         Ok(Some((ports, io)))
-    }
-
-    fn policer_of(&self, interface: &str) -> Option<PolicerSpec> {
-        let policer = self.policers.iter().find(|policer| policer.interface == interface);
-        policer.map(|policer| policer.spec)
     }
 
     /// Makes the workers, if packets are forwarded in user space.
@@ -202,11 +194,7 @@ impl RoutePlan {
                 ServedSubinterfaces::ByThread(Box::new(open))
             }
             Some(workers) => {
-                let mut ports =
-                    SubinterfacePorts::open(own, ifaces, workers, priorities, settings)?;
-                for (it, policy) in own.iter().zip(&mut ports.policies) {
-                    policy.policer = self.policer_of(&it.name);
-                }
+                let ports = SubinterfacePorts::open(own, ifaces, workers, priorities, settings)?;
                 ServedSubinterfaces::ByWorkers(ports)
             }
         }))
@@ -219,7 +207,7 @@ impl RoutePlan {
         ifaces: &[Iface],
         own: Option<&SubinterfaceHandle>,
     ) -> Result<Mirror, Failure> {
-        let vrfs = start::vrfs(ifaces)?;
+        let vrfs = start::vrfs(self)?;
         let tables = engine.ipv4_tables(vrfs.len())?;
         let config = self.mirror_config(ifaces, own, vrfs, engine.ipv6_nodes());
         Ok(Mirror::new(config, tables))
@@ -300,6 +288,15 @@ impl RoutePlan {
             session
                 .reporter
                 .warn("what the kernel forwards, also when the router ends, meets no rules")?;
+        }
+        if let Some(check) = self.source_checks.iter().find(|check| check.mode != Off)
+            && !self.no_fallback
+        {
+            session.reporter.warn(format_args!(
+                "what the kernel forwards is checked by its own setting only, not by [urpf]: see \
+                 sysctl net.ipv4.conf.{}.rp_filter",
+                check.interface
+            ))?;
         }
         for obstacle in found.iter().filter(|of| of.kind == ObstacleKind::Bypass) {
             session.reporter.warn(format_args!("bypassed: {}", obstacle.what))?;

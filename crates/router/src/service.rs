@@ -17,9 +17,13 @@ use slipring_ipfw::run::IpfwSettings;
 use slipring_port::now;
 use slipring_rtnetlink::{RouteFamily, TABLE_LOCAL};
 
+use crate::drops;
+use crate::events;
 use crate::figures::RouterFigures;
-use crate::names::{ANSWER_VERSION, InterfaceNames, ask, port_of, state_name};
+use crate::kernel_words::state_name;
+use crate::names::{ANSWER_VERSION, InterfaceNames, ask, port_of};
 use crate::pages::{self, RoutePlace};
+use crate::punt_answer;
 use crate::reasons;
 use crate::reload::{ReloadReport, RouterReload};
 use crate::route_get;
@@ -72,6 +76,9 @@ impl ControlService for RouterService {
                 self.ask(move |routing| route_get::answer(routing, destination))?
             }
             "why" => why::answer(&self.routing, self.rules.as_deref(), args)?,
+            "monitor" => events::answer(&self.routing, args)?,
+            "drop" => drops::answer(&self.routing, args.get("reset") == Some(&Value::Bool(true)))?,
+            "punt" => punt_answer::answer(&self.routing)?,
             "trace" => trace::answer(&self.routing, &self.traces, args)?,
             "neighbour" => {
                 let is_v6 = args.get("family").and_then(Value::as_u64) == Some(6);
@@ -88,7 +95,7 @@ impl ControlService for RouterService {
             other => {
                 return Err(ControlRefusal::malformed(format!(
                     "unknown request `{other}`: there are hello, status, interface, route.show, \
-                     route.get, why, trace, neighbour, fib.verify, metrics, reload, quit; with --rules: ipfw, \
+                     route.get, why, trace, monitor, drop, punt, neighbour, fib.verify, metrics, reload, quit; with --rules: ipfw, \
                       explain, events, save"
                 )));
             }
@@ -196,6 +203,10 @@ fn interfaces(
         .ifindexes()
         .zip(figures)
         .filter(|(_, figures)| only.is_none_or(|name| figures.name == name));
+    let vrf = |name: &str| {
+        let at = routing.port_names().position(|known| known == name)?;
+        Some(&routing.named_vrfs.get(at)?.as_ref()?.name)
+    };
     let rows = shown.map(|(ifindex, figures)| {
         let is_there =
             |entry: &&InterfaceEntry| entry.ifindex == ifindex && figures.state != "deleted";
@@ -214,6 +225,7 @@ fn interfaces(
             "punted": figures.punted,
             "marked": figures.marked,
             "state": figures.state,
+            "vrf": vrf(&figures.name),
         })
     });
     Ok(json!({ "v": ANSWER_VERSION, "interfaces": rows.collect::<Vec<_>>() }))

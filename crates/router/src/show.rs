@@ -15,6 +15,9 @@ pub(crate) fn text(what: &str, answer: &Value) -> String {
         "route.get" => lookup(answer),
         "why" => why::text(answer),
         "trace" => why::traced(answer),
+        "monitor" => event(answer),
+        "drop" => drops(answer),
+        "punt" => punts(answer),
         "neighbour" => list(answer, "neighbours", neighbour),
         "fib.verify" => verified(answer),
         "reload" => reloaded(answer),
@@ -108,7 +111,9 @@ fn interface(of: &Value) -> String {
     }
     let left = if field(of, "state") == "kernel" { ", left to the kernel" } else { "" };
     let mut text =
-        format!("{name}: {up}, {mode}{left}, mac {}, mtu {}\n", field(of, "mac"), field(of, "mtu"));
+        format!("{name}: {up}, {mode}{left}, mac {}, mtu {}", field(of, "mac"), field(of, "mtu"));
+    text += &word(of, "vrf", "vrf").replacen(" vrf", ", vrf", 1);
+    text.push('\n');
     for address in of["addresses"].as_array().into_iter().flatten() {
         let _ = writeln!(text, "    {}", address.as_str().unwrap_or_default());
     }
@@ -176,6 +181,70 @@ fn neighbour(of: &Value) -> String {
     format!("{} dev {}{mac} {}\n", field(of, "address"), field(of, "dev"), field(of, "state"))
 }
 
+fn event(of: &Value) -> String {
+    let (kind, change, dev) = (field(of, "event"), field(of, "change"), field(of, "dev"));
+    let object = &of[&*kind];
+    match &*kind {
+        "route" => format!("route {change} {}", route(object)),
+        "neighbour" => format!("neighbour {change} {}", neighbour(object)),
+        "address" => {
+            format!("address {change} {} dev {}\n", field(object, "address"), field(object, "dev"))
+        }
+        "link" => {
+            let up = if object["up"] == true { "up" } else { "down" };
+            let carrier = if object["carrier"] == true { "" } else { ", no carrier" };
+            let mtu = word(object, "mtu", "mtu");
+            format!("link {change} {}: {up}{carrier},{mtu}\n", field(object, "dev"))
+        }
+        "drop" => {
+            let (packets, cause) = (field(of, "packets"), field(of, "cause"));
+            format!("drop{}: {packets} {cause}\n", word(of, "dev", ""))
+        }
+        "interface" => format!("interface {dev}: {}\n", field(of, "state")),
+        _ if of["files"].is_array() => {
+            let files = of["files"].as_array().into_iter().flatten().filter_map(Value::as_str);
+            format!("router: reload of {}\n", files.collect::<Vec<_>>().join(", "))
+        }
+        _ if of["what"].is_string() => {
+            format!("router: {} {}\n", field(of, "count"), field(of, "what"))
+        }
+        _ => format!("router: {}\n", field(of, "state")),
+    }
+}
+
+fn drops(answer: &Value) -> String {
+    let since = match answer["reset_s"].as_u64() {
+        Some(age) => format!("since the reset {age} s ago"),
+        None => "since the start".to_owned(),
+    };
+    let reset = if answer["reset"] == true { "; counted from 0 now" } else { "" };
+    let mut text = format!("{} packets dropped {since}{reset}\n", field(answer, "packets"));
+    for of in answer["drops"].as_array().into_iter().flatten() {
+        let dev = if of["dev"].is_null() { "all interfaces".to_owned() } else { field(of, "dev") };
+        let _ = writeln!(text, "{dev}: {} {}", field(of, "packets"), field(of, "cause"));
+    }
+    text
+}
+
+fn punts(answer: &Value) -> String {
+    let mut text = String::new();
+    for of in answer["classes"].as_array().into_iter().flatten() {
+        let (class, packets, limited) =
+            (field(of, "class"), field(of, "packets"), field(of, "limited"));
+        let _ = match of["rate"].as_u64() {
+            Some(rate) => writeln!(
+                text,
+                "{class}: {packets} to the kernel, {limited} beyond {rate} a second dropped"
+            ),
+            None => writeln!(text, "{class}: the program passes packets on, without a limit"),
+        };
+    }
+    if let Some(failed @ 1..) = answer["failed"].as_u64() {
+        let _ = writeln!(text, "{failed} not taken by the kernel");
+    }
+    text
+}
+
 fn verified(answer: &Value) -> String {
     format!(
         "{} routes compared: {} missing, {} too many, {} different\n",
@@ -211,6 +280,44 @@ mod tests {
              \tnexthop via fe80::1 dev eth0 weight 1\n\
              \tnexthop via fe80::2 dev eth1 weight 2\n"
         );
+    }
+
+    #[test]
+    fn events_are_lines() {
+        for (event, line) in [
+            (
+                json!({ "event": "route", "change": "set", "route": { "prefix": "10.9.0.0/16",
+                    "kind": "unicast", "nexthops": [{ "via": "10.3.0.3", "dev": "e1" }] } }),
+                "route set 10.9.0.0/16 via 10.3.0.3 dev e1\n",
+            ),
+            (
+                json!({ "event": "neighbour", "change": "removed", "neighbour": {
+                    "address": "10.3.0.3", "dev": "e1", "state": "FAILED" } }),
+                "neighbour removed 10.3.0.3 dev e1 FAILED\n",
+            ),
+            (
+                json!({ "event": "link", "change": "set",
+                    "link": { "dev": "e1", "up": true, "carrier": false, "mtu": 1500 } }),
+                "link set e1: up, no carrier, mtu 1500\n",
+            ),
+            (
+                json!({ "event": "drop", "dev": "e0", "cause": "ttl", "packets": 3 }),
+                "drop e0: 3 ttl\n",
+            ),
+            (json!({ "event": "drop", "cause": "limit-bgp", "packets": 3 }), "drop: 3 limit-bgp\n"),
+            (
+                json!({ "event": "interface", "dev": "e0", "state": "kernel" }),
+                "interface e0: kernel\n",
+            ),
+            (json!({ "event": "router", "state": "kernel" }), "router: kernel\n"),
+            (json!({ "event": "router", "what": "resync", "count": 1 }), "router: 1 resync\n"),
+            (
+                json!({ "event": "router", "what": "reload", "files": ["/a", "/b"] }),
+                "router: reload of /a, /b\n",
+            ),
+        ] {
+            assert_eq!(text("monitor", &event), line);
+        }
     }
 
     #[test]

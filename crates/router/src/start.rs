@@ -11,6 +11,7 @@ use slipring_port::iface::Iface;
 
 use crate::checks::{self, CheckedInterface, Obstacle, ObstacleKind};
 use crate::lookup_tables;
+use crate::named_vrfs;
 use crate::plan::RoutePlan;
 use crate::resident;
 use crate::subinterface::{OwnSubinterface, SubinterfaceName};
@@ -54,17 +55,19 @@ fn interface(name: &str) -> Result<Iface, Failure> {
         .into())
 }
 
-/// The VRFs that the kernel's routing rules need.
+/// The VRFs that the kernel's routing rules need, and those for which the plan wants space.
 ///
 /// # Errors
 /// If the kernel does not list its rules.
-pub(crate) fn vrfs(interfaces: &[Iface]) -> Result<Vec<VrfConfig>, Failure> {
-    lookup_tables::first_vrfs(interfaces).map_err(|error| {
-        Diagnostic::new(SR0499, "the kernel's routing rules cannot be read")
-            .with_cause(error.to_string())
-            .with_help("see what there is: ip rule")
-            .into()
-    })
+pub(crate) fn vrfs(plan: &RoutePlan) -> Result<Vec<VrfConfig>, Failure> {
+    lookup_tables::first_vrfs(&plan.interfaces, plan.min_vrfs).map_err(unlisted_rules)
+}
+
+fn unlisted_rules(error: io::Error) -> Failure {
+    Diagnostic::new(SR0499, "the kernel's routing rules cannot be read")
+        .with_cause(error.to_string())
+        .with_help("see what there is: ip rule")
+        .into()
 }
 
 /// Refuses to start if the kernel would not forward in the router's place, or would do to packets
@@ -76,6 +79,10 @@ pub(crate) fn check(plan: &RoutePlan, interfaces: &[Iface]) -> Result<Vec<Obstac
     let missing = checks::missing_forwarding();
     if !missing.is_empty() && !plan.no_fallback {
         return Err(no_fallback(&missing).into());
+    }
+    let missing = named_vrfs::missing_rules(&plan.vrfs).map_err(unlisted_rules)?;
+    if !missing.is_empty() {
+        return Err(named_vrfs::refusal(&missing).into());
     }
     let checked: Vec<_> = interfaces.iter().map(|iface| CheckedInterface::new(iface, 0)).collect();
     let found = match checks::obstacles(&checked) {

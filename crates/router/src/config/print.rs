@@ -6,8 +6,10 @@ use std::path::absolute;
 use slipring_port::WaitStrategy;
 use slipring_route::PuntClass;
 
+use crate::named_vrfs::NamedVrf;
 use crate::plan::RoutePlan;
 use crate::policers::InterfacePolicer;
+use crate::source_checks::{self, SourceCheck};
 
 /// Returns a file that [`RouterConfig::read`](super::RouterConfig::read) reads as this plan.
 pub(crate) fn print(plan: &RoutePlan) -> String {
@@ -35,7 +37,11 @@ pub(crate) fn print(plan: &RoutePlan) -> String {
         section("threads", [optional("workers", plan.threads), key("busy_poll", quoted(wait))]),
         section(
             "fib",
-            [key("max_routes", plan.max_routes), key("coalesce_ms", live.coalesce_ns / 1_000_000)],
+            [
+                key("max_routes", plan.max_routes),
+                key("coalesce_ms", live.coalesce_ns / 1_000_000),
+                key("vrfs", plan.min_vrfs),
+            ],
         ),
         section(
             "neigh",
@@ -58,8 +64,14 @@ pub(crate) fn print(plan: &RoutePlan) -> String {
         section("control", [optional("name", plan.name.as_deref().map(quoted))]),
         section("metrics", [optional("listen", plan.metrics.as_deref().map(quoted))]),
     ];
+    let checks = plan.source_checks.iter().map(SourceCheck::print);
+    let checks = section(
+        source_checks::SECTION,
+        checks.map(|(interface, word)| key(&quoted(interface), quoted(word))),
+    );
     let policers = plan.policers.iter().map(InterfacePolicer::print);
-    sections.into_iter().chain(policers).collect()
+    let vrfs = plan.vrfs.iter().map(NamedVrf::print);
+    sections.into_iter().chain([checks]).chain(vrfs).chain(policers).collect()
 }
 
 /// A section, unless it has no keys.

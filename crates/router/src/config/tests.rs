@@ -1,5 +1,7 @@
 //! Tests of the file's keys.
 
+use slipring_fib::ReversePathMode;
+
 use super::*;
 
 fn read(text: &str) -> Result<RouterConfig, String> {
@@ -18,7 +20,9 @@ fn every_key_is_read() {
     let text = "interfaces = ['eth0', 'eth1.100']\nio = 'xsk'\nfallback = false\n\
                 bypass_netfilter = true\nrules = 'edge.rules'\n\
                 [threads]\nworkers = 1\nbusy_poll = 'never'\n\
-                [fib]\nmax_routes = 1_000\ncoalesce_ms = 5\n\
+                [fib]\nmax_routes = 1_000\ncoalesce_ms = 5\nvrfs = 4\n\
+                [urpf]\neth0 = 'loose'\n'eth1.100' = 'strict'\n\
+                [[vrf]]\nname = 'red'\ntable = 100\ninterfaces = ['eth1.100']\n\
                 [neigh]\nhold_packets = 16\nmax_entries = 100\nmax_incomplete = 10\n\
                 [icmp]\nerrors_per_s = 100\nper_source_per_s = 5\nredirects = false\n\
                 [punt]\narp = 1\nnd = 2\nbgp = 3\nigp = 4\nbfd = 5\nicmp = 6\nother = 7\n\
@@ -42,6 +46,16 @@ fn every_key_is_read() {
         name: Some("edge".into()),
         metrics: Some("127.0.0.1:9477".into()),
         policers: Vec::new(),
+        source_checks: vec![
+            SourceCheck { interface: "eth0".into(), mode: ReversePathMode::Loose },
+            SourceCheck { interface: "eth1.100".into(), mode: ReversePathMode::Strict },
+        ],
+        vrfs: vec![NamedVrf {
+            name: "red".into(),
+            table: 100,
+            interfaces: vec!["eth1.100".into()],
+        }],
+        min_vrfs: Some(4),
         engine: EngineSettings {
             wait: WaitStrategy::Sleep,
             hold_packets: 16,
@@ -74,6 +88,15 @@ fn a_mistake_is_told_with_its_line_and_a_suggestion() {
         ("[vlan]\npriorities = [1]", ["eight priorities", "line 2", "class selector"]),
         ("[control]\nname = 'a/b'", ["control.name cannot be 'a/b'", "line 2", "letters, digits"]),
         ("[control]\nname = '12'", ["control.name cannot be '12'", "line 2", "not digits alone"]),
+        ("[fib]\nvrfs = 17", ["fib.vrfs cannot be 17", "line 2", "from 1 to 16"]),
+        (
+            "interfaces = ['eth0', 'eth1']\n[urpf]\netg1 = 'loose'",
+            ["urpf: etg1 is not among the interfaces", "line 3", "did you mean `eth1`?"],
+        ),
+        (
+            "interfaces = ['e0', 'e1']\n[[vrf]]\nname = 'red'\ntable = 9\ninterfaces = ['x9']",
+            ["vrf: x9 is not among the interfaces", "line 5", "allowed: e0, e1"],
+        ),
         ("[metrics]\nlisten = '9477'", ["metrics.listen", "line 2", "127.0.0.1:9100"]),
     ] {
         let error = read(text).unwrap_err();

@@ -19,7 +19,8 @@ impl Routing {
             return;
         }
         let ifindexes: Vec<u32> = self.ifindexes().collect();
-        let LookupTables { vrfs, of_ports } = LookupTables::of(&self.mirror, &ifindexes);
+        let LookupTables { vrfs, of_ports } =
+            LookupTables::of(&self.mirror, &ifindexes, &self.named_vrfs);
         // Tables that were not looked at before are dumped first.
         let before = self.mirror.vrf_configs();
         self.is_behind |= vrfs != before;

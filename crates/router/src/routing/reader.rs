@@ -5,12 +5,14 @@ use slipring_rtnetlink::NetlinkMessage;
 
 use crate::feed::FeedReader;
 use crate::neighbours::NeighbourRequests;
+use crate::router_events::RouterEvents;
 
 /// Passes on what the kernel tells.
 pub(super) struct MirrorReader<'r> {
     pub(super) mirror: &'r mut Mirror,
     pub(super) neighbours: &'r mut NeighbourRequests,
     pub(super) dumps: &'r mut u64,
+    pub(super) events: &'r RouterEvents,
     pub(super) has_read: bool,
     pub(super) has_lost: bool,
 }
@@ -33,6 +35,7 @@ impl FeedReader for MirrorReader<'_> {
     fn message(&mut self, message: &NetlinkMessage<'_>) {
         self.neighbours.note(message);
         self.mirror.receive(message);
+        self.events.note(message, self.mirror);
         self.has_read = true;
     }
 

@@ -31,6 +31,9 @@ pub(crate) struct SubinterfaceCounters {
     /// Frames that were given to the kernel because the subinterface is left to it: what workers count
     /// apart from the engine.
     pub(crate) left: u64,
-    /// Frames that found no space in a transmit ring.
+    /// Frames from the wire that found no space in a ring.
     pub(crate) full: u64,
+    /// Frames of the kernel, and messages of address resolution, that found no space in the transmit ring
+    /// of the interface below.
+    pub(crate) unsent: u64,
 }

@@ -323,7 +323,7 @@ impl SubinterfaceProcessor {
         });
         let to = QueueRole::Wire(it.parent);
         for (frame, _) in &mut frames[..*used] {
-            it.counters.full += u64::from(!send(queues, &self.roles, to, frame));
+            it.counters.unsent += u64::from(!send(queues, &self.roles, to, frame));
         }
         taken
     }
@@ -351,7 +351,7 @@ impl SubinterfaceProcessor {
             (SubinterfaceOutput::Wire(frame), _) => {
                 tags::add(&frame, it.tags, &self.priorities, &mut self.scratch);
                 let to = QueueRole::Wire(it.parent);
-                it.counters.full += u64::from(!send(queues, &self.roles, to, &mut self.scratch));
+                it.counters.unsent += u64::from(!send(queues, &self.roles, to, &mut self.scratch));
             }
             (SubinterfaceOutput::Kernel(frame), _) => {
                 self.scratch.clear();

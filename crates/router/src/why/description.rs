@@ -9,7 +9,8 @@ use slipring_route::{RouteOutput, RouteStep};
 use slipring_rules::{ExplainedCheck, explain};
 
 use super::explained::ExplainedPacket;
-use crate::names::{InterfaceNames, port_name, state_name};
+use crate::kernel_words::state_name;
+use crate::names::{InterfaceNames, port_name};
 use crate::routing::Routing;
 
 impl ExplainedPacket {

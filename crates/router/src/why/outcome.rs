@@ -186,5 +186,5 @@ fn is_own(routing: &Routing, port: FibPortIndex) -> bool {
 /// Why the kernel gets packets for a subinterface that it does not have.
 fn made_by_router(routing: &Routing, port: FibPortIndex) -> Option<String> {
     let name = port_name(routing, port).filter(|_| is_own(routing, port))?;
-    Some(format!("the router makes {name}, and the kernel routes to its device"))
+    Some(reasons::made_by_router(&name))
 }

@@ -169,14 +169,15 @@ impl RouteWorker {
         taken
     }
 
-    /// Sends a frame with the tags of a subinterface by its parent, or counts it if there is no space.
+    /// Sends a frame of the kernel, or of address resolution, with the tags of a subinterface by its
+    /// parent, or counts it if there is no space.
     fn send_tagged(&mut self, queues: &mut WorkerQueues, number: usize, frame: &mut Vec<u8>) {
         let Some(of) = &mut self.subinterfaces else { return };
         let parent = of.shared.all()[number].parent;
         let at = self.ports.ifindexes.iter().position(|ifindex| *ifindex == parent);
         tags::pad(frame);
         if !at.is_some_and(|at| queues[self.ports.tx_of[at]].copy_frame(frame)) {
-            of.counters[number].full += 1;
+            of.counters[number].unsent += 1;
         }
     }
 

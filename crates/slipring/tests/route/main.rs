@@ -16,9 +16,11 @@
 //! | `fragments` | MTU, fragmentation, "too big" |
 //! | `extensions` | IPv6 extension headers and IPv4 options |
 //! | `reverse_path` | which sources may come from which link |
+//! | `urpf` | the same, by the file of the router, for both families |
 //! | `redirects` | next hops on the ingress link |
 //! | `neighbours` | ARP and neighbour discovery, packets that wait for them |
 //! | `routes` | prefixes, next hops, tables |
+//! | `vrf` | tables for the packets of an interface, by name |
 //! | `changes` | routes, next hops, links and addresses that come and go |
 //! | `vlan` | subinterfaces that the kernel does not have |
 //! | `vlan_rules`, `vlan_workers` | their packets and rules; in several threads, and counted |
@@ -34,6 +36,7 @@
 //! | `top` | what `slipring top` shows of a router |
 //! | `trace` | what `slipring route ctl trace` shows |
 //! | `why` | what `slipring route ctl why` says about a described packet |
+//! | `events` | what `slipring route ctl monitor`, `drop` and `punt` tell |
 //! | `control` | what `slipring route ctl` tells |
 //! | `lifecycle` | start, end, death and counters of the program |
 //! | `continuity` | a stream of packets while the program ends, starts, stops or dies |
@@ -101,6 +104,7 @@ mod control;
 mod daemons;
 mod egress;
 mod errors;
+mod events;
 mod extensions;
 mod forwarding;
 mod fragments;
@@ -124,7 +128,9 @@ mod threads;
 mod top;
 mod topology;
 mod trace;
+mod urpf;
 mod vlan;
 mod vlan_rules;
 mod vlan_workers;
+mod vrf;
 mod why;

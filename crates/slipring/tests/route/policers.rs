@@ -6,13 +6,17 @@ use crate::rig::{Addresses, Rig, Setup, families, v4};
 crate::instances! {
     xsk: crate::rig::Setup = crate::rig::Subject::Slipring("xsk"),
     packets_beyond_the_rate_are_dropped_and_counted,
-    packets_beyond_the_rate_are_marked_and_counted
+    packets_beyond_the_rate_are_marked_and_counted,
+    a_reload_changes_a_policer,
+    a_vlan_that_the_kernel_does_not_have_is_policed
 }
 
 crate::instances! {
     packet: crate::rig::Setup = crate::rig::Subject::Slipring("packet"),
     packets_beyond_the_rate_are_dropped_and_counted,
-    packets_beyond_the_rate_are_marked_and_counted
+    packets_beyond_the_rate_are_marked_and_counted,
+    a_reload_changes_a_policer,
+    a_vlan_that_the_kernel_does_not_have_is_policed
 }
 
 /// A router whose policer for packets from A has these further keys. In the time of a check, the rate
@@ -67,4 +71,55 @@ fn packets_beyond_the_rate_are_marked_and_counted(setup: Setup) {
         let [dropped, after] = counted(&rig);
         assert!(dropped == 0 && after >= before + marked, "{before} {after} {dropped}");
     }
+}
+
+/// A reload lets all packets pass that were dropped before, and drops them again.
+fn a_reload_changes_a_policer(setup: Setup) {
+    let policer =
+        |burst| format!("[[policer]]\ninterface = 'e0'\nrate = '8bit'\nburst = '{burst}'\n");
+    let started = crate::settings::start(setup, &policer("100kB"));
+    let rig = &started.rig;
+    let exhaust = || {
+        let before = counted(rig)[0];
+        rig.until(|| {
+            (0..20).for_each(|_| rig.a.send(&long(v4())));
+            (counted(rig)[0] >= before + 5).then_some(())
+        });
+    };
+    exhaust();
+    started.reload(&policer("200MB"));
+    rig.observe([0; 3]);
+    let before = counted(rig)[0];
+    rig.forwards(&[(); 20].map(|()| long(v4())));
+    assert_eq!(counted(rig)[0], before);
+    started.reload(&policer("100kB"));
+    exhaust();
+    let refused = started.refusal("");
+    assert!(refused.contains("started again for policer"), "{refused}");
+}
+
+/// The interface that carries the VLAN has a rate of its own, or none.
+fn a_vlan_that_the_kernel_does_not_have_is_policed(setup: Setup) {
+    use crate::vlan::{ONE, TWO};
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("edge.toml");
+    let policer = "[[policer]]\ninterface = 'e1.100'\nrate = '8bit'\nburst = '100kB'\n";
+    std::fs::write(&path, policer).unwrap();
+    let rig = crate::vlan::start(setup, &format!("--config {}", path.display()));
+    let dropped = |name: &str| {
+        let answer = rig.ask(&["interface", name]);
+        answer["interfaces"][0]["dropped"]["policed"].as_u64().unwrap_or_default()
+    };
+    let packet = |host: &str| Packet::udp(crate::rig::ip(host), v4().a, &[7; 1400]);
+    rig.until(|| {
+        (0..20).for_each(|_| ONE.send(&rig, &packet(ONE.host[0])));
+        rig.observe([0; 3]);
+        (dropped("e1.100") >= 5).then_some(())
+    });
+    let plenty = [(); 100].map(|()| packet(TWO.host[0]));
+    plenty.iter().for_each(|packet| TWO.send(&rig, packet));
+    let seen = rig.observe([plenty.len(), 0, 0]);
+    let of_two = seen.a.iter().filter(|arrival| arrival.packet.src == plenty[0].src);
+    assert_eq!(of_two.count(), plenty.len());
+    assert_eq!((dropped("e1.200.7"), dropped("e1")), (0, 0));
 }

@@ -20,13 +20,13 @@ crate::instances! {
 }
 
 /// A router with a file of settings.
-struct SettingsRig {
-    rig: Rig,
+pub(crate) struct SettingsRig {
+    pub(crate) rig: Rig,
     file: PathBuf,
     dir: tempfile::TempDir,
 }
 
-fn start(setup: Setup, text: &str) -> SettingsRig {
+pub(crate) fn start(setup: Setup, text: &str) -> SettingsRig {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("edge.toml");
     std::fs::write(&file, text).unwrap();
@@ -35,13 +35,13 @@ fn start(setup: Setup, text: &str) -> SettingsRig {
 }
 
 impl SettingsRig {
-    fn reload(&self, text: &str) {
+    pub(crate) fn reload(&self, text: &str) {
         std::fs::write(&self.file, text).unwrap();
         self.rig.tell(&["reload"]).well();
     }
 
     /// What a failing reload says.
-    fn refusal(&self, text: &str) -> String {
+    pub(crate) fn refusal(&self, text: &str) -> String {
         std::fs::write(&self.file, text).unwrap();
         let refused = self.rig.tell(&["reload"]);
         assert_ne!(refused.code(), 0);
@@ -158,7 +158,9 @@ fn run(dir: &Path, words: &str) -> (bool, String, String) {
 const FILE: &str = "interfaces = [\"e0\", \"e1\"]\nio = \"xsk\"\nfallback = false\n\
                     [threads]\nworkers = 3\nbusy_poll = \"never\"\n[punt]\nbgp = 7\n\
                     [vlan]\npriorities = [0, 1, 2, 3, 4, 5, 6, 7]\n[control]\nname = \"edge\"\n\
-                    [metrics]\nlisten = \"./edge.sock\"\n";
+                    [metrics]\nlisten = \"./edge.sock\"\n\
+                    [urpf]\n\"e0\" = \"strict\"\n\
+                    [[vrf]]\nname = \"red\"\ntable = 100\ninterfaces = [\"e1\"]\n";
 
 #[test]
 fn printed_settings_are_a_file_that_means_the_same() {
@@ -178,9 +180,10 @@ fn printed_settings_are_a_file_that_means_the_same() {
 fn the_command_line_wins_over_the_file() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("edge.toml"), FILE).unwrap();
-    let words = "a b --config edge.toml --io packet --threads 2 --name x --print-config";
+    let words = "e1 e0 --config edge.toml --io packet --threads 2 --name x --print-config";
     let (_, printed, _) = run(dir.path(), words);
-    for line in ["interfaces = [\"a\", \"b\"]", "io = \"packet\"", "workers = 2", "name = \"x\""] {
+    for line in ["interfaces = [\"e1\", \"e0\"]", "io = \"packet\"", "workers = 2", "name = \"x\""]
+    {
         assert!(printed.contains(line), "no {line} in {printed}");
     }
 }

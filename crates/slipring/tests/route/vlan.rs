@@ -41,7 +41,8 @@ crate::program_checks! {
     the_device_ends_with_a_killed_program,
     a_device_of_the_kernel_with_such_a_name_is_used,
     the_vlan_is_listed_with_its_counters,
-    packets_from_and_to_the_vlan_are_explained
+    packets_from_and_to_the_vlan_are_explained,
+    a_route_to_the_vlan_says_who_sends
 }
 
 /// A VLAN of B's link, with a host in it.
@@ -572,4 +573,20 @@ fn packets_from_and_to_the_vlan_are_explained(setup: Setup) {
     assert_eq!(answer["action"], wanted, "{answer}");
     let between = rig.why("udp 10.100.0.9 10.200.0.9 recv e1.100");
     assert_eq!(between["action"], "held, to resolve", "{between}");
+}
+
+/// In XDP, packets from other interfaces are routed by the kernel, which has the device; threads send
+/// them themselves.
+fn a_route_to_the_vlan_says_who_sends(setup: Setup) {
+    let in_kernel = setup.subject == Subject::Slipring("xdp");
+    let rig = start(setup, "");
+    let answer = rig.until(|| {
+        let answer = rig.ask(&["route", "get", ONE.host[0]]);
+        (answer["action"] != "no route").then_some(answer)
+    });
+    let reason = "the router makes e1.100, and the kernel routes to its device";
+    let expected =
+        if in_kernel { ("to the kernel", Some(reason)) } else { ("held, to resolve", None) };
+    let shown = (answer["action"].as_str().unwrap(), answer["reason"].as_str());
+    assert_eq!(shown, expected, "{answer}");
 }

@@ -1,0 +1,115 @@
+//! What changes in a running router, as it happens (`ctl monitor`).
+//!
+//! ```text
+//!   kernel's notifications --> MirrorReader --.
+//!   ctl reload, HUP --------------------------+--> EventLog --> thread of the control socket --> client
+//!   figures, once a second: differences ------'
+//! ```
+//!
+//! Objects that a dump lists are no events. The kernel removes IPv4 routes with their interface
+//! without a message, and so does this: the event is that of the interface.
+
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use slipring_control::ControlRefusal;
+use slipring_port::{Nanos, now};
+
+use crate::drops;
+use crate::event_log::EventPage;
+use crate::figures::RouterFigures;
+use crate::names::{ANSWER_VERSION, ask};
+use crate::router_events::{RouterEvents, SampledFigures};
+use crate::routing::RoutingHandle;
+
+/// The kinds of events.
+pub(crate) const KINDS: [&str; 7] =
+    ["route", "neighbour", "link", "address", "drop", "interface", "router"];
+/// How long the answer to a client waits for events.
+const MAX_WAIT: Duration = Duration::from_secs(1);
+/// Time between two looks at the figures.
+const SAMPLE_PERIOD_NS: Nanos = 1_000_000_000;
+
+impl SampledFigures {
+    fn of(figures: &RouterFigures, at: Nanos) -> Self {
+        let interfaces = figures.interfaces.iter().map(|of| (Some(of.name.clone()), of.state));
+        Self {
+            at,
+            drops: drops::counted(figures),
+            states: interfaces.chain([(None, figures.state)]).collect(),
+            resyncs: figures.fib.resyncs,
+            overruns: figures.fib.overruns,
+        }
+    }
+}
+
+impl RouterEvents {
+    /// Adds what has changed since the last look at the figures, if that is a second ago; or takes them
+    /// as the first ones.
+    fn sample(&self, routing: &RoutingHandle, is_first: bool) {
+        // One client at a time looks. A poisoned lock can be ignored: a sample is replaced as a whole.
+        let mut sampled = self.sampled.lock().unwrap_or_else(PoisonError::into_inner);
+        let time = now();
+        if sampled.as_ref().is_some_and(|last| !is_first && time < last.at + SAMPLE_PERIOD_NS) {
+            return;
+        }
+        let Some(figures) = RouterFigures::ask(routing) else { return };
+        let figures = SampledFigures::of(&figures, time);
+        if let Some(last) = sampled.as_ref().filter(|_| !is_first) {
+            figures.events_since(last).into_iter().for_each(|event| self.log.add(event));
+        }
+        *sampled = Some(figures);
+    }
+}
+
+/// Answers the request `monitor`. The first one has no `after`; each answer has the `next` by which
+/// the client asks for what follows.
+pub(crate) fn answer(
+    routing: &RoutingHandle,
+    args: &Map<String, Value>,
+) -> Result<Value, ControlRefusal> {
+    let kinds = kinds(args)?;
+    let events = ask(routing, |routing| routing.events.clone())?;
+    let begins = events.log.record(now());
+    let after = args.get("after").and_then(Value::as_u64);
+    events.sample(routing, begins);
+    let Some(after) = after else {
+        let next = events.log.next();
+        return Ok(json!({ "v": ANSWER_VERSION, "events": [], "next": next, "lost": 0 }));
+    };
+    let EventPage { events, next, lost } = events.log.page(after, MAX_WAIT);
+    let is_wanted = |event: &Value| {
+        kinds.is_empty() || kinds.iter().any(|kind| event["event"] == Value::from(*kind))
+    };
+    let events: Vec<_> = events.into_iter().filter(is_wanted).collect();
+    Ok(json!({ "v": ANSWER_VERSION, "events": events, "next": next, "lost": lost }))
+}
+
+fn kinds(args: &Map<String, Value>) -> Result<Vec<&'static str>, ControlRefusal> {
+    let wanted = args.get("kinds").and_then(Value::as_array);
+    let known = |kind: &Value| KINDS.into_iter().find(|known| kind.as_str() == Some(*known));
+    let kind = |kind: &Value| {
+        known(kind).ok_or_else(|| {
+            ControlRefusal::malformed(format!(
+                "no events are {kind}: there are {}",
+                KINDS.join(", ")
+            ))
+        })
+    };
+    wanted.into_iter().flatten().map(kind).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_that_does_not_exist_is_refused_with_those_that_do() {
+        let args = |kinds: Value| json!({ "kinds": kinds }).as_object().unwrap().clone();
+        assert_eq!(kinds(&args(json!(["drop", "route"]))).unwrap(), ["drop", "route"]);
+        assert!(kinds(&Map::new()).unwrap().is_empty());
+        let refused = kinds(&args(json!(["drops"]))).unwrap_err().cause.unwrap();
+        assert!(refused.contains("\"drops\"") && refused.contains("route, neighbour"), "{refused}");
+    }
+}

@@ -1,0 +1,37 @@
+//! What the kernel gets from the threads, by class, and what exceeded the rate of its class (`ctl punt`).
+
+use serde_json::{Value, json};
+use slipring_control::ControlRefusal;
+use slipring_route::PuntClass;
+
+use crate::figures::RouterFigures;
+use crate::names::{ANSWER_VERSION, ask};
+use crate::routing::{Routing, RoutingHandle};
+
+/// Answers the request `punt`.
+pub(crate) fn answer(routing: &RoutingHandle) -> Result<Value, ControlRefusal> {
+    let workers = routing.worker_figures();
+    ask(routing, move |routing: &mut Routing| {
+        let figures = RouterFigures::of(routing, &workers);
+        // A program in the kernel passes packets on, whatever their class.
+        let is_limited = !routing.workers.is_empty();
+        let rates = routing.punt_rates();
+        let classes = PuntClass::ALL.iter().zip(rates).map(|(class, rate)| {
+            let name = class.name();
+            let count = |of: Option<&u64>| of.copied().unwrap_or_default();
+            let punted = figures.interfaces.iter().map(|of| count(of.punted.get(name)));
+            let limited = figures.workers.iter().map(|of| count(of.limited.get(name)));
+            json!({
+                "class": name,
+                "rate": is_limited.then_some(rate),
+                "packets": punted.sum::<u64>(),
+                "limited": limited.sum::<u64>(),
+            })
+        });
+        json!({
+            "v": ANSWER_VERSION,
+            "classes": classes.collect::<Vec<_>>(),
+            "failed": figures.workers.iter().map(|of| of.failed).sum::<u64>(),
+        })
+    })
+}

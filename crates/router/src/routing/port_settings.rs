@@ -1,0 +1,30 @@
+//! Settings of ports, at the start and after a reload.
+
+use slipring_port::now;
+
+use super::Routing;
+use crate::port_settings::PortSettings;
+
+impl Routing {
+    /// Takes settings over, also in the threads that forward. While packets are forwarded, the programs
+    /// have them when this returns.
+    pub(crate) fn set_ports(&mut self, settings: PortSettings) {
+        let PortSettings { source_checks, policers, vrfs } = settings;
+        self.mirror.set_source_checks(source_checks);
+        self.named_vrfs = vrfs;
+        for worker in &self.workers {
+            let policers = policers.clone();
+            worker.tell(move |worker| worker.engine.set_policers(policers, now()));
+        }
+        if self.counters.published > 0 {
+            self.publish(now());
+        }
+    }
+
+    /// Names of all ports, as the router was started with them.
+    pub(crate) fn port_names(&self) -> impl Iterator<Item = &str> {
+        let own = self.subinterfaces.iter().flat_map(|own| &own.devices);
+        let kernel = self.engine.interfaces().iter().map(|of| &*of.iface.name);
+        kernel.chain(own.map(|device| &*device.name))
+    }
+}
