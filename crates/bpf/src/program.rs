@@ -210,6 +210,25 @@ pub struct BpfLink {
     fd: OwnedFd,
 }
 
+impl BpfLink {
+    /// Exchanges the program between two frames. The program must be of the same kind. Needs no
+    /// capability.
+    ///
+    /// # Errors
+    /// The kernel's error: EINVAL for another kind of program, ENOLINK without the interface.
+    pub fn update(&self, program: &BpfProgram) -> io::Result<()> {
+        sys::link_update(self.fd.as_fd(), program.fd.as_fd())
+    }
+}
+
+impl From<OwnedFd> for BpfLink {
+    /// Takes over a link's descriptor that another process passed. If the descriptor is not a
+    /// link's, [`BpfLink::update`] fails.
+    fn from(fd: OwnedFd) -> Self {
+        Self { fd }
+    }
+}
+
 impl AsFd for BpfLink {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()

@@ -93,6 +93,27 @@ pub(crate) fn link_create(
 }
 
 #[repr(C)]
+struct LinkUpdate {
+    link: u32,
+    new_program: u32,
+    flags: u32,
+    old_program: u32,
+}
+
+// SAFETY: `repr(C)`, four u32; BPF_LINK_UPDATE takes exactly these.
+unsafe impl BpfCommand for LinkUpdate {
+    const NUMBER: libc::c_long = 29;
+}
+
+pub(crate) fn link_update(link: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
+    let new_program = program.as_raw_fd() as u32;
+    let link = link.as_raw_fd() as u32;
+    let mut attr = LinkUpdate { link, new_program, flags: 0, old_program: 0 };
+    // SAFETY: `attr` contains no addresses.
+    unsafe { bpf(&mut attr) }.map(drop)
+}
+
+#[repr(C)]
 struct RawTracepointOpen {
     name: u64,
     program: u32,
