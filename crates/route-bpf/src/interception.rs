@@ -26,7 +26,28 @@ pub struct PacketInterception {
     injection: BpfProgram,
     ifindex: u32,
     port: FibPortIndex,
-    _link: BpfLink,
+    pub(crate) keys: InterceptionKeys,
+    /// Keeps from the kernel what filters have taken.
+    pub(crate) dropping: BpfProgram,
+    pub(crate) link: BpfLink,
+}
+
+/// The programs of an interception.
+pub(crate) struct InterceptionPrograms {
+    filters: Vec<BpfProgram>,
+    injection: BpfProgram,
+    dropping: BpfProgram,
+    ifindex: u32,
+    port: FibPortIndex,
+    keys: InterceptionKeys,
+}
+
+impl InterceptionPrograms {
+    /// The interception by a link.
+    pub(crate) fn linked(self, link: BpfLink) -> PacketInterception {
+        let Self { filters, injection, dropping, ifindex, port, keys } = self;
+        PacketInterception { filters, injection, ifindex, port, keys, dropping, link }
+    }
 }
 
 impl BpfRouter {
@@ -45,10 +66,25 @@ impl BpfRouter {
         port: FibPortIndex,
         queues: u16,
     ) -> Result<PacketInterception, ResidentError> {
-        assert!(queues <= self.limits.queues, "{queues} queues of {}", self.limits.queues);
-        let constants = self.skb_constants(port);
         let keys = InterceptionKeys::random()
             .map_err(|source| BpfError::System { what: "get random bytes", source })?;
+        let programs = self.load_interception(ifindex, port, queues, keys)?;
+        let at = BpfAttachType::TcxIngress;
+        let link = programs.dropping.attach(ifindex, at, BpfLinkFlags::First);
+        let link = link.map_err(|source| ResidentError::Attach { ifindex, source })?;
+        Ok(programs.linked(link))
+    }
+
+    /// Loads the programs of an interface for packet sockets.
+    pub(crate) fn load_interception(
+        &self,
+        ifindex: u32,
+        port: FibPortIndex,
+        queues: u16,
+        keys: InterceptionKeys,
+    ) -> Result<InterceptionPrograms, ResidentError> {
+        assert!(queues <= self.limits.queues, "{queues} queues of {}", self.limits.queues);
+        let constants = self.skb_constants(port);
         let filter = |queue| {
             let code = packet_filter::socket_filter(&constants, queue, keys);
             self.load_for_skb(BpfProgramKind::SocketFilter, &code)
@@ -57,9 +93,7 @@ impl BpfRouter {
         let classifier = |code: &BpfCode| self.load_for_skb(BpfProgramKind::Classifier, code);
         let injection = classifier(&packet_filter::injection(ifindex, keys))?;
         let dropping = classifier(&packet_filter::tcx_program(&constants, keys))?;
-        let link = dropping.attach(ifindex, BpfAttachType::TcxIngress, BpfLinkFlags::First);
-        let link = link.map_err(|source| ResidentError::Attach { ifindex, source })?;
-        Ok(PacketInterception { filters, injection, ifindex, port, _link: link })
+        Ok(InterceptionPrograms { filters, injection, dropping, ifindex, port, keys })
     }
 
     fn skb_constants(&self, port: FibPortIndex) -> PortConstants {

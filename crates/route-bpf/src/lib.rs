@@ -32,6 +32,7 @@ mod program;
 mod router;
 mod sources;
 mod special;
+mod succession;
 #[cfg(test)]
 mod testing;
 mod tree;

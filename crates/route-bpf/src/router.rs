@@ -117,13 +117,24 @@ impl BpfRouter {
             ResidentMode::Native => BpfLinkFlags::XdpNative,
             ResidentMode::Generic => BpfLinkFlags::XdpGeneric,
         };
+        let (program, sockets) = self.prepare(ifindex, port, options)?;
+        let link = retry_while_busy(|| program.attach(ifindex, BpfAttachType::Xdp, flags));
+        let link = link.map_err(|source| ResidentError::Attach { ifindex, source })?;
+        Ok(ResidentAttachment { link, program, port, sockets })
+    }
+
+    /// Loads the program of an interface, and makes the map of its sockets, if it has any.
+    pub(crate) fn prepare(
+        &self,
+        ifindex: u32,
+        port: FibPortIndex,
+        options: AttachOptions,
+    ) -> Result<(BpfProgram, Option<BpfMap>), ResidentError> {
         let asks_driver_of = options.checks_stripped_tags.then_some(ifindex);
         let sockets = sockets(options.socket_queues)?;
         let sockets_and_options = sockets.as_ref().map(|map| (map, options.takes_options));
         let program = self.load(port, options.is_software, asks_driver_of, sockets_and_options)?;
-        let link = retry_while_busy(|| program.attach(ifindex, BpfAttachType::Xdp, flags));
-        let link = link.map_err(|source| ResidentError::Attach { ifindex, source })?;
-        Ok(ResidentAttachment { link, port, sockets })
+        Ok((program, sockets))
     }
 
     /// Loads the program of a port without attaching it, to measure it.
@@ -365,9 +376,10 @@ impl ResidentHeartbeat {
 /// A program attached to an interface, until this is dropped.
 #[derive(Debug)]
 pub struct ResidentAttachment {
-    link: BpfLink,
-    port: FibPortIndex,
-    sockets: Option<BpfMap>,
+    pub(crate) link: BpfLink,
+    pub(crate) program: BpfProgram,
+    pub(crate) port: FibPortIndex,
+    pub(crate) sockets: Option<BpfMap>,
 }
 
 impl ResidentAttachment {
