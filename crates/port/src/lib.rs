@@ -30,6 +30,7 @@ mod options;
 mod port;
 mod queue;
 mod stats;
+mod succession;
 mod wait;
 
 pub mod bpf;
@@ -61,4 +62,5 @@ pub use options::{MAX_VLAN_IDS, OpenOptions, RegionNeeds, XdpMode};
 pub use port::{Port, forward};
 pub use queue::{Interest, Queue, QueueRings, TxWait, WaitFds};
 pub use stats::{DropCause, QueueCounters, QueueSnapshot, TrafficCounts};
+pub use succession::{InheritedSocket, SocketRing};
 pub use wait::{ArmResult, QueueVisitor, WaitOutcome, WaitSet, WaitStrategy, Waiter};

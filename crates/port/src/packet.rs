@@ -22,6 +22,7 @@
 //!
 //! Not for speed: `xdp:` receives four times as much.
 
+mod inherit;
 mod queue;
 mod rx_filler;
 mod sys;
@@ -42,6 +43,7 @@ use crate::port::Port;
 use crate::queue::Queue;
 use crate::xdp;
 
+pub use inherit::{open_inherited, set_filter};
 use queue::{PacketQueue, PacketSockets, SenderSocket};
 use sys::ring::{PacketRingGeometry, RxSocket};
 use sys::{SocketFilter, SocketSetting, SocketUse};

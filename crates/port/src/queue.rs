@@ -9,6 +9,7 @@ use crate::clock::Nanos;
 use crate::error::RunError;
 use crate::lender::QueueLender;
 use crate::stats::QueueCounters;
+use crate::succession::SocketRing;
 
 /// The program's halves of a queue's rings.
 #[derive(Debug)]
@@ -130,4 +131,13 @@ pub trait Queue: Send {
 
     /// Adopts the ring positions of a program that syncs the queue itself. Each sync does the same.
     fn catch_up(&mut self) {}
+
+    /// Returns the ring of the socket of [`WaitFds::rx`], and where this queue has stopped to read it;
+    /// `None` if no other process can go on with it.
+    fn socket_ring(&self) -> Option<SocketRing> {
+        None
+    }
+
+    /// Goes on with the ring of [`Self::socket_ring`] where its previous reader has stopped.
+    fn resume_ring(&mut self, _position: u32) {}
 }

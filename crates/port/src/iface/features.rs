@@ -125,6 +125,24 @@ impl FeatureGuard {
     pub fn refused(&self) -> &[Feature] {
         &self.refused
     }
+
+    /// Returns the offloads that were switched, with the state that they had.
+    #[must_use]
+    pub fn changed(&self) -> &[(Feature, bool)] {
+        &self.changed
+    }
+
+    /// Has the guard also restore an offload that another process had switched before.
+    pub fn also_restore(&mut self, feature: Feature, was: bool) {
+        if !self.changed.iter().any(|(known, _)| *known == feature) {
+            self.changed.push((feature, was));
+        }
+    }
+
+    /// Leaves the offloads as they are: another guard restores them.
+    pub fn keep(&mut self) {
+        self.changed.clear();
+    }
 }
 
 impl Drop for FeatureGuard {

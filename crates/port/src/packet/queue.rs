@@ -17,6 +17,7 @@ use crate::link_watch::LinkWatch;
 use crate::options::OpenOptions;
 use crate::queue::{Queue, QueueRings, TxWait, WaitFds};
 use crate::stats::{DropCause, QueueCounters};
+use crate::succession::SocketRing;
 use crate::xdp::{UnusedSender, XdpSender};
 
 /// Length of the longest super-frame of the kernel, with its offload header, in bytes.
@@ -344,6 +345,14 @@ impl Queue for PacketQueue {
 
     fn counters(&self) -> &Arc<QueueCounters> {
         &self.counters
+    }
+
+    fn socket_ring(&self) -> Option<SocketRing> {
+        Some(self.receiver.ring())
+    }
+
+    fn resume_ring(&mut self, position: u32) {
+        self.receiver.resume(position);
     }
 
     fn update_stats(&mut self) {

@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::mm::{MapFlags, ProtFlags};
 
 use super::{SocketSetting, VNET_LEN, set, tag};
+use crate::succession::SocketRing;
 
 /// Bytes before a frame in the ring: header, address, padding and offload header.
 const FRAME_OVERHEAD_BYTES: u32 = 96;
@@ -118,6 +119,42 @@ impl RxSocket {
             tp_frame_nr: shape.frames(),
         };
         set(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_RX_RING, request)?;
+        Self::map(socket, shape)
+    }
+
+    /// Maps the ring of a socket that another process has given one.
+    pub(in super::super) fn inherit(socket: OwnedFd, ring: SocketRing) -> io::Result<Self> {
+        let SocketRing { frame_size, frames_per_block, blocks, position } = ring;
+        let is_possible = frame_size >= FRAME_OVERHEAD_BYTES
+            && frame_size % 128 == 0
+            && frames_per_block > 0
+            && frames_per_block == BLOCK_BYTES / frame_size
+            && (1..=1 << 16).contains(&blocks);
+        if !is_possible {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let shape = PacketRingGeometry { frame_size, frames_per_block, blocks };
+        // The kernel maps a ring only as a whole.
+        let mut receiver = Self::map(socket, shape)?;
+        receiver.resume(position);
+        Ok(receiver)
+    }
+
+    /// The ring, and the number of the first frame that was not returned.
+    pub(in super::super) fn ring(&self) -> SocketRing {
+        let PacketRingGeometry { frame_size, frames_per_block, blocks } = self.shape;
+        let position = self.block * frames_per_block + self.frame;
+        SocketRing { frame_size, frames_per_block, blocks, position }
+    }
+
+    /// Goes on with this frame.
+    pub(in super::super) fn resume(&mut self, position: u32) {
+        let position = position % self.shape.frames();
+        self.block = position / self.shape.frames_per_block;
+        self.frame = position % self.shape.frames_per_block;
+    }
+
+    fn map(socket: OwnedFd, shape: PacketRingGeometry) -> io::Result<Self> {
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
         let null = std::ptr::null_mut();
         // SAFETY: a null hint lets the kernel choose, so no other mapping is replaced.
@@ -206,7 +243,7 @@ impl AsFd for RxSocket {
 
 impl Drop for RxSocket {
     fn drop(&mut self) {
-        // SAFETY: what `new` mapped, of that size; nothing borrows from it any more.
+        // SAFETY: what `map` mapped, of that size; nothing borrows from it any more.
         let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.shape.bytes()) };
         debug_assert!(unmapped.is_ok(), "munmap of our own mapping");
     }
