@@ -133,6 +133,17 @@ impl ControlClient {
         Ok(())
     }
 
+    /// Returns the connection, after an answer by which the program has upgraded it. It has no timeouts.
+    ///
+    /// # Errors
+    /// [`ControlError`] if the system cannot clear the timeouts.
+    pub fn into_stream(self) -> Result<UnixStream, ControlError> {
+        let both = self.stream.set_read_timeout(None);
+        let both = both.and_then(|()| self.stream.set_write_timeout(None));
+        both.map_err(|error| self.no_answer(&error))?;
+        Ok(self.stream)
+    }
+
     fn send(&mut self, what: &str, args: Value) -> Result<(), ControlError> {
         let mut request = json!({ "id": self.next_id, "do": what });
         if let (Value::Object(request), Value::Object(args)) = (&mut request, args) {

@@ -20,6 +20,14 @@ pub(crate) struct ControlConnection<'c> {
     subscription: Option<Subscription>,
 }
 
+/// What a line has led to.
+#[derive(PartialEq, Eq)]
+enum Handled {
+    Answered,
+    /// The connection is the service's.
+    Upgraded,
+}
+
 /// A request that is answered periodically.
 struct Subscription {
     request: ControlRequest,
@@ -41,7 +49,10 @@ impl<'c> ControlConnection<'c> {
                 true if !self.lines.fill(self.stream)? => return Ok(()),
                 true => {
                     while let Some(line) = self.lines.next() {
-                        self.handle_line(line)?;
+                        if self.handle_line(line)? == Handled::Upgraded {
+                            self.service.serve_stream(self.stream);
+                            return Ok(());
+                        }
                     }
                 }
             }
@@ -66,36 +77,44 @@ impl<'c> ControlConnection<'c> {
         }
     }
 
-    fn handle_line(&mut self, line: ControlLine) -> io::Result<()> {
+    fn handle_line(&mut self, line: ControlLine) -> io::Result<Handled> {
         let request = match line {
             ControlLine::TooLong => {
                 let longest = self.service.max_request_bytes();
                 let cause = format!("the line is longer than {longest} bytes");
-                return self.write(&Value::Null, &Err(ControlRefusal::malformed(cause)));
+                self.write(&Value::Null, &Err(ControlRefusal::malformed(cause)))?;
+                return Ok(Handled::Answered);
             }
             ControlLine::Whole(line) => ControlRequest::read(&line),
         };
         self.subscription = None;
         let request = match request {
             Ok(request) => request,
-            Err(error) => return self.write(&error.0, &Err(error.1)),
+            Err(error) => {
+                self.write(&error.0, &Err(error.1))?;
+                return Ok(Handled::Answered);
+            }
         };
         match self.service.answer(&request) {
-            Ok(ControlReply::Once(value)) => self.write(&request.id, &Ok(value)),
-            Err(refusal) => self.write(&request.id, &Err(refusal)),
+            Ok(ControlReply::Once(value)) => self.write(&request.id, &Ok(value))?,
+            Ok(ControlReply::Upgrade(value)) => {
+                self.write(&request.id, &Ok(value))?;
+                return Ok(Handled::Upgraded);
+            }
+            Err(refusal) => self.write(&request.id, &Err(refusal))?,
             Ok(ControlReply::Then(value, act)) => {
                 let written = self.write(&request.id, &Ok(value));
                 act();
-                written
+                written?;
             }
             Ok(ControlReply::Every(what, period)) => {
                 let request =
                     ControlRequest { id: request.id, what: what.to_owned(), args: Map::new() };
                 self.subscription =
                     Some(Subscription { request, period, next_due: Instant::now() });
-                Ok(())
             }
         }
+        Ok(Handled::Answered)
     }
 
     /// Sends the next update. If the client reads slowly, it misses updates; other clients are not

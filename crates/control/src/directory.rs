@@ -50,9 +50,7 @@ pub fn running(dir: &Path) -> Vec<RunningProgram> {
     runs.retain(|(_, path)| !matches!(connect(path), Err(error) if is_dead(&error)));
     runs.sort();
     let names = |socket: &Path| {
-        let points = |path: &&PathBuf| {
-            fs::read_link(path).is_ok_and(|target| Some(target.as_os_str()) == socket.file_name())
-        };
+        let points = |path: &&PathBuf| leads_to(path, socket);
         let mut names: Vec<_> = paths.iter().filter(points).filter_map(|path| stem(path)).collect();
         names.sort();
         names
@@ -66,7 +64,6 @@ pub(crate) struct ControlSocket {
     pub(crate) listener: UnixListener,
     /// The socket's file; `None` if another process owns it.
     path: Option<PathBuf>,
-    name: Option<PathBuf>,
 }
 
 impl ControlSocket {
@@ -81,31 +78,53 @@ impl ControlSocket {
         let path = dir.join(format!("{}.sock", std::process::id()));
         let listener = UnixListener::bind(&path)
             .map_err(|error| ControlError::system("listen on", &path, error))?;
-        let mut socket = Self { listener, path: Some(path.clone()), name: None };
+        let socket = Self { listener, path: Some(path.clone()) };
         let only_own = fs::Permissions::from_mode(0o600);
         fs::set_permissions(&path, only_own)
             .map_err(|error| ControlError::system("protect", &path, error))?;
         if let Some(link) = name {
             let target = path.file_name().unwrap_or_default();
             symlink(target, &link).map_err(|error| ControlError::system("make", &link, error))?;
-            socket.name = Some(link);
         }
         Ok(socket)
     }
 
     /// Wraps a socket that another process created. That process also removes its files.
     pub(crate) fn of_another(listener: UnixListener) -> Self {
-        Self { listener, path: None, name: None }
+        Self { listener, path: None }
     }
 }
 
 impl Drop for ControlSocket {
     fn drop(&mut self) {
-        // Files that cannot be removed now are removed at the next start.
-        for path in self.name.iter().chain(&self.path) {
-            let _ = fs::remove_file(path);
+        let Some(path) = &self.path else { return };
+        // Files that cannot be removed now are removed at the next start. A name that another run has
+        // taken over stays.
+        let names = path.parent().map(sockets).unwrap_or_default();
+        for name in names.iter().filter(|name| leads_to(name, path)) {
+            let _ = fs::remove_file(name);
         }
+        let _ = fs::remove_file(path);
     }
+}
+
+/// Gives this process's socket in `dir` the name `name`, in place of the run that has it, if there is
+/// one.
+///
+/// # Errors
+/// [`ControlError`] if the name is invalid, or a system call fails.
+pub fn take_name(dir: &Path, name: &str) -> Result<(), ControlError> {
+    check_name(name)?;
+    let _lock = FileLock::lock(&dir.join(LOCK_FILE)).map_err(refused("lock", dir))?;
+    let (link, own) = (dir.join(format!("{name}.sock")), std::process::id());
+    let new = dir.join(format!("{own}.new"));
+    let made = symlink(format!("{own}.sock"), &new).and_then(|()| fs::rename(&new, &link));
+    made.map_err(|error| ControlError::system("make", &link, error))
+}
+
+/// Whether a link leads to a socket in its directory.
+fn leads_to(link: &Path, socket: &Path) -> bool {
+    fs::read_link(link).is_ok_and(|target| Some(target.as_os_str()) == socket.file_name())
 }
 
 /// Checks that only root and this user can have created sockets in `dir`. A directory that does not

@@ -64,7 +64,7 @@ pub mod socket_owner;
 mod unique_keys;
 
 pub use client::{ControlClient, REPLY_TIMEOUT};
-pub use directory::{RunningProgram, check_name, check_trust, running};
+pub use directory::{RunningProgram, check_name, check_trust, running, take_name};
 pub use error::ControlError;
 pub use message::{ControlRefusal, ControlReply, ControlRequest};
 pub use server::{ControlServer, ControlService, Reservation};

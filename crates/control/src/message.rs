@@ -29,6 +29,10 @@ pub enum ControlReply {
     /// The answer to the request with this name, sent now and after each period. This ends when the
     /// client sends another request or closes the connection.
     Every(&'static str, Duration),
+    /// A value, after which the connection carries what [`ControlService::serve_stream`] makes of it.
+    ///
+    /// [`ControlService::serve_stream`]: crate::ControlService::serve_stream
+    Upgrade(Value),
 }
 
 /// Why a request is refused, in the four parts that every error message of slipring has.

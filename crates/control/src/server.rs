@@ -27,6 +27,10 @@ pub trait ControlService: Send + Sync {
     /// [`ControlRefusal`], which is sent to the client, if the request is refused.
     fn answer(&self, request: &ControlRequest) -> Result<ControlReply, ControlRefusal>;
 
+    /// Takes over a connection after [`ControlReply::Upgrade`] was sent. The connection is closed when
+    /// this returns. At the end of the server, it is shut down.
+    fn serve_stream(&self, _stream: &UnixStream) {}
+
     /// Returns the maximum length of a request in bytes.
     fn max_request_bytes(&self) -> usize {
         MAX_LINE_BYTES
