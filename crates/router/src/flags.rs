@@ -16,6 +16,7 @@ Examples:
   slipring route eth0 eth1 eth2 --name edge --metrics 127.0.0.1:9477
   slipring route eth0 eth1 --rules firewall.rules
   slipring route --config edge.toml --check
+  slipring route eth0 eth1 --name edge --takeover
   slipring route eth0 eth1.100 eth1.100.7
   slipring route eth0 eth1 --compat
   slipring route ctl status
@@ -46,6 +47,7 @@ pub(crate) fn command() -> Command {
                 "bypass-netfilter",
                 "Forward past rules, policies and queueing that the kernel would apply",
             ),
+            switch("takeover", "Take over from the running router, which ends without losing a packet"),
             Arg::new("max-routes")
                 .long("max-routes")
                 .value_name("COUNT")

@@ -51,6 +51,7 @@ mod source_checks;
 mod start;
 mod subinterface;
 mod supervision;
+mod takeover;
 mod trace;
 mod traffic;
 mod verification;

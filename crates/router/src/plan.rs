@@ -50,6 +50,8 @@ pub(crate) struct RoutePlan {
     pub(crate) duration: Option<Duration>,
     /// Where metrics are served.
     pub(crate) metrics: Option<String>,
+    /// Whether a running router is to be taken over.
+    pub(crate) takes_over: bool,
     /// netmap-fwd's interface, if it is wanted.
     pub(crate) compat: Option<CompatSettings>,
     /// The rates at which packets from interfaces are accepted.
@@ -106,6 +108,7 @@ impl RoutePlan {
             period: flags::period_of(matches).filter(|_| reports),
             duration: matches.get_one::<TimeSpan>("duration").map(|span| span.duration()),
             metrics: typed(matches, "metrics").or(file.metrics),
+            takes_over: takes_over(matches, compat.is_some())?,
             compat,
             policers: file.policers,
             source_checks: file.source_checks,
@@ -156,6 +159,21 @@ impl RoutePlan {
         let changed = engines.into_iter().chain(others).filter(|(_, is_changed)| *is_changed);
         changed.map(|(name, _)| name).collect()
     }
+}
+
+/// Whether a running router is to be taken over: not by one that offers netmap-fwd's socket, whose path
+/// the running one has.
+fn takes_over(matches: &ArgMatches, is_compat: bool) -> Result<bool, Failure> {
+    let takes_over = matches.get_flag("takeover");
+    if takes_over && is_compat {
+        return Err(Diagnostic::new(SR0003, "--takeover does not go together with --compat")
+            .with_cause("netmap-fwd's command socket is the running router's until it has ended")
+            .with_help(
+                "end the running router, and leave out --takeover: slipring route ctl shutdown",
+            )
+            .into());
+    }
+    Ok(takes_over)
 }
 
 fn is_typed(matches: &ArgMatches, id: &str) -> bool {

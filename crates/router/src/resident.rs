@@ -19,11 +19,13 @@ use crate::neighbour_space;
 
 mod attach;
 mod refusal;
+mod succession;
 
 pub(crate) use attach::{AttachedInterface, InterfaceSockets};
 use attach::{Attachments, InterfacePrograms};
 pub(crate) use refusal::no_privilege;
 use refusal::refused;
+pub(crate) use succession::EngineOffer;
 
 /// What the workers use of the engine in the kernel.
 pub(crate) struct UserSpaceIo {
@@ -59,21 +61,27 @@ impl ResidentEngine {
     /// Loads the programs and attaches them. They forward nothing yet. With `has_rules`, the engine in user
     /// space gets packets with options as well, so that rules see them.
     ///
+    /// With an offer, the programs replace those of another router later.
+    ///
     /// # Errors
     /// If a privilege is missing, another program is attached, or no mode works.
     pub(crate) fn open(
         ifaces: &[Iface],
         choice: IoChoice,
         has_rules: bool,
+        offer: Option<EngineOffer>,
     ) -> Result<Self, Failure> {
         let queues = ifaces.iter().map(|iface| iface.rx_queues).max().unwrap_or(1);
         let queues = u16::try_from(queues).unwrap_or(u16::MAX);
         let limits = BpfLimits { queues, v6_nodes: ipv6_nodes(), ..BpfLimits::default() };
-        let seed = random_seed()?;
+        // Flows keep their next hops.
+        let seed = offer.as_ref().map_or_else(random_seed, |offer| Ok(offer.seed))?;
         let hash = ResidentHash { seed, ..ResidentHash::default() };
         let router = BpfRouter::create(limits, hash).map_err(|error| refused(&error, None))?;
-        let Attachments { interfaces: attachments, fallback } =
-            attach::attach_all(&router, ifaces, (choice, has_rules))?;
+        let Attachments { interfaces: attachments, fallback } = match offer {
+            Some(offer) => succession::succeed_all(&router, ifaces, offer)?,
+            None => attach::attach_all(&router, ifaces, (choice, has_rules))?,
+        };
         let (drops, uncounted) = driver_drops(&router, &attachments);
         let neighbour_space = neighbour_space::sizes().unwrap_or_default();
         let mut engine = Self {
@@ -108,7 +116,8 @@ impl ResidentEngine {
 
     /// Frames for a port that its driver has dropped after they were redirected to it.
     pub(crate) fn driver_drops(&self, port: FibPortIndex) -> u64 {
-        self.drops.as_ref().map_or(0, |drops| drops.dropped(port))
+        let before = self.attachments.get(usize::from(port.0)).map_or(0, |of| of.dropped_before);
+        self.drops.as_ref().map_or(0, |drops| drops.dropped(port).saturating_sub(before))
     }
 
     /// Stops sending redirected frames to interfaces whose drivers have begun to refuse them. Returns
@@ -283,6 +292,16 @@ impl Drop for ResidentEngine {
         // Without an answer of the kernel, programs that run now have the previous setting.
         let _ = self.router.disable();
     }
+}
+
+/// Tries whether the kernel lets this process load programs, before another router ends.
+///
+/// # Errors
+/// If a privilege is missing.
+pub(crate) fn try_to_load() -> Result<(), Failure> {
+    let router = BpfRouter::create(BpfLimits::default(), ResidentHash::default());
+    let loaded = router.and_then(|router| router.injector());
+    Ok(loaded.map(drop).map_err(|error| refused(&error, None))?)
 }
 
 /// Begins to count what drivers drop, if an interface sends redirected frames by its driver.

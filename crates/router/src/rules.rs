@@ -18,7 +18,7 @@ use slipring_cli::{Failure, Session};
 use slipring_dummynet::Dummynet;
 use slipring_fib::ForwardingTables;
 use slipring_ipfw::run::Firewall;
-use slipring_port::now;
+use slipring_port::{Nanos, now};
 use slipring_rules::command_batch::{CommandBatch, CommandFault, CommandOutcome, sysexits};
 use slipring_rules::control_plane::ControlPlane;
 use slipring_rules::dataplane::{RuleTask, RuleThread};
@@ -139,6 +139,31 @@ impl RunningRules {
         check_accepted(&outcome, Some(path))?;
         let unknown = self.control_plane.with_master(|master| unknown_interfaces(master.config()));
         Ok([outcome.warnings, unknown.unwrap_or_default()].concat())
+    }
+
+    /// The states of all threads, as commands for [`Self::restore_states`].
+    ///
+    /// # Errors
+    /// If a thread has ended, in words.
+    pub(crate) fn states(&self, now_ns: Nanos) -> Result<String, String> {
+        let saved = self.control_plane.save(true, now_ns).map_err(|fault| fault.message)?;
+        let states = saved.lines().filter(|line| line.starts_with("state "));
+        Ok(states.flat_map(|line| [line, "\n"]).collect())
+    }
+
+    /// Adds states that another router had for the same rules. Returns warnings about those that have no
+    /// rule here.
+    ///
+    /// # Errors
+    /// Why that is not possible, in words.
+    pub(crate) fn restore_states(&self, states: &str) -> Result<Vec<String>, String> {
+        let commands =
+            CommandBatch { text: states.to_owned(), is_file: true, ..CommandBatch::default() };
+        let outcome = self.control_plane.execute(&commands, now());
+        match outcome.fault {
+            Some(fault) => Err(fault.message),
+            None => Ok(outcome.warnings),
+        }
     }
 
     /// A stage with a copy of the rules and states, which explains one packet.

@@ -1,14 +1,16 @@
 //! A run of `slipring route`.
 
+use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use slipring_cli::codes::SR0499;
 use slipring_cli::report::ReportSample;
 use slipring_cli::{Diagnostic, Exit, Failure, Session, Signals, metrics};
 use slipring_control::metrics::MetricsEndpoint;
-use slipring_control::{ControlError, ControlServer, Reservation};
+use slipring_control::{ControlError, ControlServer, Reservation, take_name};
 use slipring_datapath::confine::Confinement;
 use slipring_datapath::workers::{WorkerTask, Workers};
 use slipring_fib::ReversePathMode::Off;
@@ -36,6 +38,7 @@ use crate::subinterface::{
     SubinterfaceThread,
 };
 use crate::supervision::Supervision;
+use crate::takeover::{Successor, TakeoverService, TakeoverStart};
 use crate::trace::PacketTraces;
 use crate::watch::BypassWatch;
 use crate::worker::{UserSpacePorts, WorkerLink};
@@ -61,14 +64,16 @@ impl RoutePlan {
         session: &mut Session<'_>,
     ) -> Result<Exit, Failure> {
         let PlannedInterfaces { kernel: ifaces, own } = start::interfaces(&self)?;
-        let found = start::check(&self, &ifaces)?;
-        let reservation = Reservation::new(&session.run_dir, self.name.as_deref());
+        let TakeoverStart { found, handed, offered } = self.begin_takeover(&ifaces, session)?;
+        let (successor, offer) = offered.unzip();
+        let name = self.name.as_deref().filter(|_| successor.is_none());
+        let reservation = Reservation::new(&session.run_dir, name);
         let reservation = reservation.map_err(|error| Diagnostic::of(&error))?;
         let compat = self.compat.as_ref().map(|of| CompatSocket::bind(&of.socket)).transpose()?;
         let pidfile = self.compat.as_ref().and_then(|of| of.pidfile.as_deref());
         let _pidfile = pidfile.map(write_pidfile).transpose()?;
         let signals = Signals::install()?;
-        let mut engine = ResidentEngine::open(&ifaces, self.io, rules.is_some())?;
+        let mut engine = ResidentEngine::open(&ifaces, self.io, rules.is_some(), offer)?;
         let user_space = self.open_user_space(&mut engine, &own)?;
         let workers = user_space.as_ref().map(|(ports, _)| ports.workers());
         let subinterfaces = self.open_subinterfaces(&own, &ifaces, workers)?;
@@ -80,6 +85,9 @@ impl RoutePlan {
         let watch = BypassWatch::start(engine.checked(), found.clone(), changed.clone())?;
         let watch = Arc::new(watch);
         session.reporter.start(None, "monotonic", &[])?;
+        if let Some(successor) = &successor {
+            session.reporter.say(format_args!("takes over from process {}", successor.pid()))?;
+        }
         self.announce(session, &engine, user_space.as_ref().map(|(ports, _)| ports), &found)?;
         announce_own(session, &own)?;
         let helper = start_helper(&ifaces, compat.is_some(), session)?;
@@ -95,6 +103,7 @@ impl RoutePlan {
         let start = |open| SubinterfaceThread::start(open, changed.clone());
         let subinterface_thread = of_thread.map(start).transpose()?;
         let names = port_names(&ifaces, &own);
+        let own_count = own.len();
         let (ready, own) = (changed.clone(), handle_of_own);
         let mut routing = Routing::new(mirror, engine, feed, neighbours, links.clone(), ready, own);
         routing.configure(self.live);
@@ -103,12 +112,32 @@ impl RoutePlan {
         let workers = if tasks.is_empty() { None } else { Some(Workers::start(tasks)?) };
         let rules =
             rules.map(|rules| rules.with_ports(&names).load(&links, session)).transpose()?;
+        let unrestored = handed.restore_states(rules.as_deref())?;
+        unrestored.iter().try_for_each(|warning| session.reporter.warn(warning))?;
         let started = Instant::now();
         let reload = Arc::new(RouterReload::new(self.clone(), rules.clone(), handle.clone()));
-        let running = (rules.clone(), reload.clone());
+        let takeover =
+            TakeoverService::new(self.clone(), handle.clone(), rules.clone(), own_count > 0);
+        let taken = takeover.successor();
+        let running = (rules.clone(), reload.clone(), Arc::new(takeover));
         let _control = self.serve(reservation, &handle, &watch, running, started)?;
         let _compat = self.serve_compat(compat.zip(answers))?;
-        let _metrics = serve_metrics(session, handle.clone())?;
+        let metrics = RefCell::new(None);
+        let successor = RefCell::new(successor);
+        if successor.borrow().is_none() {
+            metrics.replace(serve_metrics(session, handle.clone())?);
+        }
+        let take_over = |session: &mut Session<'_>| -> Result<(), Failure> {
+            let Some(it) = successor.take() else { return Ok(()) };
+            self.take_over(it, (&handle, rules.as_deref()), session)?;
+            match serve_metrics(session, handle.clone()) {
+                Ok(endpoint) => metrics.replace(endpoint),
+                Err(_) => {
+                    return session.reporter.warn("metrics are not served: the address is in use");
+                }
+            };
+            Ok(())
+        };
         let _publishing = publication::start(self.name.clone(), &handle, session)?;
         let supervision = Supervision {
             plan: &self,
@@ -121,9 +150,13 @@ impl RoutePlan {
             reload: &reload,
             changed: &changed,
             interfaces: names,
+            take_over: &take_over,
         };
         let watched = supervision.run(session, &signals, started);
         end_forwarding(&handle, &links);
+        if taken.load(Ordering::Acquire) {
+            session.reporter.say("another router has taken over")?;
+        }
         let figures = RouterFigures::ask(&handle);
         let workers = workers.map_or(Ok(()), Workers::finish);
         let ended = thread.finish();
@@ -317,12 +350,34 @@ impl RoutePlan {
         Ok(parts.map(start).transpose()?)
     }
 
+    /// Takes over from the running router, and waits for its end.
+    fn take_over(
+        &self,
+        mut successor: Successor,
+        (handle, rules): (&RoutingHandle, Option<&RunningRules>),
+        session: &mut Session<'_>,
+    ) -> Result<(), Failure> {
+        let warnings = successor.commit(handle, rules)?;
+        // This router forwards from here on, so nothing below may end it.
+        if let Some(Err(error)) = self.name.as_ref().map(|name| take_name(&session.run_dir, name)) {
+            session.reporter.warn(format_args!("the name stays the previous router's: {error}"))?;
+        }
+        warnings.iter().try_for_each(|warning| session.reporter.warn(warning))?;
+        if !successor.wait_for_end() {
+            let pid = successor.pid();
+            session
+                .reporter
+                .warn(format_args!("process {pid}, the previous router, does not end"))?;
+        }
+        Ok(())
+    }
+
     fn serve(
         &self,
         reservation: Reservation,
         handle: &RoutingHandle,
         watch: &Arc<BypassWatch>,
-        (rules, reload): (Option<Arc<RunningRules>>, Arc<RouterReload>),
+        (rules, reload, takeover): RunningParts,
         started: Instant,
     ) -> Result<ControlServer, Failure> {
         let service = RouterService {
@@ -333,11 +388,15 @@ impl RoutePlan {
             rules,
             reload,
             traces: PacketTraces::default(),
+            takeover,
         };
         let failed = |error: ControlError| Diagnostic::of(&error).into();
         reservation.serve(Box::new(service)).map_err(failed)
     }
 }
+
+/// What requests to a run may change or end.
+type RunningParts = (Option<Arc<RunningRules>>, Arc<RouterReload>, Arc<TakeoverService>);
 
 /// The names of all interfaces, in the order of the ports.
 fn port_names(ifaces: &[Iface], own: &[OwnSubinterface]) -> Vec<String> {

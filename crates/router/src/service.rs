@@ -5,6 +5,7 @@
 //! as long as the first.
 
 use std::net::IpAddr;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -29,6 +30,7 @@ use crate::reload::{ReloadReport, RouterReload};
 use crate::route_get;
 use crate::routing::{Routing, RoutingHandle};
 use crate::rules::RunningRules;
+use crate::takeover::TakeoverService;
 use crate::trace::{self, PacketTraces};
 use crate::verification;
 use crate::watch::BypassWatch;
@@ -49,6 +51,7 @@ pub(crate) struct RouterService {
     pub(crate) rules: Option<Arc<RunningRules>>,
     pub(crate) reload: Arc<RouterReload>,
     pub(crate) traces: PacketTraces,
+    pub(crate) takeover: Arc<TakeoverService>,
 }
 
 impl ControlService for RouterService {
@@ -91,15 +94,20 @@ impl ControlService for RouterService {
                 json!(self.ask(move |routing| RouterFigures::of(routing, &workers).metrics())?)
             }
             "reload" => self.reload()?,
+            "takeover" => return Ok(ControlReply::Upgrade(self.takeover.check(args)?)),
             "quit" => return Ok(ControlReply::Then(json!({}), terminate)),
             other => {
                 return Err(ControlRefusal::malformed(format!(
                     "unknown request `{other}`: there are hello, status, interface, route.show, \
-                     route.get, why, trace, monitor, drop, punt, neighbour, fib.verify, metrics, reload, quit; with --rules: ipfw, \
+                     route.get, why, trace, monitor, drop, punt, neighbour, fib.verify, metrics, reload, takeover, quit; with --rules: ipfw, \
                       explain, events, save"
                 )));
             }
         }))
+    }
+
+    fn serve_stream(&self, stream: &UnixStream) {
+        self.takeover.serve(stream);
     }
 
     fn max_request_bytes(&self) -> usize {

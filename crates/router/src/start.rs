@@ -71,11 +71,15 @@ fn unlisted_rules(error: io::Error) -> Failure {
 }
 
 /// Refuses to start if the kernel would not forward in the router's place, or would do to packets
-/// what the router does not.
+/// what the router does not. `own_programs` are at tcx ingress of each interface.
 ///
 /// # Errors
 /// The reason, and the command that mends it.
-pub(crate) fn check(plan: &RoutePlan, interfaces: &[Iface]) -> Result<Vec<Obstacle>, Failure> {
+pub(crate) fn check(
+    plan: &RoutePlan,
+    interfaces: &[Iface],
+    own_programs: u32,
+) -> Result<Vec<Obstacle>, Failure> {
     let missing = checks::missing_forwarding();
     if !missing.is_empty() && !plan.no_fallback {
         return Err(no_fallback(&missing).into());
@@ -84,7 +88,8 @@ pub(crate) fn check(plan: &RoutePlan, interfaces: &[Iface]) -> Result<Vec<Obstac
     if !missing.is_empty() {
         return Err(named_vrfs::refusal(&missing).into());
     }
-    let checked: Vec<_> = interfaces.iter().map(|iface| CheckedInterface::new(iface, 0)).collect();
+    let checked = interfaces.iter().map(|iface| CheckedInterface::new(iface, own_programs));
+    let checked: Vec<_> = checked.collect();
     let found = match checks::obstacles(&checked) {
         Err(error) if plan.bypass => vec![checks::unlisted(&error)],
         found => found.map_err(unknown)?,

@@ -42,6 +42,8 @@ pub(crate) struct Supervision<'r> {
     pub(crate) changed: &'r Doorbell,
     /// Names of the interfaces, by port.
     pub(crate) interfaces: Vec<String>,
+    /// Takes over from another router once this one could forward; nothing if there is none.
+    pub(crate) take_over: &'r dyn Fn(&mut Session<'_>) -> Result<(), Failure>,
 }
 
 impl Supervision<'_> {
@@ -230,6 +232,7 @@ impl Supervision<'_> {
     ) -> Result<(), Failure> {
         if !state.is_ready && self.is_forwarding() {
             state.is_ready = true;
+            (self.take_over)(session)?;
             if self.plan.compat.is_some() && session.reporter.format() == ReportFormat::Text {
                 let listing = self.handle.ask(compat::interfaces).unwrap_or_default();
                 session.reporter.raw(listing.as_bytes())?;

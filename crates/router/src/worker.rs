@@ -27,6 +27,7 @@
 
 mod deliver;
 mod drain;
+mod gate;
 mod handover;
 mod held;
 mod link;
@@ -59,6 +60,7 @@ use slipring_route::{MAX_ROUTE_BATCH, RouteBatch, RouteCounters, RouteEngine, Ro
 use slipring_route_bpf::ResidentHeartbeat;
 use slipring_rules::{RuleStage, RuleStageCounters};
 
+pub(crate) use gate::QueueGate;
 pub(crate) use link::WorkerLink;
 pub(crate) use open::UserSpacePorts;
 
@@ -331,7 +333,8 @@ impl FrameProcessor for RouteWorker {
             .is_none_or(|rules| self.shared.tasks.has_admitted_frames() && !rules.holds_frames());
         // After a stop of the process, frames wait until the tables are current again.
         let age = ResidentHeartbeat::now().saturating_sub(self.seen);
-        self.admits_frames = has_rules && age <= MAX_TABLES_AGE_NS;
+        self.admits_frames =
+            has_rules && age <= MAX_TABLES_AGE_NS && self.shared.has_begun.load(Ordering::Acquire);
         self.admits_frames
     }
 

@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use slipring_cli::codes::SR0108;
 use slipring_cli::{Diagnostic, Failure};
 use slipring_fib::FibPortIndex;
+use slipring_port::InheritedSocket;
 use slipring_port::iface::{Feature, FeatureGuard, Iface};
 use slipring_port::xdp::XdpSocketMap;
 use slipring_route_bpf::{
@@ -28,11 +29,20 @@ pub(crate) enum InterfaceSockets {
     Xdp(XdpSocketMap),
     /// Filters of packet sockets, one for each queue.
     Packet(Vec<Arc<OwnedFd>>),
+    /// Another router has opened its packet sockets, and reads them until this one does.
+    Inherited(Vec<InheritedSocket>),
+}
+
+impl InterfaceSockets {
+    /// Whether another router reads the sockets still.
+    pub(crate) const fn are_inherited(&self) -> bool {
+        matches!(self, Self::Inherited(_))
+    }
 }
 
 /// What is attached to an interface.
 pub(super) enum InterfacePrograms {
-    Xdp { _link: ResidentAttachment },
+    Xdp { link: ResidentAttachment },
     Packet(PacketInterception),
 }
 
@@ -48,6 +58,8 @@ pub(crate) struct AttachedInterface {
     pub(crate) sends: bool,
     /// Frames that the driver had refused when this was last looked at.
     pub(super) refused: u64,
+    /// Frames that the driver had dropped for another router.
+    pub(super) dropped_before: u64,
     /// Whether its packets, and those for it, are left to the kernel.
     pub(crate) is_left: bool,
     /// Whether packets that arrive on it are left to the kernel's routing rules.
@@ -56,7 +68,7 @@ pub(crate) struct AttachedInterface {
     pub(super) sockets: Option<InterfaceSockets>,
     pub(super) link: InterfacePrograms,
     /// Restores the interface's settings when it is dropped.
-    _settings: Option<FeatureGuard>,
+    pub(super) settings: Option<FeatureGuard>,
 }
 
 /// All interfaces with their programs.
@@ -67,13 +79,34 @@ pub(super) struct Attachments {
 }
 
 /// Why an interface has no XDP program.
-struct NotAttached {
-    failure: Failure,
+pub(super) struct NotAttached {
+    pub(super) failure: Failure,
     /// In words, if no mode works, so that packet sockets may.
     no_mode: Option<String>,
 }
 
 impl AttachedInterface {
+    /// An interface with packet sockets.
+    pub(super) fn of_packet(
+        iface: &Iface,
+        sockets: InterfaceSockets,
+        interception: PacketInterception,
+    ) -> Self {
+        Self {
+            iface: iface.clone(),
+            mode: "packet",
+            sends: true,
+            refused: 0,
+            dropped_before: 0,
+            probe: None,
+            sockets: Some(sockets),
+            is_left: false,
+            is_ruled: false,
+            link: InterfacePrograms::Packet(interception),
+            settings: None,
+        }
+    }
+
     /// The router's programs at tcx ingress.
     pub(super) const fn tcx_programs(&self) -> u32 {
         matches!(self.link, InterfacePrograms::Packet(_)) as u32
@@ -146,7 +179,7 @@ fn attach(
     // XDP sees no tag that the device has taken out of the frame.
     let settings = iface.with_features(&[(Feature::RxVlan, false)]);
     let takes_tags_out = !settings.refused().is_empty();
-    let is_software = SOFTWARE_DRIVERS.contains(&iface.driver.as_str());
+    let is_software = is_software(iface);
     let queues = iface.rx_queues.max(iface.tx_queues);
     let socket_queues = if choice.sockets().is_some() { queues } else { 0 };
     let mut error = None;
@@ -164,30 +197,44 @@ fn attach(
             takes_options,
         };
         match router.attach(iface.index, port, options) {
-            Ok(mut link) => {
-                let is_native = mode == ResidentMode::Native;
-                let sockets = link
-                    .take_sockets()
-                    .map(|map| InterfaceSockets::Xdp(XdpSocketMap { map, is_native }));
-                let has_sockets = sockets.is_some();
-                return Ok(AttachedInterface {
-                    iface: iface.clone(),
-                    mode: mode_name(mode, has_sockets),
-                    sends: has_sockets || mode == ResidentMode::Generic,
-                    refused: 0,
-                    probe: if has_sockets { None } else { probe_of(router, port, iface, mode)? },
-                    sockets,
-                    is_left: false,
-                    is_ruled: false,
-                    link: InterfacePrograms::Xdp { _link: link },
-                    _settings: Some(settings),
-                });
-            }
+            Ok(link) => return xdp_interface(router, (iface, port), mode, link, settings),
             // A mode that the driver does not have may be replaced by the next one.
             Err(cause) => error = error.or(Some(cause)),
         }
     }
     Err(NotAttached::new(error.as_ref(), &iface.name))
+}
+
+/// Whether frames may come from senders on this machine.
+pub(super) fn is_software(iface: &Iface) -> bool {
+    SOFTWARE_DRIVERS.contains(&iface.driver.as_str())
+}
+
+/// An interface with its XDP program.
+pub(super) fn xdp_interface(
+    router: &BpfRouter,
+    (iface, port): (&Iface, FibPortIndex),
+    mode: ResidentMode,
+    mut link: ResidentAttachment,
+    settings: FeatureGuard,
+) -> Result<AttachedInterface, NotAttached> {
+    let is_native = mode == ResidentMode::Native;
+    let sockets = link.take_sockets();
+    let sockets = sockets.map(|map| InterfaceSockets::Xdp(XdpSocketMap { map, is_native }));
+    let has_sockets = sockets.is_some();
+    Ok(AttachedInterface {
+        iface: iface.clone(),
+        mode: mode_name(mode, has_sockets),
+        sends: has_sockets || mode == ResidentMode::Generic,
+        refused: 0,
+        dropped_before: 0,
+        probe: if has_sockets { None } else { probe_of(router, port, iface, mode)? },
+        sockets,
+        is_left: false,
+        is_ruled: false,
+        link: InterfacePrograms::Xdp { link },
+        settings: Some(settings),
+    })
 }
 
 /// Prepares an interface for packet sockets.
@@ -200,18 +247,7 @@ fn intercept(
     let failed = |error| refused(&error, Some(&iface.name));
     let interception = router.attach_packet(iface.index, port, queues).map_err(failed)?;
     let filters = interception.filters()?.into_iter().map(Arc::new).collect();
-    Ok(AttachedInterface {
-        iface: iface.clone(),
-        mode: "packet",
-        sends: true,
-        refused: 0,
-        probe: None,
-        sockets: Some(InterfaceSockets::Packet(filters)),
-        is_left: false,
-        is_ruled: false,
-        link: InterfacePrograms::Packet(interception),
-        _settings: None,
-    })
+    Ok(AttachedInterface::of_packet(iface, InterfaceSockets::Packet(filters), interception))
 }
 
 fn probe_of(

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use slipring_datapath::control_queue::ControlQueue;
 use slipring_route_bpf::ResidentHeartbeat;
 
 use super::RouteWorker;
+use super::gate::QueueGate;
 use super::parking::WorkerParking;
 
 /// Something that another thread wants a worker to do between two turns.
@@ -27,16 +28,27 @@ pub(super) struct WorkerShared {
     pub(super) parking: Arc<WorkerParking>,
     /// Numbers of the interfaces' queues that the worker owns.
     pub(super) queues: Vec<u16>,
+    /// The entrances of these queues.
+    pub(super) gates: Vec<Arc<QueueGate>>,
+    /// Whether no other router takes the worker's frames. Stored with Release after the entrances were
+    /// opened; loaded with Acquire.
+    pub(super) has_begun: AtomicBool,
 }
 
 impl WorkerShared {
-    pub(super) fn new(queues: Vec<u16>) -> io::Result<Self> {
+    pub(super) fn new(
+        queues: Vec<u16>,
+        gates: Vec<Arc<QueueGate>>,
+        has_begun: bool,
+    ) -> io::Result<Self> {
         Ok(Self {
             tasks: ControlQueue::new()?,
             seen: AtomicU64::new(0),
             generation: AtomicU64::new(0),
             parking: Arc::default(),
             queues,
+            gates,
+            has_begun: AtomicBool::new(has_begun),
         })
     }
 
@@ -67,6 +79,17 @@ impl WorkerLink {
         // If the thread that asked has ended, its answer is not needed.
         self.tell(move |worker| drop(sender.send(question(worker))));
         answer.recv().ok()
+    }
+
+    /// The entrances of the worker's queues.
+    pub(crate) fn gates(&self) -> &[Arc<QueueGate>] {
+        &self.0.gates
+    }
+
+    /// Lets a worker take frames whose entrances another router has left.
+    pub(crate) fn begin(&self) {
+        self.0.has_begun.store(true, Ordering::Release);
+        self.wake();
     }
 
     /// Ends the worker's wait.

@@ -16,6 +16,7 @@ use slipring_ring::{BUF_SIZE_FOR_DEVICES, Geometry, HugePages, Region};
 use slipring_route::{PortPolicy, RouteBatch, RouteConfig, RouteEngine};
 
 use super::drain::WorkerDrain;
+use super::gate::{GateWatch, QueueGate};
 use super::handover::Handover;
 use super::held::HeldFrames;
 use super::link::{WorkerLink, WorkerShared};
@@ -40,6 +41,8 @@ pub(crate) struct UserSpacePorts {
     ifindexes: Vec<u32>,
     workers: usize,
     pipes: WorkerPipes,
+    /// Whether another router reads the sockets still.
+    succeeds: bool,
 }
 
 impl UserSpacePorts {
@@ -61,7 +64,9 @@ impl UserSpacePorts {
             let name = &iface.name;
             needs += match sockets {
                 InterfaceSockets::Xdp(_) => xdp::needs(name, name, None, &options)?,
-                InterfaceSockets::Packet(_) => packet::needs(name, name, None, &options)?,
+                InterfaceSockets::Packet(_) | InterfaceSockets::Inherited(_) => {
+                    packet::needs(name, name, None, &options)?
+                }
             };
         }
         let carriers = interfaces.iter().map(|(iface, _)| iface).chain(parents(own));
@@ -78,6 +83,8 @@ impl UserSpacePorts {
         let region = Region::create(geometry, HugePages::Try)
             .map_err(|error| OpenError::new("route", error))?;
         let ifindexes = interfaces.iter().map(|(iface, _)| iface.index).collect();
+        let is_inherited = |(_, sockets): &(_, InterfaceSockets)| sockets.are_inherited();
+        let succeeds = interfaces.iter().any(is_inherited);
         let open = |(iface, sockets): (Iface, InterfaceSockets)| match sockets {
             InterfaceSockets::Xdp(map) => {
                 xdp::open_into(&iface.name, &iface.name, &region, &options, map)
@@ -94,10 +101,14 @@ impl UserSpacePorts {
                 };
                 packet::open(&iface.name, &iface.name, None, &region, &options)
             }
+            InterfaceSockets::Inherited(sockets) => {
+                let options = OpenOptions { shared: true, promiscuous: false, ..options.clone() };
+                packet::open_inherited(&iface.name, &iface.name, &region, &options, sockets)
+            }
         };
         let ports = interfaces.into_iter().map(open).collect::<Result<_, _>>()?;
         let pipes = WorkerPipes::open(piped, &region)?;
-        Ok(Self { ports, ifindexes, workers, pipes })
+        Ok(Self { ports, ifindexes, workers, pipes, succeeds })
     }
 
     /// How each port is open, in words.
@@ -135,7 +146,11 @@ impl UserSpacePorts {
             }
         }
         let mut own = own.map(|own| SubinterfaceQueues::new(own, &self.ifindexes, count));
-        let shared = queues.iter().map(|owned| Ok(Arc::new(WorkerShared::new(numbers(owned))?)));
+        let succeeds = self.succeeds;
+        let share = |owned: &Vec<OwnedQueue>| {
+            WorkerShared::new(numbers(owned), gates(owned, succeeds), !succeeds).map(Arc::new)
+        };
+        let shared = queues.iter().map(share);
         let shared: Vec<_> = shared.collect::<Result<_, std::io::Error>>()?;
         let links: Vec<_> = shared.iter().map(|shared| WorkerLink(shared.clone())).collect();
         let parkings: Vec<_> = shared.iter().map(|shared| shared.parking.clone()).collect();
@@ -143,7 +158,7 @@ impl UserSpacePorts {
         let pipes = self.pipes.ends.into_iter().chain(std::iter::repeat_with(Vec::new));
         for (id, ((owned, pipes), shared)) in queues.into_iter().zip(pipes).zip(shared).enumerate()
         {
-            let (ports, mut inputs) = owned_queues(id, owned, &self.ifindexes);
+            let (ports, mut inputs) = owned_queues(id, owned, &self.ifindexes, &shared.gates);
             let spread = rules.filter(|_| count > 1).map(|rules| rules.distribution(count));
             let (mut ports, pipe_of) = add_pipes(ports, &mut inputs, pipes, count);
             let handover =
@@ -204,11 +219,20 @@ fn numbers(owned: &[OwnedQueue]) -> Vec<u16> {
     numbers
 }
 
+/// The entrances of these queues, closed if another router reads their sockets still.
+fn gates(owned: &[OwnedQueue], are_closed: bool) -> Vec<Arc<QueueGate>> {
+    let gate = |(interface, number, queue): &OwnedQueue| {
+        Arc::new(QueueGate::new(*interface, *number, &**queue, are_closed))
+    };
+    owned.iter().map(gate).collect()
+}
+
 /// The queues of worker `id`, and what it must know of them.
 fn owned_queues(
     id: usize,
     owned: Vec<OwnedQueue>,
     ifindexes: &[u32],
+    gates: &[Arc<QueueGate>],
 ) -> (WorkerPorts, Vec<WorkerQueue>) {
     let mut ports = WorkerPorts {
         of_queue: Vec::new(),
@@ -218,13 +242,14 @@ fn owned_queues(
         counters: Vec::new(),
     };
     let mut inputs = Vec::new();
-    for (interface, number, queue) in owned {
+    for ((interface, number, queue), gate) in owned.into_iter().zip(gates) {
         if number == id {
             ports.tx_of[interface] = inputs.len();
         }
         ports.of_queue.push(Some(FibPortIndex(interface as u16)));
         ports.counters.push(queue.counters().clone());
-        inputs.push(WorkerQueue::input(Box::new(SurvivingQueue::new(queue))));
+        let queue = SurvivingQueue::new(queue, Some(GateWatch::new(gate.clone())));
+        inputs.push(WorkerQueue::input(Box::new(queue)));
     }
     (ports, inputs)
 }

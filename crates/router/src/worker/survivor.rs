@@ -1,4 +1,4 @@
-//! A queue that outlives its interface.
+//! A queue that outlives its interface, with an entrance that a takeover closes.
 //!
 //! Deleting one interface must not end the forwarding between the others. The routes of a deleted
 //! interface go with it, so its queue is idle from then on.
@@ -9,15 +9,19 @@ use slipring_port::{
     Interest, Nanos, Queue, QueueCounters, QueueRings, RunCause, RunError, WaitFds,
 };
 
+use super::gate::GateWatch;
+
 /// A queue that does nothing any more once its interface is gone.
 pub(super) struct SurvivingQueue {
     queue: Box<dyn Queue>,
+    /// What a takeover closes; none for a queue that is not taken over.
+    gate: Option<GateWatch>,
     is_gone: bool,
 }
 
 impl SurvivingQueue {
-    pub(super) fn new(queue: Box<dyn Queue>) -> Self {
-        Self { queue, is_gone: false }
+    pub(super) fn new(queue: Box<dyn Queue>, gate: Option<GateWatch>) -> Self {
+        Self { queue, gate, is_gone: false }
     }
 
     fn survive(&mut self, synced: Result<(), RunError>) -> Result<(), RunError> {
@@ -45,7 +49,8 @@ impl Queue for SurvivingQueue {
     }
 
     fn rx_sync(&mut self) -> Result<(), RunError> {
-        if self.is_gone {
+        let Self { queue, gate, is_gone } = self;
+        if *is_gone || gate.as_mut().is_some_and(|gate| !gate.admits(&mut **queue)) {
             return Ok(());
         }
         let synced = self.queue.rx_sync();
@@ -77,7 +82,7 @@ impl Queue for SurvivingQueue {
     }
 
     fn update_stats(&mut self) {
-        if !self.is_gone {
+        if !self.is_gone && self.gate.as_ref().is_none_or(GateWatch::is_open) {
             self.queue.update_stats();
         }
     }

@@ -77,7 +77,7 @@ impl SubinterfaceQueues {
             }
             ports.of_queue.push(Some(port));
             ports.counters.push(queue.counters().clone());
-            inputs.push(WorkerQueue::input(Box::new(SurvivingQueue::new(queue))));
+            inputs.push(WorkerQueue::input(Box::new(SurvivingQueue::new(queue, None))));
             roles.push(role);
         }
         let (shared, wakers) = (self.shared.clone(), self.wakers.clone());

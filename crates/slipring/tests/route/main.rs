@@ -39,6 +39,7 @@
 //! | `events` | what `slipring route ctl monitor`, `drop` and `punt` tell |
 //! | `control` | what `slipring route ctl` tells |
 //! | `lifecycle` | start, end, death and counters of the program |
+//! | `takeover` | a router that goes on in place of the running one |
 //! | `continuity` | a stream of packets while the program ends, starts, stops or dies |
 //! | `daemons` | BGP, OSPF and BFD by FRR and BIRD |
 //! | `soak` | changes of routes for minutes (`make soak`) |
@@ -124,6 +125,7 @@ mod rules;
 mod settings;
 mod shell;
 mod soak;
+mod takeover;
 mod threads;
 mod top;
 mod topology;

@@ -96,6 +96,12 @@ impl Rig {
         program.expect("the subject is a program")
     }
 
+    /// Starts `slipring route` with these words only.
+    pub(crate) fn launch_with(&self, words: &str) -> Program {
+        let program = start(&self.router, self.subject, words, self.run_dir.path());
+        program.expect("the subject is a program")
+    }
+
     /// The interfaces and flags of the program.
     fn words(&self, more: &str) -> String {
         let ifnames = if self.c.is_some() { "e0 e1 e2" } else { "e0 e1" };

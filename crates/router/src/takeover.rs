@@ -1,0 +1,42 @@
+//! Takeover: a second `slipring route --takeover` goes on in place of the running router, which ends.
+//!
+//! ```text
+//!   slipring route … --takeover --control socket--> running router
+//!     opens, reads all tables  <--links, sockets--  forwards
+//!     has complete tables      ---programs------->  exchanges them between two frames, and ends
+//!     forwards
+//! ```
+//!
+//! | frames are forwarded | between the two |
+//! |---|---|
+//! | in XDP | the kernel exchanges the programs of the interfaces' links between two frames |
+//! | by threads behind packet sockets | frames wait in the sockets' rings, which the new router goes on to read where the old one has stopped |
+//! | by threads behind AF_XDP sockets | the old router ends first, and the kernel forwards: a queue has one socket |
+//!
+//! The steps, and what undoes them, are in [`protocol`]. Counters begin anew; the last report of the old
+//! router has its own. States of rules move; neighbours and routes are the kernel's anyway.
+
+mod channel;
+mod protocol;
+mod running;
+mod successor;
+
+use serde_json::{Value, json};
+
+pub(crate) use running::TakeoverService;
+pub(crate) use successor::{Successor, TakeoverStart};
+
+use crate::plan::RoutePlan;
+
+/// Version of the messages.
+const TAKEOVER_VERSION: u64 = 1;
+
+/// The settings that both routers must have.
+fn settings_of(plan: &RoutePlan) -> [(&'static str, Value); 4] {
+    [
+        ("interfaces", json!(plan.interfaces)),
+        ("io", json!(plan.io.name())),
+        ("threads", json!(plan.threads)),
+        ("rules", json!(plan.rules.is_some())),
+    ]
+}

@@ -1,0 +1,244 @@
+//! The running router, which can be taken over.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+use slipring_control::ControlRefusal;
+use slipring_port::{SocketRing, now, packet};
+
+use super::channel::Channel;
+use super::protocol::{HandedOver, OfferMessage, Predecessor, hand_over};
+use super::{TAKEOVER_VERSION, settings_of};
+use crate::plan::RoutePlan;
+use crate::routing::RoutingHandle;
+use crate::rules::RunningRules;
+use crate::service::terminate;
+use crate::worker::{QueueGate, WorkerLink};
+
+/// How long workers may take for the frames that they have got.
+const DRAIN_LIMIT: Duration = Duration::from_secs(1);
+
+/// What a takeover needs of a run.
+pub(crate) struct TakeoverService {
+    plan: RoutePlan,
+    routing: RoutingHandle,
+    rules: Option<Arc<RunningRules>>,
+    /// Subinterfaces of the router's own.
+    has_own: bool,
+    is_busy: AtomicBool,
+    /// Whether a successor forwards.
+    successor: Arc<AtomicBool>,
+}
+
+impl TakeoverService {
+    pub(crate) fn new(
+        plan: RoutePlan,
+        routing: RoutingHandle,
+        rules: Option<Arc<RunningRules>>,
+        has_own: bool,
+    ) -> Self {
+        Self {
+            plan,
+            routing,
+            rules,
+            has_own,
+            is_busy: AtomicBool::new(false),
+            successor: Arc::default(),
+        }
+    }
+
+    /// Whether a successor forwards.
+    pub(crate) fn successor(&self) -> Arc<AtomicBool> {
+        self.successor.clone()
+    }
+
+    /// Whether the router that asks can take over.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn check(&self, args: &Map<String, Value>) -> Result<Value, ControlRefusal> {
+        let version = (args.get("version").and_then(Value::as_str), args.get("protocol"));
+        let own = (Some(env!("CARGO_PKG_VERSION")), Some(&json!(TAKEOVER_VERSION)));
+        if version != own {
+            let theirs = version.0.unwrap_or("another one");
+            let cause =
+                format!("it has version {}, the new one {theirs}", env!("CARGO_PKG_VERSION"));
+            return Err(self.refusal(&cause, true));
+        }
+        for (name, value) in settings_of(&self.plan) {
+            let asked = args.get(name).unwrap_or(&Value::Null);
+            if *asked != value {
+                return Err(
+                    self.refusal(&format!("it has {name} {value}, the new one {asked}"), false)
+                );
+            }
+        }
+        let indexes = self.routing.ask(|routing| {
+            let interfaces = routing.engine.interfaces().iter();
+            interfaces.map(|of| of.iface.index).collect::<Vec<_>>()
+        });
+        if args.get("ifindexes") != Some(&json!(indexes)) {
+            let cause = "its interfaces were deleted, and others have their names";
+            return Err(self.refusal(cause, true));
+        }
+        if self.has_own {
+            let cause = "VLANs that it makes end with it: the kernel has no such devices";
+            return Err(self.refusal(cause, true));
+        }
+        if self.is_busy.load(Ordering::Relaxed) || self.successor.load(Ordering::Relaxed) {
+            return Err(ControlRefusal {
+                help: Some("wait until that one forwards: slipring route ctl status".to_owned()),
+                ..self.refusal("another router is taking over", false)
+            });
+        }
+        Ok(json!({ "pid": std::process::id() }))
+    }
+
+    fn refusal(&self, cause: &str, needs_restart: bool) -> ControlRefusal {
+        let name =
+            self.plan.name.as_deref().map_or(String::new(), |name| format!(" --name {name}"));
+        let help = match needs_restart {
+            true => format!(
+                "end it, and start again without --takeover: slipring route ctl shutdown{name}"
+            ),
+            false => format!(
+                "use its settings, or end it and start again without --takeover: \
+                 slipring route ctl shutdown{name}"
+            ),
+        };
+        ControlRefusal {
+            code: "SR0003".to_owned(),
+            summary: "the running router cannot be taken over".to_owned(),
+            cause: Some(cause.to_owned()),
+            help: Some(help),
+        }
+    }
+
+    /// Serves a router that takes over, until that is done or has failed.
+    pub(crate) fn serve(&self, stream: &UnixStream) {
+        let Ok(stream) = stream.try_clone() else { return };
+        if self.is_busy.swap(true, Ordering::Acquire) {
+            return;
+        }
+        let mut channel = Channel::new(stream);
+        let workers = self.routing.ask(|routing| routing.workers.clone()).unwrap_or_default();
+        let gates = workers.iter().flat_map(WorkerLink::gates).cloned().collect();
+        let mut router = RunningRouter { service: self, workers, gates };
+        match hand_over(&mut channel, &mut router) {
+            HandedOver::Yes => {
+                self.routing.ask(|routing| routing.engine.keep_settings());
+                self.successor.store(true, Ordering::Release);
+                terminate();
+            }
+            HandedOver::No(_) => self.is_busy.store(false, Ordering::Release),
+        }
+    }
+}
+
+/// The running router, during a takeover.
+struct RunningRouter<'s> {
+    service: &'s TakeoverService,
+    workers: Vec<WorkerLink>,
+    gates: Vec<Arc<QueueGate>>,
+}
+
+impl RunningRouter<'_> {
+    /// Whether the workers' sockets stay with their interfaces' queues: the kernel forwards until the
+    /// successor has its own.
+    fn ends_first(&self) -> bool {
+        !self.workers.is_empty() && self.gates.iter().any(|gate| gate.socket().is_none())
+    }
+
+    /// The sockets of each interface, by queue.
+    fn sockets(&self) -> Vec<Vec<(OwnedFd, SocketRing)>> {
+        let count = self.service.routing.ask(|routing| routing.engine.interfaces().len());
+        let mut all: Vec<Vec<_>> = (0..count.unwrap_or_default()).map(|_| Vec::new()).collect();
+        let mut gates: Vec<_> = self.gates.iter().collect();
+        gates.sort_by_key(|gate| (gate.interface, gate.number));
+        for gate in gates {
+            if let Some((socket, ring)) = gate.socket()
+                && let Ok(socket) = socket.try_clone_to_owned()
+            {
+                all[gate.interface].push((socket, ring));
+            }
+        }
+        all
+    }
+
+    /// Waits until the workers have sent what they had taken.
+    fn drain(&self) -> Result<(), String> {
+        let end = Instant::now() + DRAIN_LIMIT;
+        // Twice: a worker may give its last frames to one that has none any more.
+        let all = self.workers.iter().chain(&self.workers);
+        let mut left = all.map(|it| it.drain(end.saturating_duration_since(Instant::now())));
+        match left.all(|is_drained| is_drained) {
+            true => Ok(()),
+            false => {
+                Err("its threads have not forwarded what they had taken within a second".into())
+            }
+        }
+    }
+
+    fn run_programs(&self, programs: Option<Vec<OwnedFd>>) -> Result<(), String> {
+        let gates = self.gates.clone();
+        let set_filter = move |interface: usize, queue: usize, program: OwnedFd| {
+            let mut of = gates.iter().filter(|it| (it.interface, it.number) == (interface, queue));
+            match of.next().and_then(|gate| gate.socket()) {
+                Some((socket, _)) => packet::set_filter(socket, program.as_fd()),
+                None => Ok(()),
+            }
+        };
+        let run = self.service.routing.ask(|it| it.engine.run_programs(programs, set_filter));
+        let run = run.unwrap_or_else(|| Err(std::io::ErrorKind::NotConnected.into()));
+        run.map_err(|error| format!("the kernel does not exchange the programs: {error}"))
+    }
+}
+
+impl Predecessor for RunningRouter<'_> {
+    fn offer(&mut self) -> Result<OfferMessage, String> {
+        if self.ends_first() {
+            let document = json!({ "step": "offer", "ends_first": true });
+            return Ok(OfferMessage { document, fds: Vec::new() });
+        }
+        let sockets = self.sockets();
+        let offer = self.service.routing.ask(move |routing| routing.engine.offer(&sockets));
+        let offer = offer.unwrap_or_else(|| Err(std::io::ErrorKind::NotConnected.into()));
+        let (engine, fds) = offer.map_err(|error| error.to_string())?;
+        Ok(OfferMessage { document: json!({ "step": "offer", "engine": engine }), fds })
+    }
+
+    fn release(&mut self, programs: Vec<OwnedFd>) -> Result<Value, String> {
+        if self.ends_first() {
+            self.service.routing.ask(|routing| drop(routing.engine.stop()));
+        } else {
+            self.gates.iter().for_each(|gate| gate.close());
+            self.workers.iter().for_each(WorkerLink::wake);
+        }
+        self.drain()?;
+        let mut positions = Vec::new();
+        if !self.ends_first() {
+            for gate in &self.gates {
+                let position = gate.position().ok_or("a thread does not leave its socket")?;
+                positions.push(json!([gate.interface, gate.number, position]));
+            }
+            self.run_programs(Some(programs))?;
+        }
+        let states = self.service.rules.as_ref().map(|rules| rules.states(now())).transpose()?;
+        Ok(json!({ "positions": positions, "states": states }))
+    }
+
+    fn resume(&mut self) {
+        if self.ends_first() {
+            self.service.routing.ask(|routing| routing.engine.go_on());
+            return;
+        }
+        // What the kernel refuses now, it refuses a successor as well.
+        let _ = self.run_programs(None);
+        self.gates.iter().for_each(|gate| gate.reopen());
+        self.workers.iter().for_each(WorkerLink::wake);
+    }
+}

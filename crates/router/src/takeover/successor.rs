@@ -1,0 +1,241 @@
+//! The router that takes over.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use super::channel::Channel;
+use super::protocol::{receive_offer, take_over};
+use super::{TAKEOVER_VERSION, settings_of};
+use crate::checks::{self, Obstacle};
+use crate::plan::RoutePlan;
+use crate::resident::{self, EngineOffer};
+use crate::routing::RoutingHandle;
+use crate::rules::RunningRules;
+use crate::service::PROGRAM_NAME;
+use crate::start;
+use crate::worker::WorkerLink;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use serde_json::{Map, Value};
+use slipring_cli::codes::{SR0114, SR0405};
+use slipring_cli::{Diagnostic, Failure, Session};
+use slipring_control::{ControlClient, ControlError};
+use slipring_port::iface::Iface;
+
+/// How long the previous router may take for its end. It forwards what threads have got, and removes
+/// its files.
+const END_LIMIT: Duration = Duration::from_secs(10);
+
+/// The connection to the router that forwards until this one does.
+pub(crate) struct Successor {
+    channel: Channel,
+    pid: u32,
+    /// Readable when the previous router has ended.
+    process: OwnedFd,
+}
+
+/// How a run begins.
+pub(crate) struct TakeoverStart {
+    /// What packets would bypass.
+    pub(crate) found: Vec<Obstacle>,
+    /// What a previous router has left that has ended: the kernel forwards until this router does.
+    pub(crate) handed: HandedState,
+    /// A router that forwards until [`Successor::commit`], and what it offers.
+    pub(crate) offered: Option<(Successor, EngineOffer)>,
+}
+
+/// What the previous router knew when it stopped.
+#[derive(Default)]
+pub(crate) struct HandedState {
+    /// Where it has stopped to read, by interface and number of the queue.
+    positions: Vec<(usize, usize, u32)>,
+    /// The states of its rules, as commands.
+    states: Option<String>,
+}
+
+impl HandedState {
+    fn read(state: &Value) -> Option<Self> {
+        let position = |of: &Value| {
+            let number = |at: usize| usize::try_from(of[at].as_u64()?).ok();
+            Some((number(0)?, number(1)?, u32::try_from(of[2].as_u64()?).ok()?))
+        };
+        let positions =
+            state["positions"].as_array()?.iter().map(position).collect::<Option<_>>()?;
+        Some(Self { positions, states: state["states"].as_str().map(str::to_owned) })
+    }
+
+    /// Gives rules the states that the previous router had for them. Returns warnings about those that
+    /// have no rule any more.
+    ///
+    /// # Errors
+    /// If the threads have ended.
+    pub(crate) fn restore_states(&self, rules: Option<&RunningRules>) -> io::Result<Vec<String>> {
+        match rules.zip(self.states.as_deref()) {
+            Some((rules, states)) => rules.restore_states(states).map_err(io::Error::other),
+            None => Ok(Vec::new()),
+        }
+    }
+}
+
+impl RoutePlan {
+    /// Checks what must hold before a packet is forwarded. To take over, also finds the running router, and
+    /// asks for what it can hand over.
+    ///
+    /// # Errors
+    /// If a check fails, no router runs, it has other settings, or refuses.
+    pub(crate) fn begin_takeover(
+        &self,
+        ifaces: &[Iface],
+        session: &mut Session<'_>,
+    ) -> Result<TakeoverStart, Failure> {
+        let alone = |found| TakeoverStart { found, handed: HandedState::default(), offered: None };
+        if !self.takes_over {
+            return Ok(alone(start::check(self, ifaces, 0)?));
+        }
+        let mut successor = self.find_predecessor(ifaces, session)?;
+        let offer = receive_offer(&mut successor.channel).map_err(|error| failed(&error))?;
+        if offer.document["ends_first"] == true {
+            let found = start::check(self, ifaces, 0)?;
+            resident::try_to_load()?;
+            let handed = successor.let_end(session)?;
+            return Ok(TakeoverStart { handed, ..alone(found) });
+        }
+        let engine = EngineOffer::read(&offer.document["engine"], offer.fds);
+        let engine = engine.filter(|engine| engine.interfaces.len() == ifaces.len());
+        let engine = engine.ok_or_else(|| failed(&io::ErrorKind::InvalidData.into()))?;
+        let found = start::check(self, ifaces, engine.tcx_programs())?;
+        Ok(TakeoverStart { offered: Some((successor, engine)), ..alone(found) })
+    }
+
+    fn find_predecessor(
+        &self,
+        ifaces: &[Iface],
+        session: &mut Session<'_>,
+    ) -> Result<Successor, Failure> {
+        let refused = |error: ControlError| Failure::from(Diagnostic::of(&error));
+        let client =
+            ControlClient::find_program(&session.run_dir, self.name.as_deref(), PROGRAM_NAME);
+        let mut client = client.map_err(refused)?;
+        let mut args: Map<String, Value> =
+            settings_of(self).into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        args.insert("version".to_owned(), env!("CARGO_PKG_VERSION").into());
+        args.insert("ifindexes".to_owned(), ifaces.iter().map(|iface| iface.index).collect());
+        args.insert("protocol".to_owned(), TAKEOVER_VERSION.into());
+        let answer = client.request("takeover", Value::Object(args)).map_err(refused)?;
+        let pid = answer["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok());
+        let process = pid.and_then(|pid| Pid::from_raw(pid as i32));
+        let (Some(pid), Some(process)) = (pid, process) else {
+            return Err(failed(&io::ErrorKind::InvalidData.into()));
+        };
+        let process =
+            pidfd_open(process, PidfdFlags::empty()).map_err(|error| failed(&error.into()))?;
+        let channel = Channel::new(client.into_stream().map_err(refused)?);
+        Ok(Successor { channel, pid, process })
+    }
+}
+
+impl Successor {
+    /// Has the previous router end before this one opens its sockets, which are of the same queues.
+    fn let_end(mut self, session: &mut Session<'_>) -> Result<HandedState, Failure> {
+        let missing = checks::missing_forwarding();
+        if !missing.is_empty() {
+            return Err(would_lose(&missing).into());
+        }
+        session.reporter.warn(
+            "the kernel forwards until this router has its own AF_XDP sockets, without rules, and \
+             packets may overtake others",
+        )?;
+        let mut state = HandedState::default();
+        self.take(&[], |read| state = read)?;
+        match self.wait_for_end() {
+            true => Ok(state),
+            false => Err(failed(&io::ErrorKind::TimedOut.into())),
+        }
+    }
+
+    fn take(
+        &mut self,
+        programs: &[OwnedFd],
+        keep: impl FnOnce(HandedState),
+    ) -> Result<(), Failure> {
+        let programs: Vec<_> = programs.iter().map(AsFd::as_fd).collect();
+        let taken = take_over(&mut self.channel, &programs, |state| {
+            keep(HandedState::read(state).ok_or(io::ErrorKind::InvalidData)?);
+            Ok(())
+        });
+        taken.map_err(|error| failed(&error))
+    }
+
+    /// Takes over, once this router could forward. Then it does. Returns warnings.
+    ///
+    /// # Errors
+    /// If the previous router does not hand over, or has ended: this one has taken no frame.
+    pub(crate) fn commit(
+        &mut self,
+        handle: &RoutingHandle,
+        rules: Option<&RunningRules>,
+    ) -> Result<Vec<String>, Failure> {
+        let parts = handle.ask(|it| Ok((it.engine.programs()?, it.workers.clone())));
+        let parts = parts.unwrap_or_else(|| Err(io::Error::from(io::ErrorKind::NotConnected)));
+        let (programs, workers) = parts.map_err(|error| failed(&error))?;
+        let programs: Vec<_> = programs.iter().map(AsFd::as_fd).collect();
+        let (mut handed, mut warnings) = (HandedState::default(), Vec::new());
+        let taken = take_over(&mut self.channel, &programs, |state| {
+            handed = HandedState::read(state).ok_or(io::ErrorKind::InvalidData)?;
+            warnings = handed.restore_states(rules)?;
+            handle.ask(|routing| routing.engine.begin_counting());
+            Ok(())
+        });
+        taken.map_err(|error| failed(&error))?;
+        handed.positions.iter().for_each(|at| open_gate(&workers, *at));
+        workers.iter().for_each(WorkerLink::begin);
+        Ok(warnings)
+    }
+
+    /// Process of the previous router.
+    pub(crate) const fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Waits until the previous router has ended: its name, sockets and ports are free then. Returns
+    /// whether it has.
+    pub(crate) fn wait_for_end(&self) -> bool {
+        let end = Instant::now() + END_LIMIT;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let left =
+                Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+            let mut fds = [PollFd::new(&self.process, PollFlags::IN)];
+            match poll(&mut fds, Some(&left)) {
+                Err(rustix::io::Errno::INTR) => {}
+                ready => return ready.is_ok_and(|ready| ready > 0),
+            }
+        }
+    }
+}
+
+fn open_gate(workers: &[WorkerLink], (interface, number, position): (usize, usize, u32)) {
+    let mut gates = workers.iter().flat_map(WorkerLink::gates);
+    let gate = gates.find(|gate| (gate.interface, gate.number) == (interface, number));
+    if let Some(gate) = gate {
+        gate.open_at(position);
+    }
+}
+
+fn failed(error: &io::Error) -> Failure {
+    Diagnostic::new(SR0405, "the running router does not hand over")
+        .with_cause(error.to_string())
+        .with_help("see whether it still runs: slipring route ctl status")
+        .with_note("without one, start without --takeover")
+        .into()
+}
+
+fn would_lose(missing: &[String]) -> Diagnostic {
+    Diagnostic::new(SR0114, "packets would be lost while no router has sockets")
+        .with_cause(
+            "with AF_XDP sockets, the kernel forwards in between, and its forwarding is off",
+        )
+        .with_help(missing.join("\n"))
+        .with_note("with --io packet, the new router goes on with the sockets of the running one")
+}

@@ -1,0 +1,120 @@
+//! The entrance of a queue, which a takeover closes: what waits behind it stays in the socket's ring,
+//! for whichever router opens its entrance next.
+//!
+//! ```text
+//!   another thread: close() --> the worker's next look: last counts and position noted
+//!                   open()  --> the worker's next look: reads from that position on
+//! ```
+//!
+//! Only one router's entrance of a socket is open at any time. A worker has nothing to do with the
+//! socket while its entrance is closed.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use slipring_port::{Queue, SocketRing};
+
+/// The entrance of a queue, for other threads.
+#[derive(Debug)]
+pub(crate) struct QueueGate {
+    /// Index of the queue's interface.
+    pub(crate) interface: usize,
+    /// Number of the queue.
+    pub(crate) number: usize,
+    /// The socket and its ring, if a successor can go on with them.
+    socket: Option<(OwnedFd, SocketRing)>,
+    is_closed: AtomicBool,
+    /// Where the reader of the ring has stopped. Stored with Release before `is_noted` or before the
+    /// entrance is opened.
+    position: AtomicU32,
+    /// Whether the worker knows that the entrance is closed.
+    is_noted: AtomicBool,
+}
+
+impl QueueGate {
+    /// The entrance of a queue; closed if another router reads the socket still.
+    pub(super) fn new(interface: usize, number: usize, queue: &dyn Queue, is_closed: bool) -> Self {
+        let socket = queue.wait_fds().rx.and_then(|fd| fd.try_clone_to_owned().ok());
+        Self {
+            interface,
+            number,
+            socket: socket.zip(queue.socket_ring()),
+            is_closed: AtomicBool::new(is_closed),
+            position: AtomicU32::new(0),
+            is_noted: AtomicBool::new(is_closed),
+        }
+    }
+
+    /// The socket, if a successor can go on with its ring.
+    pub(crate) fn socket(&self) -> Option<(BorrowedFd<'_>, SocketRing)> {
+        self.socket.as_ref().map(|(socket, ring)| (socket.as_fd(), *ring))
+    }
+
+    /// Closes the entrance. The worker takes no frame from the socket from its next look on.
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+    }
+
+    /// Opens the entrance again where the worker has stopped.
+    pub(crate) fn reopen(&self) {
+        self.is_closed.store(false, Ordering::Release);
+    }
+
+    /// Opens the entrance at the position where the previous router has stopped.
+    pub(crate) fn open_at(&self, position: u32) {
+        // Release, by the store after it: pairs with the Acquire in `admits`.
+        self.position.store(position, Ordering::Relaxed);
+        self.is_closed.store(false, Ordering::Release);
+    }
+
+    /// Where the worker has stopped; `None` if it has not yet.
+    pub(crate) fn position(&self) -> Option<u32> {
+        let is_noted = self.is_noted.load(Ordering::Acquire);
+        is_noted.then(|| self.position.load(Ordering::Relaxed))
+    }
+}
+
+/// The worker's side of an entrance.
+pub(super) struct GateWatch {
+    gate: Arc<QueueGate>,
+    was_closed: bool,
+}
+
+impl GateWatch {
+    pub(super) fn new(gate: Arc<QueueGate>) -> Self {
+        let was_closed = gate.is_closed.load(Ordering::Acquire);
+        Self { gate, was_closed }
+    }
+
+    /// Whether the worker may take frames from the socket.
+    #[inline]
+    pub(super) fn admits(&mut self, queue: &mut dyn Queue) -> bool {
+        // Acquire: pairs with the Release in `open_at`.
+        let is_closed = self.gate.is_closed.load(Ordering::Acquire);
+        if is_closed != self.was_closed {
+            self.was_closed = is_closed;
+            self.follow(queue);
+        }
+        !is_closed
+    }
+
+    /// Whether the counts of the socket are this router's.
+    pub(super) const fn is_open(&self) -> bool {
+        !self.was_closed
+    }
+
+    #[cold]
+    fn follow(&self, queue: &mut dyn Queue) {
+        if !self.was_closed {
+            self.gate.is_noted.store(false, Ordering::Relaxed);
+            return queue.resume_ring(self.gate.position.load(Ordering::Relaxed));
+        }
+        // The kernel forgets what it has told: what it lost up to here is told by this router.
+        queue.update_stats();
+        let position = queue.socket_ring().map_or(0, |ring| ring.position);
+        self.gate.position.store(position, Ordering::Relaxed);
+        // Release: pairs with the Acquire in `position`.
+        self.gate.is_noted.store(true, Ordering::Release);
+    }
+}

@@ -1,0 +1,314 @@
+//! A second router that takes over from the running one, while numbered datagrams cross it.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use slipring_test_support::{Program, eventually};
+
+use crate::continuity::{Stream, is_forwarding};
+use crate::packet::Packet;
+use crate::rig::{Rig, Setup, v4};
+use crate::rules::with_rules;
+
+crate::program_checks! {
+    for crate::rig::Setup:
+    a_takeover_loses_and_doubles_no_packet,
+    a_name_moves_to_the_router_that_has_taken_over,
+    a_router_with_other_interfaces_does_not_take_over,
+    a_router_of_another_version_does_not_take_over,
+    without_a_running_router_nothing_is_taken_over,
+    a_router_that_is_killed_while_it_takes_over_changes_nothing,
+    a_router_that_is_killed_while_it_is_taken_over_doubles_no_packet,
+    a_second_router_at_once_is_refused,
+}
+
+macro_rules! without_a_gap {
+    ($($check:ident),* $(,)?) => {
+        crate::instances!(in_xdp: crate::rig::Setup = crate::rig::Subject::Slipring("xdp"), $($check),*);
+        crate::instances!(in_packet: crate::rig::Setup = crate::rig::Subject::Slipring("packet"), $($check),*);
+    };
+}
+
+without_a_gap! {
+    a_takeover_keeps_the_order_of_each_flow,
+    twenty_takeovers_in_a_row_lose_and_reorder_nothing,
+    what_both_routers_have_counted_is_what_was_sent,
+}
+
+crate::instances! {
+    rules_in_packet: crate::rig::Setup = crate::rig::Subject::Slipring("packet"),
+    states_of_rules_move,
+    a_takeover_in_two_threads_with_rules_keeps_the_order_of_each_flow,
+}
+
+crate::instances! {
+    rules_in_xsk: crate::rig::Setup = crate::rig::Subject::Slipring("xsk"),
+    states_of_rules_move,
+}
+
+/// Starts a router that takes over, and lets packets flow until it forwards and the running one has ended.
+fn take_over(rig: &Rig, running: Program, stream: &mut Stream<'_>) -> Program {
+    let next = rig.launch_program("--takeover");
+    let lacks = |program: &Program| {
+        assert!(!program.has_ended(), "{:#?}", program.so_far());
+        !is_forwarding(program)
+    };
+    stream.flow_until("a takeover", |_| !lacks(&next) && running.has_ended());
+    running.finish().well();
+    next
+}
+
+/// Asserts that the datagrams of each family have arrived in their order.
+fn assert_in_order(arrived: &[u32]) {
+    for family in [0, 1] {
+        let of: Vec<_> = arrived.iter().filter(|number| **number % 2 == family).collect();
+        let late: Vec<_> = of.windows(2).filter(|pair| pair[0] > pair[1]).collect();
+        assert!(late.is_empty(), "out of order: {late:?}");
+    }
+}
+
+fn a_takeover_loses_and_doubles_no_packet(setup: Setup) {
+    let rig = setup.start();
+    let mut stream = Stream::new(&rig);
+    stream.flow(1000);
+    let next = take_over(&rig, rig.take_program(), &mut stream);
+    stream.flow(1000);
+    stream.each_has_arrived_once();
+    next.stop(Signal::INT).well();
+}
+
+fn a_takeover_keeps_the_order_of_each_flow(setup: Setup) {
+    let rig = setup.start();
+    let mut stream = Stream::new(&rig);
+    stream.flow(1000);
+    let next = take_over(&rig, rig.take_program(), &mut stream);
+    stream.flow(1000);
+    assert_in_order(&stream.each_has_arrived_once());
+    next.stop(Signal::INT).well();
+}
+
+fn twenty_takeovers_in_a_row_lose_and_reorder_nothing(setup: Setup) {
+    let rig = setup.start();
+    let mut stream = Stream::new(&rig);
+    let mut running = rig.take_program();
+    for _ in 0..20 {
+        stream.flow(100);
+        running = take_over(&rig, running, &mut stream);
+    }
+    assert_in_order(&stream.each_has_arrived_once());
+    running.stop(Signal::INT).well();
+}
+
+/// Packets that arrived on e0, by what a router has counted at its end.
+fn counted_at_the_end(output: &str) -> u64 {
+    let lines = output.lines().filter_map(|line| line.strip_prefix("e0: "));
+    let count = |line: &str| {
+        let words = ["forwarded ", "to the kernel ", "dropped "];
+        let rest = words.iter().find_map(|word| line.strip_prefix(word))?;
+        rest.split(' ').next()?.parse::<u64>().ok()
+    };
+    lines.filter_map(count).sum()
+}
+
+fn counted(rig: &Rig) -> u64 {
+    let answer = rig.ask(&["interface", "e0"]);
+    let interface = &answer["interfaces"][0];
+    let sum = |counters: &Value| {
+        counters.as_object().unwrap().values().map(|count| count.as_u64().unwrap()).sum::<u64>()
+    };
+    let forwarded = interface["forwarded"]["packets"].as_u64().unwrap();
+    forwarded + sum(&interface["passed"]) + sum(&interface["dropped"])
+}
+
+fn what_both_routers_have_counted_is_what_was_sent(setup: Setup) {
+    let rig = setup.start();
+    let (before, sent) = (counted(&rig), rig.a.sent());
+    let mut stream = Stream::new(&rig);
+    stream.flow(1000);
+    let running = rig.take_program();
+    let next = rig.launch_program("--takeover");
+    stream.flow_until("a takeover", |_| is_forwarding(&next) && running.has_ended());
+    let first = counted_at_the_end(&running.finish().well().stdout);
+    stream.flow(1000);
+    stream.each_has_arrived_once();
+    eventually("the count of all frames", || {
+        let (both, sent) = (first - before + counted(&rig), rig.a.sent() - sent);
+        assert!(both <= sent, "{both} counted, {sent} sent");
+        (both == sent).then_some(())
+    });
+    next.stop(Signal::INT).well();
+}
+
+fn a_name_moves_to_the_router_that_has_taken_over(setup: Setup) {
+    let rig = setup.with_flags("--name edge").start();
+    let mut stream = Stream::new(&rig);
+    let next = take_over(&rig, rig.take_program(), &mut stream);
+    let pid = |words: &[&str]| rig.ask(words)["pid"].as_u64();
+    assert_eq!(pid(&["hello", "--name", "edge"]), Some(next.pid().into()));
+    next.stop(Signal::INT).well();
+    let left: Vec<_> = std::fs::read_dir(rig.run_dir()).unwrap().flatten().collect();
+    let sockets =
+        left.iter().filter(|entry| entry.file_name().to_string_lossy().ends_with(".sock"));
+    assert_eq!(sockets.count(), 0, "{left:?}");
+    stream.each_has_arrived_once();
+}
+
+fn a_router_with_other_interfaces_does_not_take_over(setup: Setup) {
+    let rig = setup.with_c().start();
+    let running = rig.take_program();
+    let other = rig.launch_with("e0 e1 --takeover").finish();
+    assert_ne!(other.code(), 0);
+    for part in ["cannot be taken over", "interfaces", "slipring route ctl shutdown"] {
+        assert!(other.stderr.contains(part), "no `{part}` in {}", other.stderr);
+    }
+    is_untouched(&rig, running);
+}
+
+/// The running router forwards as if nothing had been, and can still be taken over.
+fn is_untouched(rig: &Rig, running: Program) {
+    rig.forwards(&[Packet::udp(v4().a, v4().b, b"as before")]);
+    let mut stream = Stream::new(rig);
+    let next = take_over(rig, running, &mut stream);
+    stream.each_has_arrived_once();
+    next.stop(Signal::INT).well();
+}
+
+fn a_router_of_another_version_does_not_take_over(setup: Setup) {
+    let rig = setup.start();
+    let running = rig.take_program();
+    let socket = rig.run_dir().join(format!("{}.sock", running.pid()));
+    let mut stream = UnixStream::connect(socket).unwrap();
+    writeln!(stream, "{}", json!({ "id": 1, "do": "takeover", "version": "0.0.1" })).unwrap();
+    let mut line = String::new();
+    BufReader::new(&stream).read_line(&mut line).unwrap();
+    let answer: Value = serde_json::from_str(&line).unwrap();
+    let (cause, help) = (answer["error"]["cause"].as_str(), answer["error"]["help"].as_str());
+    assert!(cause.is_some_and(|cause| cause.contains("the new one 0.0.1")), "{answer}");
+    assert!(help.is_some_and(|help| help.contains("slipring route ctl shutdown")), "{answer}");
+    is_untouched(&rig, running);
+}
+
+fn without_a_running_router_nothing_is_taken_over(setup: Setup) {
+    let rig = setup.start();
+    rig.take_program().stop(Signal::INT).well();
+    let refused = rig.launch_program("--takeover").finish();
+    assert_ne!(refused.code(), 0);
+    assert!(refused.stderr.contains("no router runs"), "{}", refused.stderr);
+}
+
+fn a_router_that_is_killed_while_it_takes_over_changes_nothing(setup: Setup) {
+    let rig = setup.start();
+    let running = rig.take_program();
+    let mut stream = Stream::new(&rig);
+    for step in 0..8 {
+        let next = rig.launch_program("--takeover");
+        stream.flow(step * 40);
+        if is_forwarding(&next) || running.has_ended() {
+            // It was quicker than this.
+            stream.flow_until("a takeover", |_| is_forwarding(&next) && running.has_ended());
+            stream.each_has_arrived_once();
+            next.stop(Signal::INT).well();
+            return;
+        }
+        next.signal(Signal::KILL);
+        next.finish();
+    }
+    let next = take_over(&rig, running, &mut stream);
+    stream.each_has_arrived_once();
+    next.stop(Signal::INT).well();
+}
+
+fn a_router_that_is_killed_while_it_is_taken_over_doubles_no_packet(setup: Setup) {
+    let rig = setup.start();
+    let mut stream = Stream::new(&rig);
+    stream.flow(200);
+    let running = rig.take_program();
+    let next = rig.launch_program("--takeover");
+    stream.flow(100);
+    running.signal(Signal::KILL);
+    running.finish();
+    stream.give_up_window();
+    stream.push_until_arrival();
+    stream.flow_until("a takeover or its failure", |_| is_forwarding(&next) || next.has_ended());
+    if next.has_ended() {
+        let failed = next.finish();
+        assert_ne!(failed.code(), 0);
+        assert!(failed.stderr.contains("does not hand over"), "{}", failed.stderr);
+        rig.start_program();
+        stream.flow(200);
+        rig.take_program().stop(Signal::INT).well();
+    } else {
+        stream.flow(200);
+        next.stop(Signal::INT).well();
+    }
+    stream.each_has_arrived_once();
+}
+
+/// Asks the running router to be taken over, and returns the connection and its answer.
+fn request(rig: &Rig, running: &Program) -> (BufReader<UnixStream>, Value) {
+    let answer = rig.ask(&["interface"]);
+    let interfaces = answer["interfaces"].as_array().unwrap();
+    let of = |key: &str| interfaces.iter().map(|it| it[key].clone()).collect::<Vec<_>>();
+    let crate::rig::Subject::Slipring(io) = rig.subject else { unreachable!() };
+    let socket = rig.run_dir().join(format!("{}.sock", running.pid()));
+    let mut stream = UnixStream::connect(socket).unwrap();
+    let request = json!({
+        "id": 1, "do": "takeover", "protocol": 1, "version": env!("CARGO_PKG_VERSION"),
+        "interfaces": of("name"), "ifindexes": of("ifindex"), "io": io, "threads": null, "rules": false,
+    });
+    writeln!(stream, "{request}").unwrap();
+    let (mut lines, mut line) = (BufReader::new(stream), String::new());
+    lines.read_line(&mut line).unwrap();
+    (lines, serde_json::from_str(&line).unwrap())
+}
+
+fn a_second_router_at_once_is_refused(setup: Setup) {
+    let rig = setup.start();
+    let running = rig.take_program();
+    let (first, answer) = request(&rig, &running);
+    assert_eq!(answer["ok"]["pid"].as_u64(), Some(running.pid().into()), "{answer}");
+    let (_, answer) = eventually("the offer of the first", || {
+        let (lines, answer) = request(&rig, &running);
+        answer["error"]["cause"].is_string().then_some((lines, answer))
+    });
+    let cause = answer["error"]["cause"].as_str();
+    assert_eq!(cause, Some("another router is taking over"), "{answer}");
+    drop(first);
+    rig.forwards(&[Packet::udp(v4().a, v4().b, b"as before")]);
+    running.stop(Signal::INT).well();
+}
+
+/// Answers to a flow that a state has admitted before.
+fn states_of_rules_move(setup: Setup) {
+    let rules = "add 100 check-state\n\
+                 add 200 allow udp from any to any 7000 recv e0 keep-state";
+    let rig = with_rules(setup, rules);
+    let net = v4();
+    let out = Packet::udp_ports(net.a, net.b, [4000, 7000], b"out");
+    let back = Packet::udp_ports(net.b, net.a, [7000, 4000], b"back");
+    rig.forwards(&[out]);
+    let mut stream = Stream::new(&rig);
+    let next = take_over(&rig, rig.take_program(), &mut stream);
+    rig.b.send(&back);
+    let seen = rig.observe([1, 0, 0]);
+    assert_eq!(seen.a.len(), 1, "{seen:?}");
+    let other = Packet::udp_ports(net.b, net.a, [7000, 4001], b"back");
+    rig.b.send(&other);
+    rig.is_silent();
+    stream.each_has_arrived_once();
+    next.stop(Signal::INT).well();
+}
+
+fn a_takeover_in_two_threads_with_rules_keeps_the_order_of_each_flow(setup: Setup) {
+    let Some(setup) = Setup::with_queues(setup.subject, 2) else { return };
+    let rules = "add 100 check-state\nadd 200 allow ip from any to any keep-state";
+    let rig = with_rules(setup.with_flags("--threads 2"), rules);
+    let mut stream = Stream::new(&rig);
+    stream.flow(500);
+    let next = take_over(&rig, rig.take_program(), &mut stream);
+    stream.flow(500);
+    assert_in_order(&stream.each_has_arrived_once());
+    next.stop(Signal::INT).well();
+}
