@@ -60,13 +60,14 @@ MakeFrame(std::size_t length, uint32_t seed)
     return frame;
 }
 
-RawPort::RawPort(const std::string& name, uint32_t slots)
+RawPort::RawPort(const std::string& name, uint32_t slots, uint32_t flags)
     : m_port(nullptr)
 {
     slipring_options options;
     std::memset(&options, 0, sizeof(options));
     options.size = sizeof(options);
     options.slots = slots;
+    options.flags = flags;
     if (slipring_open(name.c_str(), &options, &m_port) < 0)
     {
         NS_FATAL_ERROR(name << ": " << slipring_error_message());

@@ -62,8 +62,9 @@ class RawPort
     /**
      * \param name name of the port
      * \param slots slots of each ring; 0: the default
+     * \param flags flags SLIPRING_OPEN_
      */
-    explicit RawPort(const std::string& name, uint32_t slots = 0);
+    explicit RawPort(const std::string& name, uint32_t slots = 0, uint32_t flags = 0);
     ~RawPort();
     RawPort(const RawPort&) = delete;
     RawPort& operator=(const RawPort&) = delete;

@@ -72,10 +72,11 @@ foreach(suite slipring-net-device slipring-net-device-defects slipring-net-devic
   add_test(NAME ${suite} COMMAND slipring-net-device-test --suite=${suite} --verbose)
 endforeach()
 
+add_test(NAME slipring-net-device-veth
+         COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/test/veth.sh $<TARGET_FILE:slipring-net-device-test>)
+
 if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/examples/standalone.cmake)
   include(${CMAKE_CURRENT_SOURCE_DIR}/examples/standalone.cmake)
 endif()
 
-# A library has its objects taken only if something refers to them; the registrations of TypeIds in
-# the others matter, too.
 message(STATUS "slipring-net-device       : ON (ns-3 ${slipring_ns3_version}, ${SLIPRING_LIBRARY})")

@@ -1,0 +1,138 @@
+/*
+ * SPDX-License-Identifier: GPL-2.0-only
+ */
+
+// Tests over a pair of veth interfaces, which veth.sh creates in a namespace of its own.
+
+#include "slipring-ns3-compat.h"
+#include "slipring-test-util.h"
+
+#include "ns3/boolean.h"
+#include "ns3/global-value.h"
+#include "ns3/simulator.h"
+#include "ns3/string.h"
+#include "ns3/test.h"
+
+#include <cstdlib>
+#include <slipring.h>
+
+using namespace ns3;
+using namespace ns3::slipringtest;
+
+namespace
+{
+
+/// Frames cross the pair in both directions, and the device follows the carrier
+class VethTest : public TestCase
+{
+  public:
+    VethTest()
+        : TestCase("frames cross a veth pair, and the device follows its carrier")
+    {
+    }
+
+  private:
+    static constexpr uint32_t FRAMES = 100; //!< frames in each direction
+
+    uint32_t m_received{0};        //!< frames that the device has received
+    uint32_t m_arrived{0};         //!< frames that the peer has received
+    std::vector<bool> m_links;     //!< reported states of the link
+    Ptr<SlipringNetDevice> m_device; //!< the device
+    std::unique_ptr<RawPort> m_peer; //!< the other interface
+
+    bool Receive(Ptr<NetDevice>, Ptr<const Packet>, uint16_t protocol, const Address&)
+    {
+        m_received += protocol == 0x88b5 ? 1 : 0;
+        return true;
+    }
+
+    void Link(bool up)
+    {
+        m_links.push_back(up);
+        if (!up)
+        {
+            Simulator::Stop();
+        }
+    }
+
+    void Send()
+    {
+        for (uint32_t i = 0; i < FRAMES; i++)
+        {
+            NS_TEST_EXPECT_MSG_EQ(SendPayload(m_device, MakeFrame(60 + i, i)), true, "send " << i);
+            NS_TEST_EXPECT_MSG_EQ(m_peer->Send(MakeFrame(60 + i, i)), true, "peer sends " << i);
+        }
+        Look();
+    }
+
+    /// Looks every millisecond of the clock whether all has arrived; then takes the link down.
+    void Look()
+    {
+        Frame frame;
+        while (m_peer->Receive(frame))
+        {
+            m_arrived += frame[12] == 0x88 && frame[13] == 0xb5 ? 1 : 0;
+        }
+        if (m_arrived < FRAMES || m_received < FRAMES)
+        {
+            Simulator::Schedule(MilliSeconds(1), &VethTest::Look, this);
+            return;
+        }
+        NS_TEST_EXPECT_MSG_EQ(std::system("ip link set sv1 down"), 0, "ip");
+    }
+
+    void DoRun() override
+    {
+        SlipringNetDeviceHelper::EnableRealtime();
+        std::string hostStack = std::getenv("SLIPRING_TEST_VETH");
+        SlipringNetDeviceHelper helper("packet:sv0");
+        helper.SetAttribute("HostStack", StringValue(hostStack));
+        m_device = DynamicCast<SlipringNetDevice>(helper.Install(CreateObject<Node>()).Get(0));
+        m_peer = std::make_unique<RawPort>("packet:sv1",
+                                           0,
+                                           hostStack == "Share" ? SLIPRING_OPEN_SHARED : 0);
+        m_device->SetReceiveCallback(MakeCallback(&VethTest::Receive, this));
+        m_device->TraceConnectWithoutContext("LinkState", MakeCallback(&VethTest::Link, this));
+        Simulator::Schedule(MilliSeconds(10), &VethTest::Send, this);
+        Simulator::Stop(Seconds(120));
+        Simulator::Run();
+        NS_TEST_EXPECT_MSG_EQ(m_arrived, FRAMES, "frames sent");
+        NS_TEST_EXPECT_MSG_EQ(m_received, FRAMES, "frames received");
+        NS_TEST_EXPECT_MSG_EQ((m_links == std::vector<bool>{true, false}), true, "states of the link");
+        NS_TEST_EXPECT_MSG_EQ(m_device->IsLinkUp(), false, "the link");
+        NS_TEST_EXPECT_MSG_EQ(SendPayload(m_device, MakeFrame(60, 0)), false, "no link");
+        m_device = nullptr;
+        m_peer.reset();
+        Simulator::Destroy();
+        DefaultSimulator();
+    }
+
+    /// Under the default simulator, an interface is refused.
+    void DefaultSimulator()
+    {
+        GlobalValue::Bind("SimulatorImplementationType", StringValue("ns3::DefaultSimulatorImpl"));
+        GlobalValue::Bind("ChecksumEnabled", BooleanValue(false));
+        SlipringNetDeviceHelper helper("packet:sv0");
+        helper.SetAttribute("HostStack", StringValue("Share"));
+        SlipringInstallResult result = helper.TryInstall(CreateObject<Node>());
+        NS_TEST_EXPECT_MSG_EQ(result.error.kind, SlipringError::SIMULATOR, result.error);
+        Simulator::Destroy();
+    }
+};
+
+/// The suite
+class SlipringVethTestSuite : public TestSuite
+{
+  public:
+    SlipringVethTestSuite()
+        : TestSuite("slipring-net-device-veth", SLIPRING_SUITE_SYSTEM)
+    {
+        AddTestCase(new VethTest, SLIPRING_TEST_QUICK);
+    }
+};
+
+/// Registers the suite where veth.sh has made the interfaces.
+std::unique_ptr<SlipringVethTestSuite> g_slipringVethTestSuite =
+    std::getenv("SLIPRING_TEST_VETH") ? std::make_unique<SlipringVethTestSuite>() : nullptr;
+
+} // namespace
