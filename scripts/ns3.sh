@@ -53,8 +53,10 @@ contrib() {
     local here=$PWD
     ln -sfn "$here/ns3" "$tree/contrib/slipring-net-device"
     cd "$tree"
+    # ns-3 finds what a module needs by reading its CMakeLists.txt, which ours computes.
     # shellcheck disable=SC2086 # NS3_CONFIGURE are words.
-    ./ns3 configure --enable-tests --enable-examples --enable-modules=slipring-net-device \
+    ./ns3 configure --enable-tests --enable-examples \
+        --enable-modules="slipring-net-device;fd-net-device;point-to-point;applications;internet-apps" \
         --filter-module-examples-and-tests=slipring-net-device ${NS3_CONFIGURE:-}
     cmake -DSLIPRING_LIBRARY="$LIBRARY" -DSLIPRING_INCLUDE="$here/include" cmake-cache | grep slipring-net-device
     ./ns3 build -j "${JOBS:-$(nproc)}"

@@ -89,12 +89,7 @@ impl LinkFrameStore {
         stored
     }
 
-    fn insert(
-        &mut self,
-        bytes: &[u8],
-        pushed: PushedTag,
-        arrival_ns: u64,
-    ) -> Option<FrameHandle> {
+    fn insert(&mut self, bytes: &[u8], pushed: PushedTag, arrival_ns: u64) -> Option<FrameHandle> {
         let cost = bytes.len() as u64 + OVERHEAD;
         if self.bytes.saturating_add(cost) > self.max_bytes {
             return None;
