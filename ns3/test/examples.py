@@ -97,7 +97,7 @@ def interrupted(script):
 
 
 def main():
-    script, os.environ["EXAMPLES"] = sys.argv[1:3]
+    script, os.environ["EXAMPLES"] = (str(Path(word).resolve()) for word in sys.argv[1:3])
     failures = []
     for words, *patterns in RUNS:
         status, text = run(script, words)
