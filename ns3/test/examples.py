@@ -25,7 +25,7 @@ RUNS = [
     ("send --mode=1", r"packets sent (\d+)"),
     ("send --mode=2", r"packets sent (\d+)"),
     ("send --mode=0 --netmapMode=false", r"packets sent (\d+)"),
-    ("tc --duration=8 --wire=20Mbps --bql=true --qdisc=FqCoDel", r"backlog \d+ \(max (\d+)\) packets", r"SUM .*receiver"),
+    ("tc --duration=8 --wire=20Mbps --bql=true --qdisc=FqCoDel", r"backlog \d+ \(max (\d+)\) packets", r"\[SUM\].*receiver"),
     ("tc --duration=8 --netmapMode=false", r"received (\d+) frames"),
 ]
 LAG = r"lag of the simulator"
