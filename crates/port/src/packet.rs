@@ -290,7 +290,7 @@ fn senders(
         && queue.is_none()
         && let Some(senders) = xdp::senders(iface, count as u32, region, options)
     {
-        return Ok(senders.into_iter().map(SenderSocket::Xdp).collect());
+        return Ok(senders.into_iter().map(Box::new).map(SenderSocket::Xdp).collect());
     }
     (0..count).map(|_| sender(iface, options).map(SenderSocket::Packet)).collect()
 }

@@ -38,7 +38,7 @@ pub(super) struct PacketSockets {
 /// The socket that sends.
 pub(super) enum SenderSocket {
     Packet(OwnedFd),
-    Xdp(UnusedSender),
+    Xdp(Box<UnusedSender>),
 }
 
 /// A socket that sends the frames of a ring.
