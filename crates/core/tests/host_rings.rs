@@ -5,7 +5,7 @@ use slipring_core::netns::Netns;
 use slipring_core::{Host, parse};
 use slipring_port::host::REQUESTED;
 use slipring_port::netlink::Netlink;
-use slipring_port::{OpenError, OpenOptions};
+use slipring_port::{OpenError, OpenOptions, taken, tap};
 
 /// Opens a port; returns the number of its queues, and the number of host rings that its mode says
 /// were requested.
@@ -55,4 +55,44 @@ fn a_name_opens_as_many_host_rings_as_it_says_or_the_mode_names_what_it_says() {
     let error = opened(&netns, "netmap:near^1").unwrap_err();
     let help = "leave the number behind the ^ out for all: netmap:IF^@conf:host-rings=N";
     assert_eq!(error.help().as_deref(), Some(help));
+}
+
+/// A card that was taken from the kernel has a TAP device of its name. This one is in no machine, so
+/// that opening its wire's side ends with its name.
+#[test]
+fn the_names_of_a_taken_card_are_the_card_and_its_tap_device() {
+    let Ok(netns) = Netns::new() else {
+        return slipring_test_support::skip!("network namespaces need root");
+    };
+    let made = netns.run(|| {
+        for name in ["taken0", "plain0"] {
+            let index = match tap::create_persistent(name) {
+                Ok(index) => index,
+                Err(error) => return Ok(Some(error)),
+            };
+            let netlink = Netlink::open().unwrap();
+            if name == "taken0" {
+                netlink.set_alias(index, &taken::alias_of("ffff:ff:1f.7")).unwrap();
+                assert_eq!(netlink.alias(index).unwrap().as_deref(), Some("vfio:ffff:ff:1f.7"));
+            }
+            netlink.set_up(index)?;
+        }
+        Ok(None)
+    });
+    if let Some(error) = made.unwrap() {
+        return slipring_test_support::skip!("{error}");
+    }
+    let kind_of = |name: &str| {
+        let opened = netns.run(|| {
+            let options = OpenOptions { slots: 64, ..OpenOptions::default() };
+            let opened = Host::new().open_all(&[parse(name).unwrap()], &options);
+            Ok(opened.map(|ports| ports[0].info.kind))
+        });
+        opened.unwrap().map_err(|error: OpenError| error.to_string())
+    };
+    assert_eq!(kind_of("netmap:taken0^"), Ok("tap"));
+    assert!(kind_of("netmap:taken0").unwrap_err().contains("no PCI device ffff:ff:1f.7"));
+    let second = kind_of("netmap:taken0-1").unwrap_err();
+    assert!(second.contains("ffff:ff:1f.7"), "{second}");
+    assert_ne!(kind_of("netmap:plain0^"), Ok("tap"));
 }

@@ -16,7 +16,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::chip::LinkState;
-use crate::settings::{LinkSettings, SettingRefusal};
+use crate::settings::{CardSettings, SettingRefusal};
 
 /// How long a program may take until its next sync.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(5);
@@ -25,7 +25,7 @@ const SYNC_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CardStatus {
     /// The settings in use.
-    pub settings: LinkSettings,
+    pub settings: CardSettings,
     /// The link. After a change it may still be down, while both ends negotiate.
     pub link: LinkState,
 }
@@ -46,7 +46,7 @@ struct Exchange {
     wakes: Vec<OwnedFd>,
     /// The number of the current request: an answer to an earlier one comes too late.
     number: u64,
-    request: Option<LinkSettings>,
+    request: Option<CardSettings>,
     answer: Option<Result<CardStatus, SettingRefusal>>,
     is_closed: bool,
 }
@@ -58,7 +58,7 @@ impl CardControl {
     /// # Errors
     /// [`SettingRefusal`] for what the chip does not have, a program that does not sync its port,
     /// and a port that is closed.
-    pub fn request(&self, change: LinkSettings) -> Result<CardStatus, SettingRefusal> {
+    pub fn request(&self, change: CardSettings) -> Result<CardStatus, SettingRefusal> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let mut exchange = self.lock();
         exchange.number += 1;
@@ -93,7 +93,7 @@ impl CardControl {
     }
 
     /// Takes the request, and its number for the answer.
-    pub(crate) fn take(&self) -> Option<(u64, LinkSettings)> {
+    pub(crate) fn take(&self) -> Option<(u64, CardSettings)> {
         let mut exchange = self.lock();
         self.has_request.store(false, Ordering::Relaxed);
         Some((exchange.number, exchange.request.take()?))
@@ -107,7 +107,7 @@ impl CardControl {
         }
     }
 
-    /// Ends all requests, now and later: the queue is no more.
+    /// Ends all requests, now and later: the queue no longer exists.
     pub(crate) fn close(&self) {
         let mut exchange = self.lock();
         exchange.is_closed = true;
@@ -127,7 +127,7 @@ impl CardControl {
 impl Exchange {
     fn wake(&self) {
         for event in &self.wakes {
-            // The counter of an eventfd is full only if nobody has read it for 2^64 events.
+            // The counter of an eventfd is full only if no thread has read it for 2^64 events.
             let _ = rustix::io::write(event, &1u64.to_ne_bytes());
         }
     }
@@ -153,7 +153,7 @@ mod tests {
     fn a_request_to_a_closed_port_ends_at_once() {
         let control = Arc::new(CardControl::default());
         let asked = control.clone();
-        let client = std::thread::spawn(move || asked.request(LinkSettings::default()));
+        let client = std::thread::spawn(move || asked.request(CardSettings::default()));
         control.close();
         assert!(client.join().unwrap().unwrap_err().reason.contains("closed"));
     }

@@ -54,7 +54,7 @@ pub use listener::{ask, listen};
 pub use open::{NicFacts, NicSetup, assemble, memory_cause};
 pub use queue::CardQueue;
 pub use settings::{
-    Duplex, LinkAbilities, LinkMode, LinkOffers, LinkPlan, LinkSettings, MalformedSettings,
+    CardSettings, Duplex, LinkAbilities, LinkMode, LinkOffers, LinkPlan, MalformedSettings,
     SettingRefusal,
 };
 pub use slipring_pci::config::PciId;

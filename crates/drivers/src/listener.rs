@@ -25,7 +25,7 @@ use rustix::process::geteuid;
 
 use crate::chip::LinkState;
 use crate::control::{CardControl, CardStatus};
-use crate::settings::{LinkSettings, MalformedSettings, SettingRefusal};
+use crate::settings::{CardSettings, MalformedSettings, SettingRefusal};
 
 /// How long the other end may take for a line. Longer than a program may take for its next sync.
 const LINE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -79,7 +79,7 @@ fn serve_next(listener: &UnixListener, control: &CardControl) {
 
 fn answer(
     mut client: UnixStream,
-    request: impl FnOnce(LinkSettings) -> Result<CardStatus, SettingRefusal>,
+    request: impl FnOnce(CardSettings) -> Result<CardStatus, SettingRefusal>,
 ) -> io::Result<()> {
     let line = read_line(&client)?;
     let result = match line.parse() {
@@ -151,7 +151,7 @@ fn read_link(text: &str) -> Option<LinkState> {
 pub fn ask(
     pid: u32,
     card: &str,
-    change: &LinkSettings,
+    change: &CardSettings,
 ) -> io::Result<Result<CardStatus, SettingRefusal>> {
     let mut stream = UnixStream::connect_addr(&address(pid, card)?)?;
     let peer = socket_peercred(&stream)?;
@@ -175,7 +175,7 @@ mod tests {
         for (result, expected) in [
             (Ok(CardStatus { settings, link: up }), "ok\tspeed=100 autoneg=off\t100 half\n"),
             (
-                Ok(CardStatus { settings: LinkSettings::default(), link: LinkState::DOWN }),
+                Ok(CardStatus { settings: CardSettings::default(), link: LinkState::DOWN }),
                 "ok\t\tdown\n",
             ),
             (Err(refused), "refused\tno speed\ttry\tanother\n"),
@@ -194,10 +194,10 @@ mod tests {
     #[test]
     fn a_process_that_has_taken_the_name_of_another_is_not_believed() {
         let listener = UnixListener::bind_addr(&address(1, "ff:ff.7").unwrap()).unwrap();
-        let error = ask(1, "ff:ff.7", &LinkSettings::default()).unwrap_err();
+        let error = ask(1, "ff:ff.7", &CardSettings::default()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
         drop(listener);
-        let error = ask(1, "ff:ff.7", &LinkSettings::default()).unwrap_err();
+        let error = ask(1, "ff:ff.7", &CardSettings::default()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
     }
 }

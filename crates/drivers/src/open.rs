@@ -15,7 +15,7 @@ use slipring_ring::{Region, RingHalves};
 use crate::chip::{ChipFault, NicChip};
 use crate::control::CardControl;
 use crate::queue::{CardQueue, CardQueueParts, StoppedAtDrop};
-use crate::settings::{LinkSettings, SettingRefusal};
+use crate::settings::{CardSettings, SettingRefusal};
 
 /// How long a device may take for a reset, or for an access to its PHY.
 const RESPONSE_TIMEOUT_NS: u64 = 2_000_000_000;
@@ -32,16 +32,16 @@ pub struct NicSetup<'s> {
     /// Slots, whether to be promiscuous, and what to do when the link is down.
     pub options: &'s OpenOptions,
     /// What a user has set of the card; what is not set is the driver's choice, or the options'.
-    pub settings: LinkSettings,
+    pub settings: CardSettings,
     /// By which other threads change settings while the port is in use.
     pub control: Option<&'s Arc<CardControl>>,
 }
 
 impl<'s> NicSetup<'s> {
-    /// A port whose card nobody sets.
+    /// A port whose card has the driver's settings.
     #[must_use]
     pub fn new(name: &'s str, region: &'s Arc<Region>, options: &'s OpenOptions) -> Self {
-        Self { name, region, options, settings: LinkSettings::default(), control: None }
+        Self { name, region, options, settings: CardSettings::default(), control: None }
     }
 
     /// Returns the number of slots of a ring: what was asked for, but no more than `limit`. The

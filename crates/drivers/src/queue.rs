@@ -12,7 +12,7 @@ use slipring_ring::{RxRing, TxRing};
 
 use crate::chip::{ChipEvents, ChipFault, LinkState, NicChip, set_drops};
 use crate::control::{CardControl, CardStatus};
-use crate::settings::{LinkSettings, SettingRefusal};
+use crate::settings::{CardSettings, SettingRefusal};
 
 /// Number of idle syncs between two probes of the device.
 const PROBE_AFTER_IDLE_SYNCS: u32 = 65_536;
@@ -41,7 +41,7 @@ pub struct CardQueue<C: NicChip> {
     tx_progress: Option<Nanos>,
     /// When the device is next probed because of frames that are pending.
     tx_probe_at: Nanos,
-    settings: LinkSettings,
+    settings: CardSettings,
     control: Arc<CardControl>,
     counters: Arc<QueueCounters>,
 }
@@ -55,7 +55,7 @@ pub(crate) struct CardQueueParts {
     pub(crate) rx: RxRing,
     pub(crate) link_event: OwnedFd,
     pub(crate) link: LinkState,
-    pub(crate) settings: LinkSettings,
+    pub(crate) settings: CardSettings,
     pub(crate) control: Arc<CardControl>,
     pub(crate) ends_when_down: bool,
     pub(crate) counters: Arc<QueueCounters>,
@@ -159,7 +159,7 @@ impl<C: NicChip> CardQueue<C> {
         self.control.answer(number, answer);
     }
 
-    fn change(&mut self, change: LinkSettings) -> Result<CardStatus, SettingRefusal> {
+    fn change(&mut self, change: CardSettings) -> Result<CardStatus, SettingRefusal> {
         let settings = self.settings.merged(change);
         let chip = &mut self.chip.0;
         let plan = settings.plan(&chip.abilities())?;

@@ -1,7 +1,7 @@
 //! What a user sets of a card: speed, duplex, negotiation, pause, MTU, and which frames it receives.
 //!
 //! ```text
-//!   "speed=100 autoneg=off" --> LinkSettings --merged()--> LinkSettings --plan()--> LinkPlan --> PHY, MAC
+//!   "speed=100 autoneg=off" --> CardSettings --merged()--> CardSettings --plan()--> LinkPlan --> PHY, MAC
 //!                                 a change                  all of it      refuses what the chip
 //!                                                                          does not have, by name
 //! ```
@@ -23,16 +23,16 @@ const NEGOTIATED_FROM_MBIT: u32 = 1000;
 pub enum Duplex {
     /// One end at a time.
     Half,
-    /// Both.
+    /// Both ends at the same time.
     Full,
 }
 
 /// Settings of a card. `None`: the setting is left as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LinkSettings {
+pub struct CardSettings {
     /// Speed in Mbit/s.
     pub speed_mbit: Option<u32>,
-    /// Duplex.
+    /// Whether both ends send at the same time.
     pub duplex: Option<Duplex>,
     /// Whether speed and duplex are negotiated. Without, they are what is set here.
     pub autonegotiation: Option<bool>,
@@ -95,7 +95,7 @@ pub enum LinkMode {
     Forced {
         /// Speed in Mbit/s.
         speed_mbit: u32,
-        /// Duplex.
+        /// Whether both ends send at the same time.
         duplex: Duplex,
     },
 }
@@ -134,7 +134,7 @@ impl SettingRefusal {
     }
 }
 
-impl LinkSettings {
+impl CardSettings {
     /// Returns whether nothing is set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -261,7 +261,7 @@ impl LinkSettings {
     }
 }
 
-impl fmt::Display for LinkSettings {
+impl fmt::Display for CardSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let on = |is_on| if is_on { "on" } else { "off" }.to_owned();
         let duplex = self.duplex.map(|duplex| match duplex {
@@ -282,7 +282,7 @@ impl fmt::Display for LinkSettings {
     }
 }
 
-/// A text that is not [`LinkSettings`]: the word that is not one of them.
+/// A text that is not [`CardSettings`]: the word that is not one of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MalformedSettings(pub String);
 
@@ -294,7 +294,7 @@ impl fmt::Display for MalformedSettings {
 
 impl std::error::Error for MalformedSettings {}
 
-impl FromStr for LinkSettings {
+impl FromStr for CardSettings {
     type Err = MalformedSettings;
 
     fn from_str(text: &str) -> Result<Self, MalformedSettings> {

@@ -40,8 +40,7 @@ const SYNC_DRAIN_TIMEOUT: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub(crate) struct Nic {
     name: PortName,
-    /// The kernel's interface index, which is stable while the interface exists; `None` for a
-    /// virtual machine.
+    /// The kernel's interface index while the interface exists; `None` for a virtual machine.
     index: Option<u32>,
     netns: Arc<OwnedFd>,
     options: OpenOptions,
@@ -81,8 +80,7 @@ pub(crate) struct NicQueue {
     pub(crate) driver: Mutex<Box<dyn Queue>>,
     pub(crate) views: [RingView; 2],
     pub(crate) listeners: [Listeners; 2],
-    /// Set when the interface no longer exists. A driver does not report that at every sync, so it
-    /// is stored here.
+    /// Set when the interface is gone, which a driver does not report at every sync.
     vanished: AtomicBool,
     /// The monitors of this ring pair.
     monitor_taps: Arc<MonitorTaps>,

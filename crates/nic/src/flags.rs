@@ -6,7 +6,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use slipring_cli::codes::SR0002;
 use slipring_cli::units::{TimeSpan, UnitError};
 use slipring_cli::{Diagnostic, Failure, flags};
-use slipring_drivers::{Duplex, LinkSettings};
+use slipring_drivers::{CardSettings, Duplex};
 
 use crate::set::SetRequest;
 use crate::timer;
@@ -166,10 +166,10 @@ fn set() -> Command {
 }
 
 /// Returns the settings that the flags name.
-fn settings(args: &ArgMatches) -> LinkSettings {
+fn settings(args: &ArgMatches) -> CardSettings {
     let text = |name| args.get_one::<String>(name).map(String::as_str);
     let is_on = |name| text(name).map(|value| value == "on");
-    LinkSettings {
+    CardSettings {
         speed_mbit: args.get_one("speed").copied(),
         duplex: text("duplex")
             .map(|value| if value == "half" { Duplex::Half } else { Duplex::Full }),

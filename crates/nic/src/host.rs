@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use slipring_drivers::{CardStatus, LinkSettings, SettingRefusal};
+use slipring_drivers::{CardSettings, CardStatus, SettingRefusal};
 use slipring_port::netlink::{LinkSnapshot, NetlinkLink, SavedSetting};
 
 /// A machine: its files, its links, its clock.
@@ -54,7 +54,7 @@ pub(crate) trait NicHost {
         &self,
         pid: u32,
         bdf: &str,
-        change: &LinkSettings,
+        change: &CardSettings,
     ) -> io::Result<Result<CardStatus, SettingRefusal>>;
 
     /// The time since the machine was started.

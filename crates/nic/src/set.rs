@@ -13,7 +13,7 @@ use std::io;
 use serde_json::json;
 use slipring_cli::codes::{SR0002, SR0305, SR0306, SR0307};
 use slipring_cli::{Diagnostic, Exit, Failure, Session};
-use slipring_drivers::{CardStatus, LinkSettings, SettingRefusal, driver_of};
+use slipring_drivers::{CardSettings, CardStatus, SettingRefusal, driver_of};
 
 use crate::holders::{GroupHolder, group_holders};
 use crate::host::{LinkChange, NicHost};
@@ -23,7 +23,7 @@ use crate::sysfs::{PciNic, VFIO_DRIVER};
 /// What is asked of a card.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SetRequest {
-    pub(crate) change: LinkSettings,
+    pub(crate) change: CardSettings,
     /// Forget what was set before.
     pub(crate) reset: bool,
 }
@@ -59,7 +59,7 @@ pub(crate) fn set(
 #[derive(Debug)]
 pub(crate) struct SetOutcome {
     /// The settings for the next port.
-    pub(crate) settings: LinkSettings,
+    pub(crate) settings: CardSettings,
     /// The program that has the card open, and its port.
     pub(crate) status: Option<(GroupHolder, CardStatus)>,
 }
@@ -94,7 +94,7 @@ pub(crate) fn apply(
         return Err(not_taken(nic).into());
     }
     let kept = state.settings(&nic.bdf).map_err(|error| unkept(nic, &error))?;
-    let before = if request.reset { LinkSettings::default() } else { kept };
+    let before = if request.reset { CardSettings::default() } else { kept };
     let settings = before.merged(request.change);
     check(nic, &settings)?;
     let is_question = request.change.is_empty() && !request.reset;
@@ -119,11 +119,11 @@ pub(crate) fn apply(
 
 /// What a driver has when nothing is set, for a port that is in use; the MTU stays, since a program
 /// may have frames of it.
-fn defaults(nic: &PciNic) -> LinkSettings {
+fn defaults(nic: &PciNic) -> CardSettings {
     let has_phy = driver_of(pci_id(nic))
         .is_some_and(|(driver, chip)| !driver.abilities(chip).speeds.is_empty());
     let on = |is_on| has_phy.then_some(is_on);
-    LinkSettings { autonegotiation: on(true), pause: on(false), ..LinkSettings::default() }
+    CardSettings { autonegotiation: on(true), pause: on(false), ..CardSettings::default() }
 }
 
 fn pci_id(nic: &PciNic) -> slipring_drivers::PciId {
@@ -131,7 +131,7 @@ fn pci_id(nic: &PciNic) -> slipring_drivers::PciId {
 }
 
 /// Refuses what the chip does not have, as far as its identifier tells.
-fn check(nic: &PciNic, settings: &LinkSettings) -> Result<(), Failure> {
+fn check(nic: &PciNic, settings: &CardSettings) -> Result<(), Failure> {
     let Some((driver, chip)) = driver_of(pci_id(nic)) else {
         return Err(Diagnostic::new(SR0306, format!("{} has no native driver", nic.bdf))
             .with_cause("only a native driver can set it")
@@ -145,7 +145,7 @@ fn ask(
     host: &dyn NicHost,
     nic: &PciNic,
     holder: &GroupHolder,
-    change: &LinkSettings,
+    change: &CardSettings,
 ) -> Result<CardStatus, Failure> {
     match host.ask_card(holder.pid, &nic.bdf, change) {
         Ok(Ok(status)) => Ok(status),

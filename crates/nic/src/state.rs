@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use slipring_drivers::LinkSettings;
+use slipring_drivers::CardSettings;
 use slipring_native_proto::trust::{self, FileLock};
 use slipring_port::netlink::{LinkSnapshot, SavedSetting};
 
@@ -218,20 +218,20 @@ impl StateDir {
     }
 
     /// Returns the settings that are kept for a card.
-    pub(crate) fn settings(&self, bdf: &str) -> io::Result<LinkSettings> {
+    pub(crate) fn settings(&self, bdf: &str) -> io::Result<CardSettings> {
         let path = self.settings_path(bdf);
         match fs::read_to_string(&path) {
             Ok(text) => text.parse().map_err(|malformed| {
                 let text = format!("{}: {malformed}", path.display());
                 io::Error::new(io::ErrorKind::InvalidData, text)
             }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(LinkSettings::default()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(CardSettings::default()),
             Err(error) => Err(error),
         }
     }
 
     /// Keeps settings for the next port of a card; without any, forgets those that were kept.
-    pub(crate) fn keep_settings(&self, bdf: &str, settings: &LinkSettings) -> io::Result<()> {
+    pub(crate) fn keep_settings(&self, bdf: &str, settings: &CardSettings) -> io::Result<()> {
         let path = self.settings_path(bdf);
         if settings.is_empty() {
             return remove(&path);

@@ -310,31 +310,6 @@ impl Netlink {
         self.request(RouteNetlinkMessage::DelNeighbour(message), 0)
     }
 
-    /// Sets what an administrator calls a link.
-    ///
-    /// # Errors
-    /// The kernel's error.
-    pub fn set_alias(&self, index: u32, alias: &str) -> io::Result<()> {
-        let mut link = by_index(index);
-        link.attributes.push(LinkAttribute::IfAlias(alias.to_owned()));
-        self.request(RouteNetlinkMessage::SetLink(link), 0)
-    }
-
-    /// Returns what an administrator calls a link; `None` if nothing.
-    ///
-    /// # Errors
-    /// The kernel's error.
-    pub fn alias(&self, index: u32) -> io::Result<Option<String>> {
-        self.send(RouteNetlinkMessage::GetLink(by_index(index)), NLM_F_ACK)?;
-        let mut alias = String::new();
-        self.responses(|message| {
-            if let RouteNetlinkMessage::NewLink(link) = message {
-                alias = listed(&link).alias;
-            }
-        })?;
-        Ok(Some(alias).filter(|alias| !alias.is_empty()))
-    }
-
     /// Returns all links of this namespace.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use crate::chip::Chip;
 use crate::dma::DmaMap;
 use crate::interrupts::Interrupts;
 use crate::pci::ConfigSpace;
-use crate::phy::{Link, Phy, Speed};
+use crate::phy::{Phy, PhyLink, Speed};
 use crate::registers::{RegisterMap, at};
 use crate::rings::{Faults, Ring, RxFault};
 use crate::tally::Tally;
@@ -172,7 +172,7 @@ impl Device {
 
     /// The link; `None` if there is none.
     #[must_use]
-    pub fn whole_link(&self) -> Option<Link> {
+    pub fn whole_link(&self) -> Option<PhyLink> {
         self.phy.whole_link()
     }
 

@@ -43,7 +43,7 @@ pub use chip::Chip;
 pub use device::{Accesses, Device, DeviceRegion};
 pub use dma::{DmaError, DmaMap, DmaPermissions};
 pub use interrupts::{InterruptIndex, Interrupts};
-pub use phy::{Link, Speed};
+pub use phy::{PhyLink, Speed};
 pub use rings::RxFault;
 pub use tally::Tally;
 pub use violations::{Access, Violation, Violations};

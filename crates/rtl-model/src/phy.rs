@@ -64,8 +64,8 @@ const ANAR_PAUSE: u16 = 0x0400;
 
 /// A link, as the MAC takes it from the PHY.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Link {
-    /// Speed.
+pub struct PhyLink {
+    /// The speed of both ends.
     pub speed: Speed,
     /// Whether both ends send at the same time.
     pub is_full_duplex: bool,
@@ -131,7 +131,7 @@ impl Phy {
     }
 
     /// Returns the link; `None` if there is none. The partner offers everything up to its speed.
-    pub(crate) fn whole_link(&self) -> Option<Link> {
+    pub(crate) fn whole_link(&self) -> Option<PhyLink> {
         let speed = self.link()?;
         let (control, offer) = (self.word(BMCR), self.word(ANAR));
         let negotiates = control & BMCR_AUTONEGOTIATE != 0;
@@ -142,7 +142,7 @@ impl Phy {
             Speed::G1 | Speed::G2_5 => true,
         };
         let pauses = negotiates && is_full_duplex && offer & ANAR_PAUSE != 0;
-        Some(Link { speed, is_full_duplex, pauses })
+        Some(PhyLink { speed, is_full_duplex, pauses })
     }
 
     /// Returns the link's speed; `None` if there is no link.

@@ -19,7 +19,7 @@ const PHY_CONTROL: u32 = 0;
 const PHY_OFFER: u32 = 4;
 const PHY_PARTNER: u32 = 5;
 const PHY_OFFER_1000: u32 = 9;
-/// Control: takes over speed and duplex, and starts anew.
+/// Control: takes over speed and duplex, and starts again.
 const PHY_RESET: u32 = 1 << 15;
 const PHY_100_MBIT: u32 = 1 << 13;
 const PHY_NEGOTIATES: u32 = 1 << 12;

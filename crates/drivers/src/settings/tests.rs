@@ -5,7 +5,7 @@ const GIGABIT: LinkAbilities = LinkAbilities {
     ..LinkAbilities::copper("RTL8168h", &[10, 100, 1000], 9212)
 };
 
-fn settings(text: &str) -> LinkSettings {
+fn settings(text: &str) -> CardSettings {
     text.parse().unwrap()
 }
 
@@ -20,7 +20,7 @@ fn settings_are_written_as_they_are_read() {
     assert_eq!(settings(all).to_string(), all);
     assert!(settings("").is_empty() && settings("").to_string().is_empty());
     for word in ["speed", "speed=x", "duplex=both", "autoneg=1", "colour=red", "mtu=-1"] {
-        assert_eq!(word.parse::<LinkSettings>(), Err(MalformedSettings(word.into())));
+        assert_eq!(word.parse::<CardSettings>(), Err(MalformedSettings(word.into())));
     }
 }
 
@@ -38,7 +38,7 @@ fn a_change_leaves_the_other_settings_and_negotiation_offers_all_again() {
 
 #[test]
 fn without_a_setting_everything_is_offered_but_pause() {
-    let plan = LinkSettings::default().plan(&GIGABIT).unwrap().unwrap();
+    let plan = CardSettings::default().plan(&GIGABIT).unwrap().unwrap();
     let LinkMode::Negotiated(offers) = plan.mode else { panic!("{plan:?}") };
     assert!(!plan.pause);
     for (speed, half, full) in

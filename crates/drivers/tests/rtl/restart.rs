@@ -77,7 +77,7 @@ fn the_next_daemon_opens_the_card_again_over_the_same_rings_and_loses_no_buffer(
             let rings = vec![[tx.view(), rx.view()]];
             std::mem::forget(std::mem::take(&mut rig.port.queues));
             locked(&model).detach();
-            // Meanwhile the card can reach nothing, although nobody has stopped it.
+            // Meanwhile the card can reach nothing, although no process has stopped it.
             assert!(locked(&model).dma().is_empty());
             rig.deliver(&frame(61, round));
             rig.port = open(&OpenOptions { rings, ..options.clone() });

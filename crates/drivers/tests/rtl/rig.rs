@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use slipring_drivers::{CardControl, LinkSettings, NicSetup, open_port};
+use slipring_drivers::{CardControl, CardSettings, NicSetup, open_port};
 use slipring_port::{DropCause, OpenCause, OpenOptions, Port, Queue};
 use slipring_ring::{Geometry, HugePages, Region, SlotFlags};
 use slipring_rtl_model::{Chip, Device, MemoryWire, Wire, WireEnd};
@@ -39,7 +39,7 @@ pub(crate) fn open_on(
 /// Opens a port with these settings, which `control` changes.
 pub(crate) fn open_set(
     model: &SharedModel,
-    settings: LinkSettings,
+    settings: CardSettings,
     control: &Arc<CardControl>,
 ) -> Result<Port, OpenCause> {
     let region = Region::create_shared(geometry(SLOTS), HugePages::Never).unwrap();

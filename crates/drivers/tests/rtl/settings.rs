@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use slipring_drivers::{CardControl, CardStatus, SettingRefusal};
 use slipring_port::{DropCause, Interest, OpenCause};
-use slipring_rtl_model::{Chip, Link, MemoryWire, Speed};
+use slipring_rtl_model::{Chip, MemoryWire, PhyLink, Speed};
 
 use crate::model::locked;
 use crate::rig::{Rig, frame, model, open_set};
@@ -38,7 +38,7 @@ impl SetRig {
         })
     }
 
-    fn link(&self) -> Link {
+    fn link(&self) -> PhyLink {
         locked(&self.rig.model).whole_link().unwrap()
     }
 
@@ -52,8 +52,8 @@ impl SetRig {
     }
 }
 
-fn link(speed: Speed, is_full_duplex: bool, pauses: bool) -> Link {
-    Link { speed, is_full_duplex, pauses }
+fn link(speed: Speed, is_full_duplex: bool, pauses: bool) -> PhyLink {
+    PhyLink { speed, is_full_duplex, pauses }
 }
 
 /// The original's own case.

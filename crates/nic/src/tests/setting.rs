@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 
-use slipring_drivers::{CardStatus, LinkSettings, LinkState, SettingRefusal};
+use slipring_drivers::{CardSettings, CardStatus, LinkState, SettingRefusal};
 
 use super::machine::MadeUpHost;
 use crate::bind::BindPlan;
@@ -99,7 +99,7 @@ fn a_reset_of_a_card_in_use_negotiates_everything_again() {
     let host = taken();
     hold(&host, "/dev/vfio/7");
     *host.answer.borrow_mut() = Some(Ok(Ok(CardStatus {
-        settings: LinkSettings::default(),
+        settings: CardSettings::default(),
         link: LinkState { is_up: true, mbit_per_s: 1000, is_full_duplex: true },
     })));
     set_or_reset(&host, "", true).unwrap();

@@ -6,7 +6,7 @@
 
 use std::io;
 
-use netlink_packet_core::{Emitable, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, Parseable};
+use netlink_packet_core::{Emitable, NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, Parseable};
 use netlink_packet_route::address::{
     AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage, AddressScope,
 };
@@ -17,7 +17,7 @@ use netlink_packet_route::route::{
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
-use super::{Netlink, by_index, local_address};
+use super::{Netlink, by_index, listed, local_address};
 
 /// An address or a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,6 +58,31 @@ impl Netlink {
         let mut link = by_index(index);
         link.attributes.push(LinkAttribute::IfName(name.to_owned()));
         self.request(RouteNetlinkMessage::SetLink(link), 0)
+    }
+
+    /// Sets what an administrator calls a link.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn set_alias(&self, index: u32, alias: &str) -> io::Result<()> {
+        let mut link = by_index(index);
+        link.attributes.push(LinkAttribute::IfAlias(alias.to_owned()));
+        self.request(RouteNetlinkMessage::SetLink(link), 0)
+    }
+
+    /// Returns what an administrator calls a link; `None` if nothing.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn alias(&self, index: u32) -> io::Result<Option<String>> {
+        self.send(RouteNetlinkMessage::GetLink(by_index(index)), NLM_F_ACK)?;
+        let mut alias = String::new();
+        self.responses(|message| {
+            if let RouteNetlinkMessage::NewLink(link) = message {
+                alias = listed(&link).alias;
+            }
+        })?;
+        Ok(Some(alias).filter(|alias| !alias.is_empty()))
     }
 
     /// Returns the addresses and routes of a link.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use slipring_abi::name::PortName;
 use slipring_drivers::{
-    CardControl, ChipId, LinkSettings, NicDriver, NicSetup, driver_of, listen, open_port, refused,
+    CardControl, CardSettings, ChipId, NicDriver, NicSetup, driver_of, listen, open_port, refused,
     unknown_chip,
 };
 use slipring_native_proto::trust;
@@ -77,7 +77,7 @@ fn settings_dirs(options: &OpenOptions) -> Vec<PathBuf> {
 }
 
 /// Returns the settings that were kept for a card: those of the first directory that has some.
-fn kept_settings(run_dirs: &[PathBuf], address: &str) -> Result<LinkSettings, OpenCause> {
+fn kept_settings(run_dirs: &[PathBuf], address: &str) -> Result<CardSettings, OpenCause> {
     for dir in run_dirs.iter().map(|dir| dir.join("nic")) {
         let path = dir.join(format!("{address}.link"));
         let Ok(text) = fs::read_to_string(&path) else { continue };
@@ -90,7 +90,7 @@ fn kept_settings(run_dirs: &[PathBuf], address: &str) -> Result<LinkSettings, Op
             help: Some(format!("forget the settings: slipring nic set {address} --reset")),
         });
     }
-    Ok(LinkSettings::default())
+    Ok(CardSettings::default())
 }
 
 /// A card that can be opened, as far as can be seen without opening it.

@@ -49,7 +49,7 @@ impl FakeChip {
 const ALL: crate::LinkAbilities = crate::LinkAbilities::copper("82574L", &[10, 100, 1000], 9230);
 
 fn set(chip: &FakeChip, settings: &str) -> u32 {
-    let plan = settings.parse::<crate::LinkSettings>().unwrap().plan(&ALL).unwrap().unwrap();
+    let plan = settings.parse::<crate::CardSettings>().unwrap().plan(&ALL).unwrap().unwrap();
     set_link(&chip.bar(), &plan).unwrap();
     chip.bar().read32(CTRL)
 }
