@@ -70,7 +70,7 @@ struct nmport_d {
 struct nmport_d *nmport_open(const char *portspec);
 void nmport_close(struct nmport_d *d);
 
-/* In two steps, so that d->reg can be changed between them. */
+/* In two steps, so that the caller can change d->reg between them. */
 struct nmport_d *nmport_prepare(const char *portspec);
 int nmport_open_desc(struct nmport_d *d);
 void nmport_undo_open_desc(struct nmport_d *d);

@@ -1,4 +1,4 @@
-/* What options mean to a port. SPDX-License-Identifier: BSD-2-Clause */
+/* The meaning of options to a port. */
 #include "internal.h"
 
 #include <errno.h>

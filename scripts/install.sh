@@ -34,8 +34,8 @@ put() {
         made+=$'\n'$path/
     done < <(cd "$stage" && find . -mindepth 1 -type d | sed 's/^.//' | sort)
     while IFS= read -r path; do
-        # Creates a new file, since a running program cannot be written to. Its owner is who
-        # installs.
+        # Creates a new file, since the file of a running program cannot be written. The user who
+        # installs becomes its owner.
         cp -P --preserve=mode --remove-destination "$stage$path" "$root$path"
         made+=$'\n'$path
     done < <(cd "$stage" && find . ! -type d | sed 's/^.//')

@@ -27,7 +27,7 @@ archive=$(apt-get indextargets --format '$(REPO_URI) $(COMPONENT)' 'Created-By: 
 # A file that is there would be continued.
 fetch() { rm -f "$2"; /usr/lib/apt/apt-helper -o APT::Sandbox::User=root download-file "$1" "$2" > /dev/null 2>&1; }
 
-# Prints the list for what the archive has now. apt checks the signatures of the lists.
+# Prints the list for the present contents of the archive. apt checks the signatures of the lists.
 pin() {
     local keys=/usr/share/keyrings/debian-archive-keyring.gpg apt=$dir/apt
     rm -rf "$apt" && mkdir -p "$apt/lists/partial" "$apt/archives/partial" "$apt/parts"
@@ -43,7 +43,8 @@ EOF
         sed -n "s|^'\([^']*/\(pool/[^']*\)\)' .*|\1 \2|p" |
         while read -r uri path; do
             fetch "$uri" "$apt/package.deb"
-            # Only what has libraries or QEMU's files; scripts of packages are not run.
+            # Unpacks only packages that contain libraries or QEMU's files; the packages' scripts
+            # are not run.
             if dpkg-deb -c "$apt/package.deb" | grep -qE 'lib/x86_64-linux-gnu/.*\.so|share/(qemu|seabios)/'; then
                 echo "$(sha256sum < "$apt/package.deb" | cut -d' ' -f1)  $path"
             fi

@@ -1,6 +1,6 @@
-//! Any bytes are what a netlink socket received: reading ends, lists are bounded by the bytes, and
-//! a mirror that receives the messages, with dumps begun and ended between them, publishes tables
-//! whose indices are in range.
+//! Treats the input as bytes from a netlink socket: reading ends, lists are bounded by the bytes,
+//! and a mirror that receives the messages, with dumps begun and ended between them, publishes
+//! tables whose indices are in range.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -2,7 +2,7 @@
  * netmap's structures and numbers, as C programs see them. SPDX-License-Identifier: BSD-2-Clause
  *
  * Names, layouts and values are netmap's (API 14), so that programs written for it compile and
- * run; the text is slipring's own. What they mean:
+ * run; the text is slipring's own. Their meaning:
  *
  *   A program binds an open file to the rings of a port (NIOCCTRL with NETMAP_REQ_REGISTER) and
  *   maps the file. In the mapping, struct netmap_if says where each ring is; each slot of a ring

@@ -133,7 +133,7 @@ export interface Hello {
   command: string;
   version: string;
   seed: number;
-  /** Only of programs other than emulators. */
+  /** Only present for programs other than emulators. */
   program?: string;
 }
 

@@ -18,7 +18,7 @@ interface Kind {
   show(value: number): string;
   measured(sample: Sample): number | null;
   set(setting: Setting): number | null;
-  /** What the line of the setting means. */
+  /** The meaning of the setting's line. */
   means: string;
   /** Distances between marks. Absent if multiples of powers of ten suit. */
   marks?: number[];

@@ -11,7 +11,7 @@ const PERIOD_MS = 1000;
 export interface RouterListener {
   /** The router has answered. */
   live(): void;
-  /** It does not answer now. It is asked again. */
+  /** The router does not answer now. It is asked again. */
   broken(): void;
   /** It has ended. */
   ended(): void;

@@ -70,7 +70,8 @@ abi_structs! {
         48: nro_min_gap: u64,
     }
 
-    /// Says who moves frames: the sync loop itself, or the thread that kicks.
+    /// Selects the thread that moves frames: the sync loop's, or the thread that rings the
+    /// doorbell.
     struct NmreqOptSyncKloopMode: 32 {
         /// The common head of all options.
         0: nro_opt: NmreqOption,

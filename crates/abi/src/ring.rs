@@ -78,7 +78,7 @@ abi_structs! {
         /// Number of bytes of the frame that are in this slot. If the frame has several slots, this
         /// is less than its length.
         4: len: u16,
-        /// What must be done with the slot, and what is in it: `NS_*` bits.
+        /// Requests for the slot, and properties of its frame: `NS_*` bits.
         6: flags: u16,
         /// If [`NS_INDIRECT`] is set, the address of the payload. Otherwise its bits under the
         /// ring's `offset_mask` are the offset of the payload in the buffer.

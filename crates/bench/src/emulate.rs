@@ -48,8 +48,8 @@ fn one_thread<const N: usize>(bound: f64) -> BenchRow {
         .goal(GoalMetric::RatioTo(FLOOR_NAME), 1.0 / bound)
 }
 
-/// Returns the row for what a rate, losses in bursts, a correlated delay and queue management cost
-/// in addition.
+/// Returns the row for the additional cost of a rate, losses in bursts, a correlated delay and
+/// queue management.
 fn stages() -> BenchRow {
     BenchRow::new("emulate-stages", "emulate, all stages on, extra per packet", RowUnit::Nanos)
         .with(ContenderRole::Ours, "slipring", || {

@@ -1,4 +1,5 @@
-//! What rules, tables, states and pipes of the firewall cost, without ports and between namespaces.
+//! Measures the cost of rules, tables, states and pipes of the firewall, without ports and between
+//! namespaces.
 //!
 //! Figures without ports are per second of CPU time. Other load on the machine affects them less.
 

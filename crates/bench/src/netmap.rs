@@ -1,5 +1,5 @@
-//! What `/dev/netmap` costs for programs that were compiled for netmap. It is measured with a C
-//! program that only makes system calls, and with a daemon in a private run directory.
+//! Measures the cost of `/dev/netmap` for programs that were compiled for netmap, with a C program
+//! that only makes system calls and a daemon in a private run directory.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! What the checks in the safe ring API cost: the same pipe is also driven with raw pointers.
+//! Measures the cost of the checks in the safe ring API: the same pipe is also driven with raw
+//! pointers.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,10 +1,10 @@
-//! The router: what it adds to a packet's cost beside the kernel's forwarding, with one route and
-//! with full tables, the engine alone, and the take-over of full tables.
+//! Benchmarks of the router: the cost of a packet compared with the kernel's forwarding, with one
+//! route and with full tables; the engine alone; and the time to take over full tables.
 //!
-//! Frames come from an XDP program on live frames and reach the router's interface as XDP frames,
-//! which suits programs in XDP, because the kernel first has to make socket buffers of them; or from
-//! a packet socket, which suits the kernel, because a veth link first makes XDP frames of socket
-//! buffers for a program. So each forwarding part is the cost beyond the first hop of its own kind.
+//! Frames come from an XDP program on live frames, or from a packet socket. XDP frames favour XDP
+//! programs, because the kernel must first convert them to socket buffers. Frames of a packet
+//! socket favour the kernel, because a veth link must first convert them to XDP frames for a
+//! program. So the forwarding part is the cost beyond the first hop with the same kind of frames.
 
 mod convergence;
 mod duties;
@@ -28,7 +28,8 @@ use slipring_rtnetlink::RouteFamily;
 
 use super::row::BenchRow;
 
-/// The rows; those with full tables in the kernel, which take longer, only with `full`.
+/// Returns the rows. Rows with full tables in the kernel take longer, and are only included with
+/// `full`.
 pub(crate) fn rows(full: bool) -> Vec<BenchRow> {
     let families = [RouteFamily::V4, RouteFamily::V6];
     let of_table = |table| {

@@ -52,7 +52,7 @@ pub(crate) enum ContenderRole {
     Ours,
     /// The best that this machine allows.
     Floor,
-    /// Another program that does the same.
+    /// Another program that does the same work as slipring.
     Peer,
 }
 

@@ -11,8 +11,8 @@ use super::{
     child, emulate, firewall, footprint, latency, memory, native, netmap, null, raw, route, vale,
 };
 
-/// Returns all rows. Rows that only repeat others with another size, and those with full routing
-/// tables in the kernel, are included if `full` is true.
+/// Returns all rows. If `full` is true, includes rows that only repeat other rows with another
+/// size, and rows with full routing tables in the kernel.
 pub(crate) fn all(full: bool) -> Vec<BenchRow> {
     let mut rows = vec![memory::row::<64>(), memory::row::<1500>()];
     for parties in [PipeLayout::OneThread, PipeLayout::TwoThreads, PipeLayout::TwoProcesses] {

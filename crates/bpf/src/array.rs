@@ -54,7 +54,7 @@ pub struct MappedArray {
     value_size: usize,
 }
 
-// SAFETY: `base` is owned, as a box's pointer is, and nothing depends on the thread.
+// SAFETY: `base` is owned, like the pointer of a box, and its use does not depend on the thread.
 unsafe impl Send for MappedArray {}
 // SAFETY: all access through a shared reference is atomic.
 unsafe impl Sync for MappedArray {}
@@ -76,8 +76,9 @@ impl MappedArray {
         Ok(Self { base, mapped_bytes, len: spec.max_entries, stride, value_size })
     }
 
-    /// An array of zeros that no program in the kernel uses: code that fills the tables of a program
-    /// then also fills those of the interpreter ([`SimulatedMap::copy_from`]), without a privilege.
+    /// An array of zeros that no program in the kernel uses: code that fills the tables of a
+    /// program then also fills those of the interpreter ([`SimulatedMap::copy_from`]), without a
+    /// privilege.
     ///
     /// # Errors
     /// The kernel's error, if there is not enough memory.
@@ -97,7 +98,7 @@ impl MappedArray {
         self.len
     }
 
-    /// Whether there are no values; the kernel creates no such map.
+    /// Whether there are no values. The kernel does not create such maps.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -165,7 +166,7 @@ impl MappedArray {
         // SAFETY:
         // - The address is mapped and aligned: by the invariant, and because the callers have
         //   checked the offset.
-        // - The mapping lives as long as `self`, whose lifetime the reference has.
+        // - The mapping lives as long as `self`, and the reference has the lifetime of `self`.
         // - Programs and threads may write these bytes at any time: `A` is an atomic, valid for any
         //   bits.
         unsafe { address.cast::<A>().as_ref() }

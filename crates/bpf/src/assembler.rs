@@ -93,7 +93,7 @@ impl Assembler {
         self.jump_by(with_operand(CLASS_JMP | condition as u8, reg, operand.into(), 0), name)
     }
 
-    /// As [`Self::jump_if`], comparing the low 32 bits.
+    /// Like [`Self::jump_if`], but compares the low 32 bits.
     pub fn jump_if32(
         &mut self,
         reg: BpfReg,

@@ -1,4 +1,5 @@
-//! The types of the running kernel: the numbers of its functions, and where structures have their members.
+//! The types of the running kernel: the numbers of its functions, and the offsets of the members of
+//! its structures.
 //!
 //! The kernel describes itself in BTF: a header, a list of types, and their names. A type's id is
 //! its index in the list, from 1 on (Documentation/bpf/btf.rst).
@@ -11,7 +12,7 @@ const KIND_UNION: u32 = 5;
 const KIND_FUNC: u32 = 12;
 /// Bytes of a member of a structure: its name, its type, its offset.
 const MEMBER_BYTES: usize = 12;
-/// How many structures without a name may be inside one another.
+/// Maximum nesting depth of structures without a name.
 const MAX_NESTING: u32 = 8;
 
 /// Returns the BTF id of a function of the running kernel, for [`crate::insn::call_kernel`].
@@ -27,25 +28,25 @@ pub fn kernel_function(name: &str) -> io::Result<i32> {
 pub struct KernelTypes {
     types: Vec<u8>,
     names: Vec<u8>,
-    /// Where in `types` each one begins, in the order of their ids.
+    /// Offset in `types` of each type, in the order of their ids.
     starts: Vec<usize>,
 }
 
-/// The three words with which a type begins.
+/// The three words at the start of each type.
 #[derive(Clone, Copy)]
 struct TypeHead {
-    /// Where the head ends.
+    /// Offset of the end of the head.
     end: usize,
     name: usize,
     kind: u32,
     /// Number of members.
     count: usize,
-    /// The offsets of members have sizes of bit fields in their upper 8 bits.
+    /// Whether the offsets of members contain sizes of bit fields in their upper 8 bits.
     has_bit_fields: bool,
 }
 
 impl KernelTypes {
-    /// Reads what the kernel says of itself.
+    /// Reads the kernel's description of itself.
     ///
     /// # Errors
     /// `NotFound` if it does not describe itself, `InvalidData` if the description is broken.
@@ -92,7 +93,7 @@ impl KernelTypes {
             .ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// The offset of a member, which may be in a structure without a name, in bytes.
+    /// Returns the offset in bytes of a member, which may be inside a structure without a name.
     fn offset_in(&self, head: TypeHead, member: &str, nesting: u32) -> Option<u32> {
         (0..head.count).find_map(|index| {
             let at = head.end + MEMBER_BYTES * index;
@@ -118,7 +119,7 @@ impl KernelTypes {
         self.spells(head.name, name)
     }
 
-    /// Whether this name is at this offset.
+    /// Whether the name at this offset is `name`.
     fn spells(&self, at: usize, name: &str) -> bool {
         self.names.get(at..).is_some_and(|spelled| {
             spelled.starts_with(name.as_bytes()) && spelled.get(name.len()) == Some(&0)
@@ -168,8 +169,8 @@ fn trailing_bytes(kind: u32, count: usize) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// Returns BTF data that describes an int, a structure, one that contains it without a name, and
-    /// two functions.
+    /// Returns BTF data that describe an int, a structure, another structure that contains the
+    /// first one without a name, and two functions.
     fn blob() -> Vec<u8> {
         let names = b"\0int\0pair\0first\0second\0outer\0";
         #[rustfmt::skip]

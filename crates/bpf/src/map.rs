@@ -10,7 +10,7 @@ use crate::sys::map::{self as sys, MapCreate, MapFd};
 /// Kinds of maps (`BPF_MAP_TYPE_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BpfMapKind {
-    /// Any keys, in no order.
+    /// Any keys, in no particular order.
     Hash = 1,
     /// Values by index. All exist from the start and are zero.
     Array = 2,
@@ -134,7 +134,7 @@ impl BpfMap {
         self.spec
     }
 
-    /// The number by which the kernel tells maps apart, in tracepoints for example.
+    /// Returns the number that identifies the map in the kernel, for example in tracepoints.
     ///
     /// # Errors
     /// The kernel's error.
@@ -186,8 +186,8 @@ impl BpfMap {
         }
     }
 
-    /// Returns all keys at this moment. If other parties change a hash meanwhile, some keys may be
-    /// missing or occur twice.
+    /// Returns all keys at this moment. If another program changes a hash meanwhile, some keys may
+    /// be missing or occur twice.
     ///
     /// # Errors
     /// The kernel's error.

@@ -11,21 +11,21 @@ use crate::sys::program as sys;
 /// Kinds of programs (`BPF_PROG_TYPE_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BpfProgramKind {
-    /// For sockets (`SO_ATTACH_BPF`): receives socket buffers and returns how many bytes of
-    /// the frame the socket gets.
+    /// A socket filter (`SO_ATTACH_BPF`): receives socket buffers and returns how many bytes of the
+    /// frame the socket gets.
     SocketFilter = 1,
-    /// For tcx: receives socket buffers.
+    /// A tcx program: receives socket buffers.
     Classifier = 3,
-    /// For XDP: receives frames before there is a socket buffer.
+    /// An XDP program: receives frames before there is a socket buffer.
     Xdp = 6,
-    /// For tracepoints: receives the arguments of the tracepoint, in 8 bytes each.
+    /// A tracepoint program: receives the arguments of the tracepoint, in 8 bytes each.
     RawTracepoint = 17,
 }
 
 /// Load flags and bindings of a program.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BpfProgramFlags {
-    /// Accepts frames in several buffers (`BPF_F_XDP_HAS_FRAGS`).
+    /// Whether the program accepts frames in several buffers (`BPF_F_XDP_HAS_FRAGS`).
     pub frags: bool,
     /// Runs only on this interface and may use its metadata functions (`BPF_F_XDP_DEV_BOUND_ONLY`).
     pub bound_to: Option<u32>,
@@ -47,9 +47,9 @@ pub enum BpfAttachType {
 pub enum BpfLinkFlags {
     /// After the existing programs (tcx).
     Last = 0,
-    /// XDP in the stack, on any interface (`XDP_FLAGS_SKB_MODE`).
+    /// XDP in generic mode, on any interface (`XDP_FLAGS_SKB_MODE`).
     XdpGeneric = 1 << 1,
-    /// XDP in the driver (`XDP_FLAGS_DRV_MODE`).
+    /// XDP in native mode, in the driver (`XDP_FLAGS_DRV_MODE`).
     XdpNative = 1 << 2,
     /// Before the existing programs (tcx, `BPF_F_BEFORE`).
     First = 1 << 3,
@@ -109,7 +109,7 @@ impl BpfProgram {
         sys::link_create(self.fd.as_fd(), ifindex, at, flags).map(|fd| BpfLink { fd })
     }
 
-    /// Has the program run at a tracepoint of the kernel as long as the returned link exists. Needs
+    /// Runs the program at a tracepoint of the kernel as long as the returned link exists. Needs
     /// CAP_PERFMON.
     ///
     /// # Errors
@@ -138,11 +138,12 @@ impl BpfProgram {
     }
 
     /// Runs an XDP program on a frame as if it had just arrived on an interface of this thread's
-    /// namespace, and performs the resulting action: after `XDP_PASS`, the kernel receives the frame.
-    /// Needs no capability.
+    /// namespace, and performs the resulting action: after `XDP_PASS`, the kernel receives the
+    /// frame. Needs no capability.
     ///
     /// # Errors
-    /// The kernel's error: EINVAL for a frame that does not fit a page, ENODEV without the interface.
+    /// The kernel's error: EINVAL for a frame that does not fit a page, ENODEV without the
+    /// interface.
     pub fn run_as_received(&self, frame: &[u8], ifindex: u32) -> io::Result<()> {
         sys::run_live_frames(self.fd.as_fd(), frame, 1, 1, Some(ifindex))
     }
@@ -162,8 +163,8 @@ impl From<OwnedFd> for BpfProgram {
     }
 }
 
-/// Loads a program. The verifier gives up with EAGAIN as soon as the thread has to handle a signal; after
-/// that, it can start again.
+/// Loads a program. The verifier gives up with EAGAIN as soon as the thread has to handle a signal;
+/// after that, it can start again.
 fn load_despite_signals(
     kind: BpfProgramKind,
     name: &str,
@@ -187,7 +188,8 @@ fn load_despite_signals(
 /// Loads the program again, only to get the verifier's log.
 fn verifier_log(kind: BpfProgramKind, insns: &[BpfInsn], flags: BpfProgramFlags) -> String {
     let mut log = vec![0; 1 << 20];
-    // The name is for people who list programs; this program is removed again at once.
+    // Other programs list this name while they list BPF programs; this program is removed again at
+    // once.
     let _ = load_despite_signals(kind, "slipring_log", insns, flags, &mut log);
     let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
     String::from_utf8_lossy(&log[..end]).into_owned()

@@ -1,4 +1,5 @@
-//! Random programs and random changes of maps: the interpreter and the kernel agree.
+//! Tests that the interpreter and the kernel agree, with random programs and random changes of
+//! maps.
 #![allow(clippy::unwrap_used)]
 
 mod lab;
@@ -92,8 +93,9 @@ fn memory() -> impl Strategy<Value = BpfInsn> {
     )
 }
 
-/// Atomic operations, only in the map: the verifier of Linux 6.18 takes a value that an atomic
-/// operation fetches from the stack for the value of another path, and removes code that is needed.
+/// Atomic operations, only in the map: the verifier of Linux 6.18 confuses a value that an atomic
+/// operation fetches from the stack with the value of another path, and removes code that is
+/// needed.
 fn atomics() -> impl Strategy<Value = BpfInsn> {
     use AtomicOp::{
         Add, And, CompareExchange, Exchange, FetchAdd, FetchAnd, FetchOr, FetchXor, Or, Xor,

@@ -29,7 +29,7 @@ use slipring_bpf::{
 const XDP_PASS: u32 = 2;
 const XDP_REDIRECT: u32 = 4;
 
-/// So long that a heartbeat cannot become too old within a test, even on a busy machine.
+/// Long enough that a heartbeat does not become too old within a test, even on a busy machine.
 const MAX_BEAT_AGE_NS: i32 = 2_000_000_000;
 
 const BEAT: BpfMapSpec = BpfMapSpec::mappable_array(8, 1);
@@ -71,7 +71,8 @@ fn pass_without_heartbeat(program: &mut Assembler) {
         .jump_if(BpfReg::R0, JumpIf::Gt, MAX_BEAT_AGE_NS, "pass");
 }
 
-/// Accepts plain IPv4 without options and with a TTL above 1; the last address byte goes to `R8`.
+/// Accepts IPv4 packets without options and with a TTL above 1. Puts the last byte of the
+/// destination into `R8`.
 fn parse(program: &mut Assembler) {
     bounds(program);
     program
@@ -108,7 +109,7 @@ fn route(program: &mut Assembler) {
     ));
 }
 
-/// Addresses, time to live, checksum (RFC 1624).
+/// Rewrites addresses, time to live and checksum (RFC 1624).
 fn rewrite(program: &mut Assembler) {
     bounds(program);
     for offset in [0, 4, 8] {
@@ -164,7 +165,7 @@ fn frame(to: u8, ttl: u8) -> Vec<u8> {
     frame
 }
 
-/// The ones' complement sum of a header: 0xffff if its checksum is right.
+/// The ones' complement sum of a header: 0xffff if its checksum is correct.
 fn sum(header: &[u8]) -> u16 {
     let words = header.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
     let sum: u32 = words.sum();
@@ -326,7 +327,7 @@ fn start(router: &mut dyn Router) {
     router.beat(router.now_ns());
 }
 
-/// The frame that a hit by the hop with this address makes of [`frame`].
+/// Returns the frame that the program makes of [`frame`] for the hop with this address.
 fn forwarded(to: u8, ttl: u8, mac: u8) -> Vec<u8> {
     let mut expected = frame(to, ttl - 1);
     expected[..12].fill(mac);

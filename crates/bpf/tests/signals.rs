@@ -1,4 +1,4 @@
-//! Signals arrive while the kernel verifies a program.
+//! Tests of signals that arrive while the kernel verifies a program.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{BufRead, BufReader};
@@ -12,12 +12,14 @@ use slipring_test_support::skip;
 
 /// The name of the variable that makes [`loader`] load a program.
 const LOAD: &str = "SLIPRING_LOAD_PROGRAM";
-/// As many as keep the verifier busy for some milliseconds.
+/// Enough instructions to keep the verifier busy for some milliseconds.
 const INSNS: usize = 100_000;
-/// Fewer than the attempts to load a program, even if each stop costs two.
+/// Number of stops: fewer than the attempts to load a program, even if each stop costs two
+/// attempts.
 const STOPS: u32 = 5;
 
-/// Not a test of its own: the process that the next test stops and continues.
+/// Not a test of its own: the next test runs this function in a process that it stops and
+/// continues.
 #[test]
 fn loader() {
     if std::env::var_os(LOAD).is_none() {

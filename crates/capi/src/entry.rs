@@ -1,4 +1,4 @@
-//! The wrapper of every exported function. It prevents that a panic reaches C.
+//! The wrapper of every exported function. It prevents panics from reaching C.
 
 use std::any::Any;
 use std::ffi::c_int;

@@ -1,4 +1,4 @@
-//! The frames that are in a network, and those that have left it.
+//! The frames in a network, and the frames that have left it.
 
 use std::collections::VecDeque;
 

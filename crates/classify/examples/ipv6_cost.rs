@@ -1,6 +1,6 @@
-//! Prints what tables of IPv6 prefixes cost as an interval tree (`PrefixMap<u128>`) next to a trie of
-//! the same upper halves (`PrefixMap<u64>`): million lookups per CPU-second, microseconds for a change
-//! of one prefix, bytes for each prefix. Both run in turn, the best of several times.
+//! Prints what tables of IPv6 prefixes cost as an interval tree (`PrefixMap<u128>`) next to a trie
+//! of the same upper halves (`PrefixMap<u64>`): million lookups per CPU-second, microseconds for a
+//! change of one prefix, bytes for each prefix. Both run in turn, the best of several times.
 //!
 //! `cargo run --release -p slipring-classify --example ipv6_cost [PREFIXES...]`
 

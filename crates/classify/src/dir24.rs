@@ -112,7 +112,7 @@ impl<C: Cells> Dir24<C> {
         batches.for_each(|(addresses, numbers)| self.lookup_batch(addresses, numbers));
     }
 
-    /// As [`Self::lookup_all`], for numbers of another type.
+    /// Like [`Self::lookup_all`], but converts each number with `new`.
     ///
     /// # Panics
     /// If the lengths differ.
@@ -146,7 +146,7 @@ impl<C: Cells> Dir24<C> {
         block_of(cell).map_or(cell, |block| self.tail.get(tail_cell(block, address)))
     }
 
-    /// As [`Self::resolve`], if the tail has blocks. For a cell that is a number, it loads the
+    /// Like [`Self::resolve`], for a table that has blocks. If the cell is a number, it loads the
     /// first cell of the tail and ignores it.
     #[inline(always)]
     fn resolve_without_branch(&self, cell: u16, address: u32) -> u16 {
@@ -169,7 +169,7 @@ const fn low(address: u32) -> usize {
     address as usize % BLOCK_CELLS
 }
 
-/// The block that a root cell names, if it does.
+/// The block that a root cell names; `None` if the cell does not name a block.
 #[inline(always)]
 const fn block_of(cell: u16) -> Option<u16> {
     if cell & BLOCK_FLAG != 0 { Some(cell & !BLOCK_FLAG) } else { None }

@@ -25,7 +25,8 @@
 //! give it to the readers in place of the old one.
 //!
 //! # The walk
-//! Other programs, such as a BPF program, can search the nodes that [`IntervalTree::nodes`] returns:
+//! Other programs, such as a BPF program, can search the nodes that [`IntervalTree::nodes`]
+//! returns:
 //! 1. An entry is a 32-bit word. If its top bit is set, the other bits are the index of a node;
 //!    otherwise it is a number. Begin with the entry [`IntervalTree::root`], which refers to a node.
 //! 2. A step, from an entry that refers to a node, with a 64-bit key: count the node's 16 keys that
@@ -65,11 +66,11 @@ pub const MAX_STEPS: u32 = 16;
 const FILL: usize = 14;
 /// The number of values that are looked up together.
 const LOOKUP_BATCH: usize = 64;
-/// Searches do not prefetch the nodes below those of this many levels: few, which stay in the first
-/// cache.
+/// Searches do not prefetch the nodes below those of this many levels: there are few of these, and
+/// they stay in the L1 cache.
 const CACHED_LEVELS: u32 = 1;
-/// A tree with at most this many nodes more than twice those that it was built with is not built
-/// again.
+/// A tree is rebuilt when it has more than twice the nodes that it was built with, plus this
+/// number.
 const MIN_NODES: usize = 64;
 
 /// A map from every 128-bit value to a number below 2³¹.
@@ -110,7 +111,7 @@ impl IntervalTree {
         self.nodes.len() - self.free.len() > 2 * self.built + MIN_NODES
     }
 
-    /// All nodes, for a search by another program; those of no use are among them.
+    /// All nodes, for a search by another program; unused nodes are among them.
     #[must_use]
     pub fn nodes(&self) -> &[TreeNode] {
         &self.nodes

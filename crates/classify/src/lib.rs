@@ -22,7 +22,8 @@
 //! Values that no rule distinguishes form one class, so the value of a field of any width becomes a
 //! small number, and each rule's condition on the field becomes one bit. The structures are built
 //! once from a list and then only read; after a change of the list they are built again. Only
-//! [`prefixes`], [`intervals`] and [`dir24`] support changes in place, the last one while others read.
+//! [`prefixes`], [`intervals`] and [`dir24`] support changes in place, the last one while others
+//! read.
 //!
 //! Not for the actions of rules, conditions that are not a set of values of one field, or parsing
 //! packets.

@@ -14,7 +14,7 @@ const UPPER_BITS: u32 = 64;
 #[derive(Clone, Debug)]
 pub(crate) enum Lookup<K> {
     Trie(Trie<K>),
-    /// For values of 128 bits, unless many starts need more than the upper half.
+    /// An interval tree: for values of 128 bits, unless many starts need more than the upper half.
     Intervals(IntervalTree),
 }
 

@@ -48,7 +48,7 @@ impl Matcher {
         Self::with_dense(wants, MAX_DENSE_RULES)
     }
 
-    /// As [`Self::build`], but with dense rows only if there are at most `most` rules.
+    /// Like [`Self::build`], but with dense rows only if there are at most `most` rules.
     ///
     /// # Panics
     /// As [`Self::build`].

@@ -35,7 +35,7 @@ pub(crate) const METRICS_FLAG: &str = "metrics";
 /// Checks an address at which metrics can be served: one with a port, or a path.
 ///
 /// # Errors
-/// What may be written instead.
+/// A text that says which addresses are allowed, if this is not one.
 pub fn address(text: &str) -> Result<String, String> {
     let why = |why| format!("{why}: write 127.0.0.1:9100, [::1]:9100, or a path: ./metrics.sock");
     MetricsEndpoint::check(text).map_err(why).map(|()| text.to_owned())

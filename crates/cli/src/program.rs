@@ -283,8 +283,8 @@ impl<'p> Invocation<'p> {
     }
 }
 
-/// Prints help or version, which clap returns as errors. Returns any other error as a failure.
-/// Handles a command line that clap has not accepted: prints the help that it asks for.
+/// Handles a command line that clap has not accepted. Prints help or version, which clap returns as
+/// errors, and returns any other error as a failure.
 ///
 /// # Errors
 /// [`Failure`] with the mistake in a command that was typed as `typed`.

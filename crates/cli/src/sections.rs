@@ -1,5 +1,5 @@
-//! Settings in sections, from a TOML file. A mistake is told with its line and column, and with what
-//! is allowed there, or the name that was probably meant; all mistakes are told at once.
+//! Settings in sections, from a TOML file. A mistake is reported with its line and column, and with
+//! the allowed values, or the name that was probably meant; all mistakes are reported at once.
 //!
 //! ```
 //! use slipring_cli::sections::SettingsFile;
@@ -32,7 +32,7 @@ use crate::codes::{SR0009, SR0010};
 use crate::config::{position, read_text};
 use crate::{Diagnose, Diagnostic, usage};
 
-/// Maximum number of further mistakes that are told with the first one.
+/// Maximum number of further mistakes that are reported with the first one.
 const MAX_OTHERS: usize = 20;
 
 /// A file of settings.
@@ -61,7 +61,7 @@ impl SettingsFile {
     /// Reads the settings by `reader`. Keys that it does not ask for are mistakes.
     ///
     /// # Errors
-    /// The first mistake; others are in its note.
+    /// A [`Diagnostic`] for the first mistake in the file; its note lists the others.
     pub fn read<T>(
         &self,
         reader: impl FnOnce(&mut SettingsSection<'_>) -> Result<T, Diagnostic>,
@@ -74,7 +74,8 @@ impl SettingsFile {
         self.all_mistakes(read.as_ref().err()).map_or(read, Err)
     }
 
-    /// Returns the first mistake, with the others in its note. `last` has ended the reading.
+    /// Returns the first mistake, with the others in its note. `last` is the mistake that has ended
+    /// the reading.
     fn all_mistakes(&self, last: Option<&Diagnostic>) -> Option<Diagnostic> {
         let mut noted = self.mistakes.take();
         noted.sort_by_key(|(offset, _)| *offset);
@@ -119,13 +120,13 @@ impl SettingsFile {
     }
 }
 
-/// A section that is being read. It has the keys that were asked for.
+/// A section that is being read. It records the keys that were asked for.
 #[derive(Debug)]
 pub struct SettingsSection<'f> {
     file: &'f SettingsFile,
-    /// Empty for the keys before all sections.
+    /// The section's name; empty for the keys before all sections.
     path: String,
-    /// `None` if the file does not have the section.
+    /// The section's keys and values; `None` if the file does not have the section.
     table: Option<&'f DeTable<'f>>,
     known: Vec<&'static str>,
     /// No key is a mistake.
@@ -142,10 +143,11 @@ impl<'f> SettingsSection<'f> {
         Ok(read)
     }
 
-    /// Reads a section by `reader`. If the file does not have it, it has no keys.
+    /// Reads a section by `reader`. If the file does not have the section, `reader` gets a section
+    /// without keys.
     ///
     /// # Errors
-    /// The first mistake.
+    /// The error of `reader`.
     pub fn section<T>(
         &mut self,
         key: &'static str,
@@ -159,7 +161,7 @@ impl<'f> SettingsSection<'f> {
     /// Reads each of the sections `[[key]]` by `reader`.
     ///
     /// # Errors
-    /// The first mistake.
+    /// The first error of `reader`.
     pub fn sections<T>(
         &mut self,
         key: &'static str,
@@ -177,7 +179,7 @@ impl<'f> SettingsSection<'f> {
     /// Reads a whole number.
     ///
     /// # Errors
-    /// If it is another value, or not in the range.
+    /// If the value is not a whole number, or not in the range.
     pub fn number(
         &mut self,
         key: &'static str,
@@ -189,7 +191,7 @@ impl<'f> SettingsSection<'f> {
     /// Reads a list of whole numbers.
     ///
     /// # Errors
-    /// If it is another value, or one is not in the range.
+    /// If the value is not such a list, or a number is not in the range.
     pub fn numbers(
         &mut self,
         key: &'static str,
@@ -202,7 +204,7 @@ impl<'f> SettingsSection<'f> {
     /// Reads `true` or `false`.
     ///
     /// # Errors
-    /// If it is another value.
+    /// If the value is neither.
     pub fn switch(&mut self, key: &'static str) -> Result<Option<bool>, Diagnostic> {
         self.value(key, "true or false, without quotes", |value| match value {
             DeValue::Boolean(on) => Some(*on),
@@ -213,15 +215,15 @@ impl<'f> SettingsSection<'f> {
     /// Reads a text.
     ///
     /// # Errors
-    /// If it is another value.
+    /// If the value is not a text.
     pub fn text(&mut self, key: &'static str) -> Result<Option<String>, Diagnostic> {
         self.value(key, "a text in quotes", text_of)
     }
 
-    /// Reads a list of texts, each of which may be there once.
+    /// Reads a list of different texts.
     ///
     /// # Errors
-    /// If it is another value, or a text is there twice.
+    /// If the value is not such a list, or a text occurs twice.
     pub fn texts(&mut self, key: &'static str) -> Result<Option<Vec<String>>, Diagnostic> {
         let mut seen = Vec::new();
         self.list(key, "a list of texts in quotes, each once: [\"a\", \"b\"]", |value| {
@@ -234,7 +236,7 @@ impl<'f> SettingsSection<'f> {
     /// Reads one of these words.
     ///
     /// # Errors
-    /// If it is another value. If a word is similar, it is suggested.
+    /// If the value is none of these words. The error suggests a similar word.
     pub fn word(
         &mut self,
         key: &'static str,
@@ -290,7 +292,7 @@ impl<'f> SettingsSection<'f> {
     /// Reads a text by a parser, whose error says what is allowed.
     ///
     /// # Errors
-    /// If it is another value.
+    /// If the value is not a text, or the parser refuses it.
     pub fn parsed<T>(
         &mut self,
         key: &'static str,

@@ -12,7 +12,7 @@ use slipring_cli::Signals;
 
 const CHILD: &str = "SLIPRING_SIGNALS_CHILD";
 
-/// Not a test of its own: the code of the child. It prints each request that it gets.
+/// Not a test of its own: the code of the child process. It prints each request that it gets.
 #[test]
 fn child() {
     let Ok(stubborn) = std::env::var(CHILD) else {
@@ -32,7 +32,7 @@ fn child() {
         if signals.stopping() {
             println!("stop");
             if stubborn == "no" {
-                // Stays set for every other waiter.
+                // The request stays set for every other waiter.
                 wait(&signals);
                 std::process::exit(7);
             }
@@ -70,7 +70,7 @@ impl Running {
         kill_process(pid, signal).unwrap();
     }
 
-    /// Reads on to this line.
+    /// Reads the child's output up to this line.
     fn hear(&mut self, wanted: &str) {
         let mut line = String::new();
         while line.trim() != wanted {

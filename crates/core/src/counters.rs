@@ -9,8 +9,9 @@
 //!   CountersReader   reads the file without mapping it: if it shrinks, an error, not a SIGBUS
 //! ```
 //!
-//! The text in the file describes the words. All words are published together: the sequence number
-//! in the header is odd during an update, so a reader gets words of one moment or tries again.
+//! Each counter is a 64-bit word; the text in the file says what each of them counts. All words are
+//! published together: the sequence number in the header is odd during an update, so a reader gets
+//! words of one moment or tries again.
 //!
 //! A file is alive as long as its publisher holds the write lock on it. A process that may only
 //! read the file cannot take the lock, and the kernel releases it when the publisher ends, however
@@ -37,7 +38,7 @@
 //! 1. A file under its final name is complete: it has header, text and words.
 //! 2. Readers do not trust the file: they check every size in it against the size of the file.
 //!
-//! Not for interpreting the words or sending them anywhere.
+//! Not for interpreting the counters or sending them anywhere.
 
 mod directory;
 mod format;

@@ -39,8 +39,8 @@ pub trait PortDriver: Sync {
     fn facts(&self) -> &'static PortKindInfo;
 
     /// Returns the memory that the port takes from a region, without host rings, and makes all
-    /// checks that need nothing but the name, the options and the state of this machine: opening
-    /// and `slipring doctor` both begin with them. Changes nothing.
+    /// checks that only need the name, the options and the state of this machine: opening and
+    /// `slipring doctor` both begin with them. Changes nothing.
     ///
     /// # Errors
     /// [`OpenError`] for a name that cannot be opened anywhere, or not on this machine.
@@ -123,7 +123,8 @@ pub fn examine(port: &PortName, context: &DoctorContext<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Reports that an interface has fewer rings than host rings are requested, if so.
+/// Returns a finding if more host rings are requested than the interface has rings; `None`
+/// otherwise.
 fn fewer_host_rings(request: &PortRequest<'_>) -> Option<Finding> {
     let requested = request.options().host_rings;
     let iface = Iface::find(request.bare_name()).ok().filter(|_| request.wants_host())?;

@@ -146,8 +146,8 @@ impl Host {
     }
 }
 
-/// Returns the options for a port that is opened along with `all`. If both ends of a pipe are, the
-/// pipe is created in this process even if a daemon runs.
+/// Returns the options for a port that is opened along with `all`. If `all` contains both ends of a
+/// pipe, the pipe is created in this process even if a daemon runs.
 fn options_among(name: &PortName, all: &[PortName], options: &OpenOptions) -> OpenOptions {
     let is_joined = all.iter().any(|other| pipes::are_peers(name, other));
     let daemon = options.daemon.clone().filter(|_| !is_joined);

@@ -52,13 +52,15 @@ pub(crate) struct DaemonService {
     reload: Arc<Reload>,
     /// Handles the requests about switches.
     switches: Box<dyn ControlService>,
-    /// Lists all users with memory.
+    /// The function that lists the domains of all users with memory.
     domains: Domains,
-    /// Frees memory that is no longer used. It is called after a port was removed or detached.
+    /// The function that frees memory that is no longer used. It is called after a port was removed
+    /// or detached.
     release_memory: Box<dyn Fn() + Send + Sync>,
 }
 
-/// Returns all users who have the device open or own something that exists without open files.
+/// A function that returns the domains of all users who have the device open or own something that
+/// exists without open files.
 pub(crate) type Domains = Box<dyn Fn() -> Vec<Arc<Domain>> + Send + Sync>;
 
 impl DaemonService {

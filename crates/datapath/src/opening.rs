@@ -203,7 +203,7 @@ impl PortOpening {
         pipes: &[PortName],
         session: &mut Session<'_>,
     ) -> Result<Vec<Port>, Failure> {
-        // What this refuses takes no interface, so there is nothing to announce.
+        // Names that this refuses take no interface, so there is nothing to announce.
         Host::global().check_all(&[names, pipes].concat(), &self.options)?;
         takeover::warn_takeover(names, &self.options, self.notice, session)?;
         if self.wait_policy == WaitStrategy::Spin {

@@ -65,11 +65,11 @@ pub trait ObjectMetrics: Send {
     /// Returns the number of objects.
     fn count(&self) -> usize;
 
-    /// Adds to `names` the objects, and the names of the words that are published for each.
+    /// Adds to `names` the objects, and the names of the counters that are published for each.
     fn describe(&self, names: &mut MetricSchema);
 
-    /// Appends the current words of all objects. Returns the time of these values, or 0 if it is not
-    /// known.
+    /// Appends the current words of all objects. Returns the time of these values, or 0 if it is
+    /// not known.
     fn sample(&mut self, words: &mut Vec<u64>) -> Nanos;
 
     /// Returns the causes for which packets are lost between links and a port.
@@ -114,7 +114,7 @@ impl Drop for PublishGuard {
     }
 }
 
-/// Where the published words come from.
+/// Where the values of the published counters come from.
 struct MetricsSource {
     meter: PortMeter,
     objects: Option<Box<dyn ObjectMetrics>>,

@@ -259,8 +259,8 @@ impl WorkerQueues {
     }
 
     /// Hands the frame in the slots `at..at + slots` of the rx ring of `from` over to the thread at
-    /// the other end of the pipe `to`, with a word about it, by exchanging buffers. If there is no
-    /// space, changes nothing and returns false.
+    /// the other end of the pipe `to`, by exchanging buffers. The receiver also gets `word`. If
+    /// there is no space, changes nothing and returns false.
     pub fn hand_over(&mut self, from: usize, at: u32, slots: u32, to: usize, word: u64) -> bool {
         if from == to {
             // Back to the thread that has handed it over: both rings are of one queue.
@@ -279,8 +279,8 @@ impl WorkerQueues {
         is_sent
     }
 
-    /// Hands a copy of a frame over to the thread at the other end of the pipe `to`, with a word about
-    /// it. If there is no space, changes nothing and returns false.
+    /// Hands a copy of a frame over to the thread at the other end of the pipe `to`, with a word
+    /// about it. If there is no space, changes nothing and returns false.
     pub fn hand_over_copy(&mut self, frame: &[u8], to: usize, word: u64) -> bool {
         let pipe = &mut self.queues[to];
         let first = pipe.filled;

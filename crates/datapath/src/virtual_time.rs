@@ -113,7 +113,7 @@ impl Environment for VirtualTime {
     }
 }
 
-/// A port with one queue: the program's end, and what the test sees of it.
+/// A port with one queue: the program's end, and the test's view of it.
 pub struct VirtualPort {
     /// The queue, for the program.
     pub queue: Box<dyn Queue>,
@@ -124,7 +124,7 @@ pub struct VirtualPort {
 /// The frames of a port. The test and the port share them.
 pub type SharedTraffic = Arc<Mutex<VirtualTraffic>>;
 
-/// The frames that will arrive at a port, and those that have left through it.
+/// The frames that will arrive at a port, and the frames that have left through it.
 #[derive(Debug, Default)]
 pub struct VirtualTraffic {
     /// The frames that will arrive, with the times of their arrival, in order.

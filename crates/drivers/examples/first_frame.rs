@@ -1,5 +1,5 @@
-//! From nothing to a first frame, by hand: the steps of `docs/design/driver.md` on QEMU's 82540,
-//! without the drivers of this crate.
+//! Sends a first frame by hand, starting from an unconfigured device: the steps of
+//! `docs/design/driver.md` on QEMU's 82540, without the drivers of this crate.
 //!
 //! ```text
 //! make qemu
@@ -18,7 +18,7 @@ use slipring_pci::{Bar, DescriptorMemory, DeviceMemory, PciDevice, barrier, conf
 /// The slot of the card on bus 0.
 const SLOT: u8 = 4;
 
-// Step 3: registers, from section 13 of the manual.
+// Step 3: the registers used here (section 13 of the manual).
 const CTRL: u64 = 0x0000;
 const CTRL_SET_LINK_UP: u32 = 1 << 6;
 const CTRL_RESET: u32 = 1 << 26;
@@ -34,7 +34,7 @@ const TDT: u64 = 0x3818;
 const RAL0: u64 = 0x5400;
 const RAH0: u64 = 0x5404;
 
-// Step 5: the legacy transmit descriptor, section 3.3.3.
+// Step 5: the fields of the legacy transmit descriptor (section 3.3.3).
 const END_OF_PACKET: u64 = 1 << 24;
 const INSERT_CRC: u64 = 1 << 25;
 const REPORT_STATUS: u64 = 1 << 27;
@@ -109,7 +109,7 @@ fn give_ring(bar: &Bar, ring: &DescriptorMemory) {
     bar.write32(TCTL, TCTL_ENABLE_AND_PAD);
 }
 
-/// Sends one broadcast frame of 60 bytes, and waits until the device says that it has.
+/// Sends one broadcast frame of 60 bytes, and waits until the device reports that it was sent.
 fn send(
     bar: &Bar,
     ring: &DescriptorMemory,

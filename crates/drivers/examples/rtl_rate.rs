@@ -1,5 +1,6 @@
-//! How many frames of 60 bytes go out and come back per second, over the model of an RTL8168h whose
-//! cable is a loop: with the model in this process, and in another one behind a socket.
+//! Measures how many frames of 60 bytes per second go out and come back over the model of an
+//! RTL8168h whose cable is a loop: with the model in this process, and in another process behind a
+//! socket.
 //!
 //! ```text
 //! $ cargo run --release -p slipring-drivers --example rtl_rate
@@ -38,7 +39,7 @@ fn carry(queue: &mut dyn Queue, batch: u32) -> u32 {
     let (mut sent, mut received, mut batches) = (0, 0, 0);
     while received < FRAMES {
         let tx = queue.rings().tx;
-        // No more than the receive ring takes: a loop has no other place for frames.
+        // At most as many frames as the receive ring can take, since a loop stores no frames.
         let room = tx.avail().min(SLOTS - 1 - (sent - received));
         if sent < FRAMES && room >= batch {
             for i in 0..batch {
@@ -58,7 +59,7 @@ fn carry(queue: &mut dyn Queue, batch: u32) -> u32 {
     batches
 }
 
-/// CPU time of this thread, which other programs on a busy machine do not lengthen much.
+/// Returns the CPU time of this thread, on which other load of the machine has little effect.
 fn cpu_seconds() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9

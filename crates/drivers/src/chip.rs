@@ -1,4 +1,4 @@
-//! What a driver does for its queue.
+//! The interface between a driver and its queue.
 
 use slipring_port::nic::{RxDescriptorRings, TxDescriptorRings};
 use slipring_port::{DropCause, Interest, Nanos, OpenCause, QueueCounters};
@@ -9,9 +9,9 @@ use crate::settings::{LinkAbilities, LinkPlan};
 
 /// A running chip with one queue.
 ///
-/// The rings write to the doorbell in `publish`, once per batch. All other registers are accessed
-/// before and after a sleep, and for statistics; so a busy queue costs one register write per batch
-/// and direction.
+/// The rings write to the doorbell in `publish`, once per batch. All other registers are only
+/// accessed before and after a sleep, and for statistics. So a busy queue costs one register write
+/// per batch and direction.
 pub trait NicChip: Send + 'static {
     /// The receive descriptors.
     type Rx: RxDescriptorRings + Send;
@@ -27,29 +27,28 @@ pub trait NicChip: Send + 'static {
     /// The transmit descriptors.
     fn tx(&mut self) -> &mut Self::Tx;
 
-    /// The interrupt, whose causes are masked while the queue is polled.
+    /// Returns the interrupt. Its causes are masked while the queue is polled.
     fn interrupt(&self) -> &Interrupt;
 
     /// Lets the device receive and send. Its rings are still empty.
     fn start(&mut self);
 
     /// Unmasks the causes of `interest`, and changes of the link, in this order: acknowledge all
-    /// causes, then unmask. The caller looks at the rings once more afterwards, so no event is
-    /// lost.
+    /// causes, then unmask. The caller checks the rings again afterwards, so no event is lost.
     fn unmask(&mut self, interest: Interest) -> ChipEvents;
 
     /// Masks all causes and acknowledges them.
     fn mask(&mut self) -> ChipEvents;
 
-    /// Reads the state of the link. This is also the check that the device is still there, and the
-    /// time to repair what the chip is known to lose. Called after sleeps, and now and then while
-    /// nothing moves.
+    /// Reads the state of the link. Also checks that the device still exists, and recovers from
+    /// known faults of the chip, such as lost doorbells. Called after sleeps, and from time to time
+    /// while no frames move.
     ///
     /// # Errors
     /// [`ChipFault`], which ends the port.
     fn probe(&mut self) -> Result<LinkState, ChipFault>;
 
-    /// Sets the counts of frames that the device lost: totals since [`Self::start`].
+    /// Reports the numbers of frames that the device lost, as totals since [`Self::start`].
     fn count_drops(&mut self, set: &mut dyn FnMut(DropCause, u64));
 
     /// Receives all frames, or only the device's own, multicasts and broadcasts. Called before
@@ -79,24 +78,24 @@ pub trait NicChip: Send + 'static {
     fn stop(&mut self);
 }
 
-/// See [`NicChip::tx_probe_after`].
+/// Default of [`NicChip::tx_probe_after`].
 const TX_PROBE_AFTER: Nanos = 1_000_000_000;
 
-/// What a chip has signalled.
+/// The events that a chip has signalled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ChipEvents {
-    /// The link may have changed, or the chip wants to be looked at: [`NicChip::probe`].
+    /// Whether [`NicChip::probe`] must be called, because the link may have changed.
     pub wants_probe: bool,
 }
 
 /// The state of the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkState {
-    /// Whether there is a link.
+    /// Whether the link is up.
     pub is_up: bool,
-    /// Its speed in Mbit/s; 0 if it is unknown.
+    /// The speed of the link in Mbit/s; 0 if it is unknown.
     pub mbit_per_s: u32,
-    /// Whether both directions are used at the same time.
+    /// Whether the link is full duplex.
     pub is_full_duplex: bool,
 }
 
@@ -105,10 +104,10 @@ impl LinkState {
     pub const DOWN: Self = Self { is_up: false, mbit_per_s: 0, is_full_duplex: false };
 }
 
-/// Why a chip cannot go on.
+/// Why a chip cannot continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChipFault {
-    /// All registers read as ones.
+    /// All registers read as ones: the device was removed.
     Gone,
 }
 

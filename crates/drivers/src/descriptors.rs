@@ -1,4 +1,4 @@
-//! Rings of 16-byte descriptors in memory that the device shares.
+//! Rings of 16-byte descriptors in memory that is shared with the device.
 //!
 //! ```text
 //!            .---- the device's ----.
@@ -10,9 +10,10 @@
 //! in the doorbell: [`RxFormat`] and [`TxFormat`].
 //!
 //! # Invariants
-//! 1. The device never says which buffer a descriptor has: `bufs` does. Of what the device writes,
-//!    status and length are used, read once, and the length is checked.
-//! 2. A descriptor is written only while it is not the device's.
+//! 1. Only `bufs` says which buffer a descriptor has, never the device. Of the words that the
+//!    device writes, only status and length are used. They are read once, and the length is
+//!    checked.
+//! 2. A descriptor is written only while the device does not own it.
 //! 3. Descriptors complete in order.
 
 use std::collections::VecDeque;
@@ -33,24 +34,25 @@ pub struct FilledRx {
     pub len: u32,
     /// Whether the frame continues in the next descriptor.
     pub more: bool,
-    /// Whether the frame is damaged and is not to be passed on. The last descriptor of a frame
-    /// says so for all of it.
+    /// Whether the frame is damaged and must not be passed on. In the last descriptor of a frame,
+    /// this applies to the whole frame.
     pub is_bad: bool,
 }
 
 /// The receive descriptors of a family of chips.
 pub trait RxFormat: Send + 'static {
-    /// Which of the two 64-bit words has the status, by which the descriptor changes owner.
+    /// Which of the two 64-bit words contains the status. The descriptor changes its owner by a
+    /// write to this word.
     const STATUS: usize;
 
     /// Returns the words of a descriptor for the device. `is_last` is true for the last descriptor
     /// of the ring's memory.
     fn descriptor(address: u64, len: u32, is_last: bool) -> [u64; 2];
 
-    /// Returns what the device has filled; `None` if the descriptor is still the device's.
+    /// Returns what the device has written; `None` if the device still owns the descriptor.
     fn filled(status: u64) -> Option<FilledRx>;
 
-    /// Tells the device that descriptors up to index `next`, exclusive, are its own.
+    /// Tells the device that it owns the descriptors up to index `next`, exclusive.
     fn notify(bar: &Bar, register: u64, next: u32) {
         bar.write32(register, next);
     }
@@ -58,7 +60,8 @@ pub trait RxFormat: Send + 'static {
 
 /// The transmit descriptors of a family of chips.
 pub trait TxFormat: Send + 'static {
-    /// Which of the two 64-bit words has the status, by which the descriptor changes owner.
+    /// Which of the two 64-bit words contains the status. The descriptor changes its owner by a
+    /// write to this word.
     const STATUS: usize;
     /// The bits of the status word that ask the device to report completion.
     const REPORT: u64;
@@ -67,15 +70,15 @@ pub trait TxFormat: Send + 'static {
     fn descriptor(part: &TxPart) -> [u64; 2];
 
     /// Returns the status word of the first of several descriptors, once the length of their frame
-    /// is known. The device does not have the descriptor before.
+    /// is known. The device does not own the descriptor before that.
     fn first_of_chain(status: u64, _frame_len: u32) -> u64 {
         status
     }
 
-    /// Returns whether the device has completed a descriptor that was to be reported.
+    /// Returns whether the device has completed a descriptor for which a report was requested.
     fn is_done(status: u64) -> bool;
 
-    /// Tells the device that descriptors up to index `next`, exclusive, are its own.
+    /// Tells the device that it owns the descriptors up to index `next`, exclusive.
     fn notify(bar: &Bar, register: u64, next: u32) {
         bar.write32(register, next);
     }
@@ -96,7 +99,7 @@ pub struct TxPart {
     pub is_last_of_ring: bool,
 }
 
-/// What a ring is made of.
+/// The parts from which a ring is built.
 #[derive(Debug, Clone)]
 pub struct RingParts {
     /// The memory of the descriptors.
@@ -105,8 +108,8 @@ pub struct RingParts {
     pub addresses: BufferAddresses,
     /// Number of descriptors in the ring.
     pub size: u32,
-    /// How many of them the device can have at a time. For chips whose head and tail are equal in
-    /// an empty ring, one less than `size`.
+    /// Maximum number of descriptors that the device can own at a time. For chips whose head and
+    /// tail are equal in an empty ring, one less than `size`.
     pub usable: u32,
     /// Maximum number of bytes per descriptor.
     pub part: u32,
@@ -138,7 +141,7 @@ impl RingParts {
         self.memory.words64()[index as usize * 2 + word].load(Ordering::Acquire)
     }
 
-    /// Stores a word; the status word goes last.
+    /// Stores a word of a descriptor. The status word must be stored last.
     fn store(&self, index: u32, word: usize, value: u64) {
         self.memory.words64()[index as usize * 2 + word].store(value, Ordering::Release);
     }
@@ -151,16 +154,17 @@ pub struct RxDescriptors<F> {
     bufs: Box<[BufIdx]>,
     next_post: u32,
     next_read: u32,
-    /// Number of descriptors that are the device's.
+    /// Number of descriptors that the device owns.
     posted: u32,
     has_unpublished: bool,
-    /// Descriptors that were read and are not released.
+    /// Descriptors that were read but not released.
     ready: VecDeque<RxDescriptor>,
-    /// How many of the last in `ready` belong to a frame whose end has not come.
+    /// How many of the last entries in `ready` belong to a frame whose end has not arrived.
     unfinished: u32,
-    /// Whether a part of that frame is damaged.
+    /// Whether a part of the unfinished frame is damaged.
     is_damaged: bool,
-    /// The most descriptors that the device has had at a time. A frame of more parts never ends.
+    /// The greatest number of descriptors that the device has owned at a time. A frame of more
+    /// parts could never end.
     most_posted: u32,
     /// Number of damaged frames that were dropped.
     bad_frames: u64,
@@ -194,7 +198,7 @@ impl<F: RxFormat> RxDescriptors<F> {
         self.bad_frames
     }
 
-    /// Takes over the next descriptor, if the device has filled it.
+    /// Reads the next descriptor, if the device has filled it.
     #[inline(always)]
     fn read_next(&mut self) -> Option<FilledRx> {
         if self.posted == 0 {
@@ -207,7 +211,7 @@ impl<F: RxFormat> RxDescriptors<F> {
         let len = filled.len.min(self.parts.part);
         self.ready.push_back(RxDescriptor { buf, offset: 0, len, more: filled.more });
         self.unfinished += 1;
-        // A length beyond the buffer is a fault of the device.
+        // A length greater than the buffer is a fault of the device.
         Some(FilledRx { is_bad: filled.is_bad || len != filled.len || len == 0, ..filled })
     }
 
@@ -256,7 +260,8 @@ impl<F: RxFormat> RxDescriptorRings for RxDescriptors<F> {
 
     #[inline(always)]
     fn refresh(&mut self) -> u32 {
-        // At most one ring's worth, even if damaged frames are posted again and again.
+        // At most as many descriptors as the ring has, even if damaged frames are posted again and
+        // again.
         for _ in 0..self.parts.size {
             let Some(filled) = self.read_next() else { break };
             self.is_damaged |= filled.is_bad;
@@ -299,23 +304,25 @@ pub struct TxDescriptors<F> {
     bufs: Box<[BufIdx]>,
     /// The next descriptor to be written.
     next: u32,
-    /// The oldest descriptor whose buffer was not released.
+    /// The oldest descriptor whose buffer has not been released.
     oldest: u32,
-    /// Number of descriptors that are the device's, or completed and not released.
+    /// Number of descriptors that the device owns, or that are completed but not released.
     in_use: u32,
-    /// Descriptors that were read as completed and are not released.
+    /// Descriptors that were read as completed but are not released.
     completed: u32,
-    /// Descriptors that report completion: the index, and how many descriptors it completes.
+    /// Descriptors that report completion: the index, and how many descriptors the report
+    /// completes.
     reports: VecDeque<(u32, u32)>,
-    /// Descriptors since the last one that reports.
+    /// Number of descriptors after the last one that reports.
     since_report: u32,
     frames_since_report: u32,
     /// The status word of the last descriptor.
     last_status: u64,
-    /// The first descriptor of a frame in several parts: the device gets it after the others.
+    /// The first descriptor of a frame that has several parts. The device gets it after the other
+    /// descriptors of the frame.
     held_first: Option<(u32, u64)>,
     is_in_frame: bool,
-    /// Bytes of the frame so far.
+    /// Number of bytes of the unfinished frame so far.
     frame_len: u32,
     has_unpublished: bool,
     format: std::marker::PhantomData<F>,
@@ -345,19 +352,19 @@ impl<F: TxFormat> TxDescriptors<F> {
         }
     }
 
-    /// Returns whether the device has descriptors that it has not completed.
+    /// Returns whether the device owns descriptors that it has not completed.
     #[must_use]
     pub fn is_pending(&self) -> bool {
         self.in_use > self.completed
     }
 
-    /// Writes to the doorbell once more, for chips that lose one now and then.
+    /// Writes to the doorbell again, for chips that sometimes lose a write.
     pub fn notify_again(&self) {
         F::notify(&self.parts.bar, self.parts.doorbell, self.next);
     }
 
-    /// Makes the last descriptor report completion. The device does not have it before the
-    /// doorbell, or does not have the first part of its frame.
+    /// Makes the last descriptor report completion. The device does not own it yet: the doorbell
+    /// has not been written, or the frame's first descriptor is still held back.
     #[inline(always)]
     fn report(&mut self) {
         let at = self.parts.index_before(self.next);
@@ -422,7 +429,8 @@ impl<F: TxFormat> TxDescriptorRings for TxDescriptors<F> {
         }
         if self.since_report > 0 {
             self.report();
-            // Without a bit for it, the device may have completed the descriptor by now.
+            // In formats without a report bit, the device may already have completed and
+            // overwritten the descriptor.
             if F::REPORT != 0 {
                 let at = self.parts.index_before(self.next);
                 self.parts.store(at, F::STATUS, self.last_status | F::REPORT);

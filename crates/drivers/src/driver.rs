@@ -1,4 +1,4 @@
-//! A driver, as the table of drivers has it.
+//! A driver, as listed in the table of drivers.
 
 use slipring_pci::config::PciId;
 use slipring_pci::{PciDevice, PciError};
@@ -9,10 +9,10 @@ use crate::settings::LinkAbilities;
 
 /// A driver.
 pub trait NicDriver: Sync {
-    /// The name, which is that of its folder.
+    /// Returns the driver's name, which is also the name of its folder.
     fn name(&self) -> &'static str;
 
-    /// The chips that it drives.
+    /// Returns the chips that the driver supports.
     fn chips(&self) -> &'static [ChipId];
 
     /// What a chip with this identifier can be set to. Where several chips have the same
@@ -36,7 +36,7 @@ pub trait NicDriver: Sync {
 pub struct ChipId {
     /// The identifier.
     pub id: PciId,
-    /// The name that its maker gives it.
+    /// The name that the manufacturer uses.
     pub name: &'static str,
 }
 

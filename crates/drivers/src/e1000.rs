@@ -1,4 +1,4 @@
-//! The 82540 and 82545: PCI and PCI-X, and the card that virtual machines see most often.
+//! The 82540 and 82545: PCI and PCI-X cards, often emulated in virtual machines.
 
 mod init;
 
@@ -24,9 +24,9 @@ impl IntelFamily for E1000 {
         ChipId::new(INTEL, 0x100f, "82545EM"),
         ChipId::new(INTEL, 0x1026, "82545GM"),
     ];
-    // The device takes 16,128 bytes with CRC.
+    // The device receives up to 16,128 bytes with CRC.
     const MAX_PACKET: u32 = 16_110;
-    // The 82540 has the line only; the 82545's messages have an erratum.
+    // The 82540 only supports the interrupt line; the messages of the 82545 have an erratum.
     const INTERRUPTS: &'static [InterruptKind] = &[InterruptKind::IntX];
     type Rx = LegacyRx;
     type Tx = LegacyTx;

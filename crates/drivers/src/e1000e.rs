@@ -22,14 +22,14 @@ impl IntelFamily for E1000e {
         ChipId::new(INTEL, 0x10f6, "82574LA"),
         ChipId::new(INTEL, 0x150c, "82583V"),
     ];
-    // The device takes 9234 bytes with CRC.
+    // The device receives up to 9234 bytes with CRC.
     const MAX_PACKET: u32 = 9230;
     const INTERRUPTS: &'static [InterruptKind] = &[InterruptKind::Msi, InterruptKind::IntX];
     type Rx = LegacyRx;
     type Tx = LegacyTx;
 
     fn configure(device: &dyn PciDevice) -> Result<(), OpenCause> {
-        // An erratum of the 82574: in the power states L0s and L1, the device stops.
+        // Erratum of the 82574: the device may stop in the power states L0s and L1.
         config::disable_aspm(device).map_err(refused)
     }
 

@@ -1,5 +1,5 @@
-//! The 82576, I210, I211 and I350: several queues, of which one is used. Kernels from 6.14 on have
-//! AF_XDP zero copy for them; this driver is for those before.
+//! The 82576, I210, I211 and I350: several queues, of which one is used. Kernels from 6.14 on
+//! support AF_XDP zero copy for them; this driver is for older kernels.
 
 mod init;
 mod regs;
@@ -30,7 +30,7 @@ impl IntelFamily for Igb {
         ChipId::new(INTEL, 0x1521, "I350"),
         ChipId::new(INTEL, 0x1546, "I350"),
     ];
-    // The device takes 9728 bytes with CRC.
+    // The device receives up to 9728 bytes with CRC.
     const MAX_PACKET: u32 = 9724;
     const INTERRUPTS: &'static [InterruptKind] = &[InterruptKind::Msi, InterruptKind::IntX];
     type Rx = AdvancedRx;

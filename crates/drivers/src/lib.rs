@@ -22,7 +22,7 @@
 //! The Intel drivers share `chip.rs`, descriptors and the steps of `open()`: `intel`.
 //!
 //! [`CardQueue`] has all that the drivers have in common: a sync in each direction without a system
-//! call, sleep with the device's causes unmasked, the watch for a device that is gone or stuck.
+//! call, sleep with the device's causes unmasked, the detection of a removed or stuck device.
 //! `docs/design/driver.md` shows how to write one.
 //!
 //! # Not for

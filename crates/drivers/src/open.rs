@@ -1,4 +1,4 @@
-//! From a chip that is set up to a port.
+//! Opens a port on a chip that is set up.
 
 use std::io;
 use std::sync::Arc;
@@ -19,17 +19,17 @@ use crate::settings::{CardSettings, SettingRefusal};
 
 /// How long a device may take for a reset, or for an access to its PHY.
 const RESPONSE_TIMEOUT_NS: u64 = 2_000_000_000;
-/// How long to sleep between two looks at a register.
+/// Time between two reads of a register that is polled.
 const POLL_INTERVAL: Duration = Duration::from_micros(100);
 
-/// What a port is opened with.
+/// The arguments for opening a port.
 #[derive(Debug, Clone, Copy)]
 pub struct NicSetup<'s> {
     /// The name of the port, as the user wrote it.
     pub name: &'s str,
     /// The memory of rings and buffers.
     pub region: &'s Arc<Region>,
-    /// Slots, whether to be promiscuous, and what to do when the link is down.
+    /// The number of slots, whether to be promiscuous, and what to do when the link is down.
     pub options: &'s OpenOptions,
     /// What a user has set of the card; what is not set is the driver's choice, or the options'.
     pub settings: CardSettings,
@@ -60,7 +60,7 @@ impl<'s> NicSetup<'s> {
     }
 }
 
-/// The cause of a failure to give a device memory.
+/// Converts a failure to give memory to a device.
 #[must_use]
 pub fn memory_cause(error: io::Error, bytes: u64) -> OpenCause {
     if error.kind() == io::ErrorKind::OutOfMemory {
@@ -69,7 +69,7 @@ pub fn memory_cause(error: io::Error, bytes: u64) -> OpenCause {
     OpenCause::System { what: "give the card memory", source: error }
 }
 
-/// What a driver says about its port.
+/// The properties of a port, reported by its driver.
 #[derive(Debug, Clone, Copy)]
 pub struct NicFacts {
     /// The name of the driver.
@@ -86,7 +86,7 @@ pub struct NicFacts {
     pub chains: bool,
 }
 
-/// Starts a chip and makes it a port.
+/// Starts a chip, and creates a port for it.
 ///
 /// # Errors
 /// [`OpenCause`] if the region has no memory left, or the device does not answer.
@@ -193,7 +193,7 @@ pub(crate) fn wait_for(what: &str, is_done: impl Fn() -> bool) -> Result<(), Ope
     Ok(())
 }
 
-/// A chip did not do in time what it was told to.
+/// The error if a chip did not do something in time.
 pub(crate) fn unresponsive(what: &str) -> OpenCause {
     let reason = format!("the card does not {what}");
     OpenCause::Card { reason, help: Some("reset or power-cycle it; see also: dmesg | tail".into()) }

@@ -1,4 +1,4 @@
-//! The queue of a card: syncs, sleep, and the watch over the device.
+//! The queue of a card: syncs, sleeps, and monitors the device.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ const PROBE_AFTER_IDLE_SYNCS: u32 = 65_536;
 /// How long a device with a link may take to send a frame before it counts as stuck.
 const STUCK_AFTER: Nanos = 10_000_000_000;
 
-/// A queue over a chip. Fields are dropped in order: the chip is stopped before the two halves
-/// free the buffers that it had.
+/// A queue on a chip. Fields are dropped in order: the chip is stopped before the two halves free
+/// the buffers that it had.
 pub struct CardQueue<C: NicChip> {
     chip: StoppedAtDrop<C>,
     tx_side: TxSide,
@@ -28,8 +28,7 @@ pub struct CardQueue<C: NicChip> {
     tx: TxRing,
     rx: RxRing,
     name: String,
-    /// A second descriptor of the interrupt's event, by which a change of the link ends a wait
-    /// whatever it is for.
+    /// A second descriptor of the interrupt's event. With it, a change of the link ends any wait.
     link_event: OwnedFd,
     link: LinkState,
     ends_when_down: bool,
@@ -46,7 +45,7 @@ pub struct CardQueue<C: NicChip> {
     counters: Arc<QueueCounters>,
 }
 
-/// What a queue consists of, besides its chip.
+/// The parts of a queue besides its chip.
 pub(crate) struct CardQueueParts {
     pub(crate) name: String,
     pub(crate) tx_side: TxSide,
@@ -61,7 +60,7 @@ pub(crate) struct CardQueueParts {
     pub(crate) counters: Arc<QueueCounters>,
 }
 
-/// A chip that is stopped when the value ends.
+/// A chip that is stopped when this value is dropped.
 pub(crate) struct StoppedAtDrop<C: NicChip>(pub(crate) C);
 
 impl<C: NicChip> Drop for StoppedAtDrop<C> {
@@ -116,7 +115,7 @@ impl<C: NicChip> CardQueue<C> {
         RunError::new(&self.name, cause)
     }
 
-    /// Probes the device if something calls for it.
+    /// Probes the device if there is a reason.
     #[inline(always)]
     fn watch(&mut self, moved: bool) -> Result<(), RunCause> {
         self.idle_syncs = if moved { 0 } else { self.idle_syncs + 1 };
@@ -129,7 +128,7 @@ impl<C: NicChip> CardQueue<C> {
         Ok(())
     }
 
-    /// Reads the link; ends the port if the device is gone or stuck.
+    /// Reads the link. Ends the port if the device was removed or is stuck.
     #[cold]
     fn probe(&mut self) -> Result<(), RunCause> {
         self.idle_syncs = 0;
@@ -210,7 +209,8 @@ impl<C: NicChip> CardQueue<C> {
         self.tx_side.sync(self.chip.0.tx(), |_, _| Ok(()))?;
         let moved = self.tx_side.packets_done() != before;
         self.watch_pending(moved)?;
-        // A sync with nothing to send is idle, too: it does not show that the device is there.
+        // A sync with nothing to send also counts as idle: it does not show that the device still
+        // exists.
         self.watch(moved)
     }
 
@@ -249,7 +249,7 @@ impl<C: NicChip> Queue for CardQueue<C> {
         }
     }
 
-    /// A device that completes nothing makes no interrupt, so a wait must end for the next look.
+    /// A device that completes nothing raises no interrupt, so a wait must end at the next probe.
     fn deadline(&self) -> Option<Nanos> {
         self.tx_progress.map(|_| self.tx_probe_at)
     }
@@ -271,7 +271,7 @@ impl<C: NicChip> Queue for CardQueue<C> {
         let events = self.chip.0.mask();
         self.take(events);
         let interrupt = self.chip.0.interrupt();
-        // The causes are acknowledged, so a line is no longer asserted by this device.
+        // The causes are acknowledged, so the device no longer asserts the line.
         if interrupt.clear() && interrupt.kind() == InterruptKind::IntX {
             self.wants_probe |= interrupt.rearm(self.chip.0.device()).is_err();
         }

@@ -19,8 +19,8 @@
 //! - An RTL8125A or B may stop at UDP packets to the ports of PTP (319, 320) with less than 47 bytes
 //!   after the IP header. So the driver looks into short frames, and lengthens these.
 //!
-//! The driver is held to a model (`slipring-rtl-model`), not to silicon: no one has reported a board
-//! yet.
+//! The driver is tested with a model (`slipring-rtl-model`), not with real chips: no one has
+//! reported a board yet.
 
 mod chip;
 mod ids;
@@ -47,11 +47,11 @@ use stats::TallyReader;
 
 /// Bytes of a descriptor.
 const DESCRIPTOR_BYTES: usize = 16;
-/// The page of the tally block, with zeros for padding in its second half.
+/// The page that contains the tally block. The second half of the page contains zeros for padding.
 const PAGE_BYTES: usize = 4096;
 const ZEROS_AT: u64 = 2048;
-/// Delay of interrupts by the chip. They are masked while the port is polled, which bounds their
-/// number better than a delay.
+/// Delay of interrupts by the chip. It is 0: interrupts are masked while the port is polled, which
+/// limits their number better than a delay.
 const MODERATION: u16 = 0;
 
 /// The command register of the configuration space, and bits of it.
@@ -171,7 +171,7 @@ fn set_up(
     })
 }
 
-/// The refusal of a chip of another generation, by its name.
+/// The error for a chip of another generation, with the chip's name.
 fn unknown(address: &str, xid: u32) -> OpenCause {
     let name = RtlChipId::name_of(xid).map_or(String::new(), |name| format!(" {name}"));
     let reason = format!("{address} is a Realtek chip{name} (XID {xid:03x}) without a driver here");

@@ -1,4 +1,4 @@
-//! The table of drivers: which chip has which.
+//! The table of drivers: finds the driver of a chip.
 
 use slipring_pci::PciDevice;
 use slipring_pci::config::{self, PciId};
@@ -37,7 +37,7 @@ pub fn supported_chips() -> String {
     lists.collect::<Vec<_>>().join("; ")
 }
 
-/// The refusal of a chip that has no driver.
+/// The error for a chip that has no driver.
 #[must_use]
 pub fn unknown_chip(address: &str, id: PciId) -> OpenCause {
     let reason = format!("there is no driver for the chip {id} of {address}");

@@ -1,5 +1,5 @@
-//! virtio-net, modern: the card of virtual machines whose guests have an IOMMU. The interface is a
-//! standard (virtio 1.2), and the same on every host.
+//! Modern virtio-net: the card of virtual machines with an IOMMU. The interface is standardised
+//! (virtio 1.2) and the same on every host.
 
 mod chip;
 mod control;
@@ -21,7 +21,8 @@ pub(crate) struct VirtioDriver;
 /// Vendor: Red Hat, which gives its number to all virtio devices.
 const RED_HAT: u16 = 0x1af4;
 
-/// A device of the second number may be a modern one, too: its capabilities say so.
+/// Only the device ID of modern devices. A device with the transitional ID may be modern, too, as
+/// its capabilities show.
 static CHIPS: [ChipId; 1] = [ChipId::new(RED_HAT, 0x1041, "virtio-net")];
 
 /// Bytes of a frame besides its payload: the header, and a VLAN tag.

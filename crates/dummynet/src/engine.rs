@@ -6,8 +6,10 @@
 //!   release <-- delay <-- link <------------------------------------'
 //! ```
 //!
-//! The state changes only during calls. A call does everything that the links would have done since
-//! the previous call. For each packet it uses the packet's own time, not the time of the call.
+//! An *instance* is a copy of a scheduler, with its own queues and its own link. A scheduler has
+//! one instance for each flow that its mask distinguishes. The state changes only during calls. A
+//! call does everything that the links would have done since the previous call. For each packet it
+//! uses the packet's own time, not the time of the call.
 
 mod admission;
 mod configure;
@@ -68,8 +70,8 @@ pub struct ShaperSettings {
     /// The idle time in ns after which a dynamic queue or pipe is removed. Default: 10 s.
     /// [`u64::MAX`] means never, as `net.inet.ip.dummynet.expire=0` does.
     pub expire_ns: u64,
-    /// Maximum number of dynamic queues per instance, and of instances per scheduler. Default:
-    /// 262144.
+    /// Maximum number of dynamic queues per scheduler instance, and of instances per scheduler.
+    /// Default: 262144.
     pub max_dynamic: usize,
     /// The maximum sizes of queues. The command parser enforces them.
     pub caps: QueueCaps,
@@ -124,11 +126,12 @@ pub struct Dummynet<H> {
     objects: ShaperObjectTable,
     instances: Vec<SchedInstance<H>>,
     free: Vec<u32>,
-    /// Number of instances that were created so far. An instance's number determines its random
-    /// stream.
+    /// Number of scheduler instances that were created so far. An instance's number determines its
+    /// random stream.
     instances_created: u64,
     pool: PacketPool<H>,
-    /// The times at which instances must be served. Each entry is the index of an instance.
+    /// The times at which scheduler instances must be served. Each entry is the index of an
+    /// instance.
     events: Wheel<u32>,
     delay_lines: DelayLines<DelayedPacket<H>>,
     counters: ShaperCounters,
@@ -229,7 +232,7 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    /// Runs the link of instance `at` until `now_ns`.
+    /// Runs the link of the scheduler instance `at` until `now_ns`.
     #[inline]
     fn serve(&mut self, at: u32, now_ns: u64, tell: &mut impl FnMut(ShaperEvent<H>)) {
         let instance = &mut self.instances[at as usize];
@@ -245,7 +248,7 @@ impl<H: Copy> Dummynet<H> {
         instance.serve(now_ns, link, &mut self.pool, &mut out, &mut sink);
     }
 
-    /// Schedules the next event of instance `at`, if a packet waits in it.
+    /// Schedules the next event of the scheduler instance `at`, if a packet waits in it.
     #[inline]
     fn wake(&mut self, at: u32) {
         let instance = &mut self.instances[at as usize];

@@ -195,10 +195,10 @@ pub struct PolicySpec {
 /// The maximum size of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueLimit {
-    /// In packets: a queue with this many packets is full.
+    /// The limit is a number of packets: a queue with this many packets is full.
     Slots(u32),
-    /// In bytes. A queue is full when it has more bytes than this, so the last packet may exceed
-    /// the limit.
+    /// The limit is a number of bytes. A queue is full when it has more bytes than this, so the
+    /// last packet may exceed the limit.
     Bytes(u32),
 }
 

@@ -119,7 +119,7 @@ pub(crate) struct DumpPlan {
     /// Whether to print only the number of frames.
     pub(crate) counts_only: bool,
     pub(crate) snaplen: u32,
-    /// Whether to print nothing but errors.
+    /// Whether to print only errors.
     pub(crate) silent: bool,
     pub(crate) output: DumpOutput,
 }

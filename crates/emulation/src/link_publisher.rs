@@ -41,7 +41,7 @@ pub(crate) struct PublishedRun {
     pub seed: u64,
     /// The channel that provides the run's states.
     pub channel: Arc<EmulatorChannel>,
-    /// Returns the links with the settings that apply now.
+    /// The function that returns the links with the settings that apply now.
     pub network: Box<dyn Fn() -> Arc<NetworkSpec> + Send>,
 }
 

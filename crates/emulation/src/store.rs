@@ -44,7 +44,7 @@ pub(crate) const CHUNK_BYTES: usize = 1 << 18;
 pub(crate) const MAX_FRAME_BYTES: usize = 1 << 16;
 /// Alignment and size of headers, in bytes.
 const HEADER_ALIGN: usize = 8;
-/// Bytes of a chunk for frames and their headers: all but the last `HEADER_ALIGN` bytes.
+/// Bytes of a chunk for frames and their headers: all bytes except the last `HEADER_ALIGN`.
 const USABLE_BYTES: usize = CHUNK_BYTES - HEADER_ALIGN;
 /// Bits of a handle for the header's offset in its chunk; the other bits are the chunk number.
 const OFFSET_BITS: u32 = (CHUNK_BYTES / HEADER_ALIGN).trailing_zeros();

@@ -66,7 +66,8 @@ pub struct VirtualRun<'p> {
 pub struct CaptureDirection {
     /// The capture to read.
     pub input: CaptureInput,
-    /// Changes the timestamps of the input's frames, if given.
+    /// The function that changes the timestamps of the input's frames; `None` if they stay
+    /// unchanged.
     pub retime: Option<input_feed::TimestampAdjuster>,
     /// Path of the capture file to write.
     pub output: String,

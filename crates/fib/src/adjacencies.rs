@@ -1,4 +1,4 @@
-//! The neighbours that routes lead to, and their indices in snapshots.
+//! The neighbours to which routes lead, and their indices in snapshots.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -9,7 +9,7 @@ use slipring_wire::mac::MacAddr;
 use crate::indices::IndexPool;
 use crate::tables::{Adjacency, AdjacencyIndex, FibPortIndex, NextHopAddress};
 
-/// What makes an adjacency: where its frames leave, and for whom.
+/// The identity of an adjacency: the interface by which its frames leave, and the next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AdjacencyKey {
     pub port: FibPortIndex,
@@ -26,7 +26,7 @@ struct AdjacencyEntry {
 #[derive(Debug)]
 pub(crate) struct AdjacencyTable {
     entries: BTreeMap<AdjacencyKey, AdjacencyEntry>,
-    /// By index. Unused ones are as they were; no target refers to them.
+    /// The adjacencies by index. Unused entries keep their last value; no target refers to them.
     values: Vec<Adjacency>,
     pool: IndexPool,
     has_changed: bool,
@@ -34,7 +34,7 @@ pub(crate) struct AdjacencyTable {
 }
 
 impl AdjacencyTable {
-    /// Has space for at most `limit` adjacencies, at most 2¹⁶.
+    /// Creates an empty table for at most `limit` adjacencies. `limit` is at most 2¹⁶.
     pub(crate) fn new(limit: u32) -> Self {
         Self {
             entries: BTreeMap::new(),
@@ -45,8 +45,8 @@ impl AdjacencyTable {
         }
     }
 
-    /// Returns the index of an adjacency, with one use more; `None` if there is no space.
-    /// `mac` is what is known about a new one.
+    /// Returns the index of an adjacency and adds a use; `None` if there is no space. `mac` is the
+    /// known MAC address of a new adjacency.
     pub(crate) fn acquire(
         &mut self,
         key: AdjacencyKey,
@@ -77,7 +77,7 @@ impl AdjacencyTable {
         }
     }
 
-    /// Sets what is known about the MAC address, if the adjacency is in use.
+    /// Sets the MAC address, if the adjacency is in use.
     pub(crate) fn set_mac(&mut self, key: AdjacencyKey, mac: Option<MacAddr>) {
         let Some(entry) = self.entries.get(&key) else { return };
         let value = &mut self.values[usize::from(entry.index.0)];
@@ -95,7 +95,7 @@ impl AdjacencyTable {
         self.pool.available()
     }
 
-    /// Those in use, in the order of their keys, from the first key after `after`.
+    /// Returns the adjacencies in use, in the order of their keys, starting after `after`.
     pub(crate) fn after(
         &self,
         after: Option<AdjacencyKey>,
@@ -110,7 +110,8 @@ impl AdjacencyTable {
         self.values.get(usize::from(index.0)).copied()
     }
 
-    /// Returns whether the adjacencies have changed since the last call, and all by index.
+    /// Returns whether the adjacencies have changed since the last call, and all adjacencies by
+    /// index.
     pub(crate) fn publish(&mut self) -> (bool, Arc<[Adjacency]>) {
         let has_changed = core::mem::take(&mut self.has_changed);
         if has_changed {

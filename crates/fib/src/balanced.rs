@@ -22,9 +22,9 @@ impl BucketArrays {
         Self { values: Vec::new(), pool, has_changed: false, published: Arc::new([]) }
     }
 
-    /// Returns the index of an array that spreads packets over `hops` by weight; `None` if there is no
-    /// space. If `before` is the index of an array, that array is changed, as little as possible, and
-    /// keeps its index.
+    /// Returns the index of an array that spreads packets over `hops` by weight; `None` if there is
+    /// no space. If `before` is the index of an array, that array keeps its index, and as few of
+    /// its buckets as possible change.
     pub(crate) fn assign(
         &mut self,
         before: Option<u16>,
@@ -59,7 +59,7 @@ impl BucketArrays {
         self.pool.available()
     }
 
-    /// Returns whether the arrays have changed since the last call, and all by index.
+    /// Returns whether the arrays have changed since the last call, and all arrays by index.
     pub(crate) fn publish(&mut self) -> (bool, Arc<[[AdjacencyIndex; BUCKETS]]>) {
         let has_changed = core::mem::take(&mut self.has_changed);
         if has_changed {

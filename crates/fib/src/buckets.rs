@@ -4,11 +4,11 @@ use alloc::vec::Vec;
 
 use crate::tables::{AdjacencyIndex, BUCKETS};
 
-/// Assigns the buckets to `hops` (adjacency, weight; at least one, each once, at most [`BUCKETS`]
-/// of them). `before` is the last assignment.
+/// Assigns the buckets to `hops` (adjacencies with weights; at least one and at most [`BUCKETS`],
+/// without repetitions). `before` is the last assignment.
 ///
-/// A hop gets its exact share of buckets, rounded down or up. Of the buckets before, only those of
-/// removed hops move, and those in excess of a share rounded up.
+/// A hop gets its exact share of buckets, rounded down or up. Only buckets of removed hops move,
+/// and buckets in excess of a share that is rounded up.
 pub(crate) fn assign(
     before: Option<&[AdjacencyIndex; BUCKETS]>,
     hops: &[(AdjacencyIndex, u16)],
@@ -34,7 +34,7 @@ pub(crate) fn assign(
         });
         *owner = Some(at);
     }
-    // A hop that was added can find too few free buckets if all others have rounded-up shares.
+    // There can be too few free buckets for a new hop if the shares of all others are rounded up.
     while let Some(poor) = (0..hops.len()).find(|at| counts[*at] < shares[*at] / total) {
         let rich =
             (0..hops.len()).max_by_key(|at| excess(&shares, &counts, total, *at)).unwrap_or(poor);
@@ -48,7 +48,7 @@ pub(crate) fn assign(
     owners.map(|owner| hops[owner.unwrap_or(0)].0)
 }
 
-/// How many buckets a hop has more than its share, times `total`.
+/// Returns by how many buckets a hop exceeds its share, times `total`.
 fn excess(shares: &[u64], counts: &[u64], total: u64, at: usize) -> i64 {
     (counts[at] * total) as i64 - shares[at] as i64
 }

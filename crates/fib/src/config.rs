@@ -1,4 +1,4 @@
-//! What the mirror is to know before the first message.
+//! The configuration of a mirror, before the first message.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -10,21 +10,21 @@ use crate::tables::{VlanTags, VrfIndex};
 /// An interface of the router.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortConfig {
-    /// The index by which routes, addresses and neighbours name the interface.
+    /// The index that routes, addresses and neighbours use for the interface.
     pub ifindex: u32,
-    /// The index of the interface that frames leave by, if that is another: the parent of a
-    /// subinterface whose tags the router adds itself.
+    /// The index of the interface by which frames leave, if it differs: the parent of a
+    /// subinterface whose tags the router itself adds.
     pub parent: Option<u32>,
     /// The name, as typed.
     pub name: String,
     /// The tables in which its packets are looked up.
     pub vrf: VrfIndex,
-    /// Tags of the frames of a subinterface.
+    /// VLAN tags of the frames, if this is a subinterface.
     pub tags: VlanTags,
 }
 
-/// The tables of a VRF, in the order in which the kernel's rules look them up: the first that has
-/// any route for a destination decides.
+/// The tables of a VRF, in the order in which the kernel's rules use them. The first table that has
+/// a route for a destination decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VrfConfig {
     /// The tables for IPv4.
@@ -34,28 +34,30 @@ pub struct VrfConfig {
 }
 
 impl Default for VrfConfig {
-    /// The tables of the rules that every kernel begins with.
+    /// The tables of the kernel's default rules.
     fn default() -> Self {
         let v4 = alloc::vec![TABLE_LOCAL, TABLE_MAIN, TABLE_DEFAULT];
         Self { v4, v6: alloc::vec![TABLE_LOCAL, TABLE_MAIN] }
     }
 }
 
-/// How much the mirror stores. What finds no space is left to the kernel, and counted.
+/// Limits of the mirror's memory. Packets for anything beyond them are left to the kernel; the
+/// mirror counts such cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FibLimits {
-    /// Routes of all mirrored tables.
+    /// Maximum number of routes in all mirrored tables.
     pub routes: usize,
-    /// Neighbours of all interfaces.
+    /// Maximum number of neighbours on all interfaces.
     pub neighbours: usize,
-    /// Adjacencies: gateways, resolved hosts, and connected subnets. At most 65,536.
+    /// Maximum number of adjacencies: gateways, resolved hosts, and connected subnets. At most
+    /// 65,536.
     pub adjacencies: u32,
-    /// Routes with several next hops that differ; each takes 512 bytes in a snapshot. At most
+    /// Maximum number of different sets of next hops; each takes 512 bytes in a snapshot. At most
     /// 65,536.
     pub balanced: u32,
     /// Next-hop objects.
     pub next_hop_objects: usize,
-    /// Nodes of the IPv6 tree of a VRF, at least 64.
+    /// Maximum number of nodes in the IPv6 tree of a VRF; at least 64.
     pub ipv6_nodes: usize,
 }
 
@@ -72,14 +74,14 @@ impl Default for FibLimits {
     }
 }
 
-/// What the mirror is to know before the first message.
+/// The configuration of a mirror, before the first message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MirrorConfig {
     /// The router's interfaces, by [`FibPortIndex`](crate::FibPortIndex).
     pub ports: Vec<PortConfig>,
-    /// The VRFs, by [`VrfIndex`]; at least the first.
+    /// The VRFs, by [`VrfIndex`]. There is at least one.
     pub vrfs: Vec<VrfConfig>,
-    /// How much is stored.
+    /// Limits of the mirror's memory.
     pub limits: FibLimits,
     /// Whether there are readers that do not hold an `Arc` of a snapshot, such as a BPF program.
     /// Then freed indices are used again only after

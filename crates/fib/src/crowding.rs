@@ -1,12 +1,13 @@
-//! IPv6 destinations that find no space in a tree of limited size, and are the kernel's: as few
-//! prefixes as possible, of one length, in which most starts of ranges are.
+//! Chooses IPv6 destinations that are left to the kernel because a tree of limited size has no
+//! space for them: as few prefixes of one length as possible, which contain the most starts of
+//! ranges.
 //!
 //! ```text
 //!   starts     | | ||||||||||||||||||| | |  |  ||||||||||||  |
 //!              v                              v
 //!   blocks     . |======== kernel ========| . |== kernel ==| .
 //! ```
-//! Programs search a copy of the tree, in a map whose size is fixed when it is made.
+//! Programs search a copy of the tree, in a map whose size cannot change later.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -14,16 +15,17 @@ use alloc::vec::Vec;
 use crate::prefix::{AddressBits, RoutePrefix};
 use crate::tables::TargetIndex;
 
-/// First value of a range, and what its addresses mean.
+/// The first value of each range, and the number for its addresses.
 type Numbers = Vec<(u128, u32)>;
 
-/// Lengths of blocks, the smallest blocks first. The last one is everything.
+/// Lengths of blocks, the smallest blocks first. The last block contains all addresses.
 const BLOCK_LENGTHS: [u8; 9] = [64, 56, 48, 40, 32, 24, 16, 8, 0];
-/// Starts that a node of a new tree has on average, with the nodes above it.
+/// Average number of starts per node of a new tree, including the nodes above it.
 const STARTS_PER_NODE: usize = 13;
-/// A block of fewer starts is not worth it: it takes two itself.
+/// A block with fewer starts saves nothing, because a block itself has two starts.
 const MIN_STARTS: usize = 4;
-/// With at most this share of the routes that there were when space was short, there may be enough.
+/// If the number of routes falls to this share of the number at which space was short, there may be
+/// enough space.
 const RETRY_SHARE: (usize, usize) = (7, 8);
 
 /// The prefixes that are left to the kernel.
@@ -31,12 +33,12 @@ const RETRY_SHARE: (usize, usize) = (7, 8);
 pub(crate) struct CrowdedPrefixes {
     len: u8,
     starts: BTreeSet<u128>,
-    /// Routes of the family when the prefixes were chosen.
+    /// Number of routes of the family when the prefixes were chosen.
     routes: usize,
 }
 
 impl CrowdedPrefixes {
-    /// Chooses prefixes without which the ranges take about `nodes` nodes.
+    /// Chooses prefixes such that the remaining ranges fit into about `nodes` nodes.
     pub(crate) fn choose(numbers: &[(u128, u32)], nodes: usize, routes: usize) -> Self {
         let space = nodes * STARTS_PER_NODE;
         let excess = costs(numbers).map(|(_, cost)| cost).sum::<usize>().saturating_sub(space);
@@ -50,12 +52,12 @@ impl CrowdedPrefixes {
         self.starts.len()
     }
 
-    /// Whether there may be space for all, since many routes have gone.
+    /// Whether there may be space for all ranges, since many routes were removed.
     pub(crate) fn may_fit(&self, routes: usize) -> bool {
         !self.starts.is_empty() && routes * RETRY_SHARE.1 <= self.routes * RETRY_SHARE.0
     }
 
-    /// Replaces the ranges in these prefixes by one each, which is the kernel's.
+    /// Replaces the ranges in each of these prefixes by one range that is left to the kernel.
     pub(crate) fn cover(&self, numbers: Numbers, within: RoutePrefix<u128>) -> Numbers {
         if self.starts.is_empty() {
             return numbers;
@@ -83,8 +85,8 @@ impl CrowdedPrefixes {
     }
 }
 
-/// The prefixes of a length, those with most starts first, that make up for `excess`; `None` if all of
-/// them do not.
+/// Returns prefixes of one length, those with the most starts first, until they contain `excess`
+/// starts; `None` if all together contain fewer.
 fn blocks(numbers: &[(u128, u32)], len: u8, excess: usize) -> Option<(u8, BTreeSet<u128>)> {
     let mut found: Vec<(usize, u128)> = Vec::new();
     for (start, cost) in costs(numbers) {
@@ -107,8 +109,8 @@ fn blocks(numbers: &[(u128, u32)], len: u8, excess: usize) -> Option<(u8, BTreeS
     (left == 0).then_some((len, starts))
 }
 
-/// The starts, with the space that each takes. A /64 in which ranges begin has a tree of its own, of one
-/// node at least.
+/// Returns each start with the space that it takes. A /64 in which ranges begin has its own tree of
+/// at least one node.
 fn costs(numbers: &[(u128, u32)]) -> impl Iterator<Item = (u128, usize)> + '_ {
     let mut tree = None;
     numbers.iter().map(move |&(start, _)| {
@@ -128,7 +130,8 @@ mod tests {
         u128::from(first) << 112 | u128::from(second) << 96 | u128::from(third) << 80
     }
 
-    /// A prefix of 48 bits in each of `sparse`, and many in 2001:db8::/32.
+    /// A table with a prefix of 48 bits in each of `sparse` larger prefixes, and many prefixes in
+    /// 2001:db8::/32.
     fn table(sparse: u16, dense: u16) -> Numbers {
         let mut numbers = alloc::vec![(0, 0)];
         for third in 0..dense {
@@ -156,7 +159,7 @@ mod tests {
             assert_eq!(number_of(&covered, net(0x2a00, second, 0)), 2);
         }
         assert!(covered.is_sorted_by(|a, b| a.0 < b.0));
-        // What is not the kernel's is as before.
+        // Ranges that are not left to the kernel do not change.
         for &(start, number) in &numbers {
             let now = number_of(&covered, start);
             assert!(now == number || now == KERNEL, "{start:x}");

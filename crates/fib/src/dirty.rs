@@ -1,10 +1,10 @@
-//! Prefixes whose meaning has changed since the last publication.
+//! Prefixes whose lookups have changed since the last publication.
 
 use alloc::vec::Vec;
 
 use crate::prefix::{AddressBits, RoutePrefix};
 
-/// With more changed prefixes than this, all addresses are written: that takes no longer.
+/// If more prefixes than this changed, all addresses are written, which takes no longer.
 const MAX_PREFIXES: usize = 1 << 16;
 
 /// Changed prefixes, by table.
@@ -41,7 +41,8 @@ impl<A: AddressBits> DirtyPrefixes<A> {
         self.prefixes.clear();
     }
 
-    /// The changed prefixes of some tables, and `others`: ascending, none inside another.
+    /// The changed prefixes of some tables, and `others`: in ascending order, without prefixes that
+    /// are inside another.
     pub(crate) fn of(
         &self,
         tables: &[u32],

@@ -1,4 +1,4 @@
-//! Indices that readers of older snapshots may still use after they are freed.
+//! Manages indices that readers of older snapshots may still use after they are freed.
 
 use alloc::collections::VecDeque;
 use alloc::sync::{Arc, Weak};
@@ -6,14 +6,15 @@ use alloc::vec::Vec;
 
 use crate::tables::ForwardingTables;
 
-/// Gives out indices below a limit; a freed one again only when no reader can know it.
+/// Gives out indices below a limit. A freed index is given out again only when no reader can still
+/// have it.
 #[derive(Debug)]
 pub(crate) struct IndexPool {
-    /// Indices from here on were never given out.
+    /// This index and all greater ones were never given out.
     next: u32,
     limit: u32,
     free: Vec<u16>,
-    /// Freed, with the first generation that does not refer to them.
+    /// Freed indices, each with the first generation that does not refer to it.
     pending: VecDeque<(u64, u16)>,
 }
 
@@ -34,12 +35,12 @@ impl IndexPool {
         })
     }
 
-    /// Returns an index to which no snapshot from `generation` on refers.
+    /// Frees an index. Snapshots from `generation` on do not refer to it.
     pub(crate) fn give_back(&mut self, index: u16, generation: u64) {
         self.pending.push_back((generation, index));
     }
 
-    /// Makes those indices available that no snapshot from `oldest` on refers to.
+    /// Makes freed indices available again if no snapshot from `oldest` on refers to them.
     pub(crate) fn settle(&mut self, oldest: u64) {
         while let Some(&(generation, index)) = self.pending.front() {
             if generation > oldest {
@@ -50,7 +51,7 @@ impl IndexPool {
         }
     }
 
-    /// How many can be given out now.
+    /// Returns how many indices can be given out now.
     pub(crate) fn available(&self) -> usize {
         self.free.len() + (self.limit - self.next) as usize
     }
@@ -60,7 +61,7 @@ impl IndexPool {
 #[derive(Debug, Default)]
 pub(crate) struct PublishedSnapshots {
     alive: VecDeque<(u64, Weak<ForwardingTables>)>,
-    /// The oldest generation that readers without a reference may use, if there are such readers.
+    /// The oldest generation that readers without an `Arc` may use, if there are such readers.
     external: Option<u64>,
 }
 
@@ -73,7 +74,7 @@ impl PublishedSnapshots {
         self.alive.push_back((snapshot.generation, Arc::downgrade(snapshot)));
     }
 
-    /// Notes that readers without a reference use this generation or a later one.
+    /// Records that readers without an `Arc` use this generation or a later one.
     pub(crate) fn quiesced(&mut self, generation: u64) {
         if let Some(external) = &mut self.external {
             *external = generation.max(*external);

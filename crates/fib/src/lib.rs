@@ -1,4 +1,4 @@
-//! The forwarding tables of a router, and their mirror of the kernel's.
+//! The forwarding tables of a router, computed from a mirror of the kernel's routing state.
 //!
 //! ```text
 //!   kernel's messages --> Mirror --> Rib (all routes, all metrics) --> best routes

@@ -1,4 +1,4 @@
-//! The kernel's interfaces, their addresses, and which of them are the router's.
+//! The kernel's interfaces, their addresses, and which interfaces belong to the router.
 
 use alloc::collections::BTreeSet;
 use alloc::string::String;
@@ -21,7 +21,7 @@ pub(crate) struct KernelLink {
     pub flags: LinkFlags,
     pub mtu: u32,
     pub mac: MacAddr,
-    /// The device that the interface is a port of.
+    /// The device of which the interface is a port.
     pub master: Option<u32>,
     /// The table of a VRF device.
     pub vrf_table: Option<u32>,
@@ -39,7 +39,7 @@ impl KernelLink {
         }
     }
 
-    /// Whether the interface is administratively up. Next hops of others are dead.
+    /// Whether the interface is administratively up. If it is not, next hops on it are dead.
     pub(crate) const fn is_up(&self) -> bool {
         self.flags.has(LinkFlags::UP)
     }
@@ -67,7 +67,7 @@ pub(crate) struct Links {
     source_checks: Vec<ReversePathMode>,
     /// Interfaces of ports that were deleted: a new one may get the same index.
     deleted: BTreeSet<u32>,
-    /// Whether what [`Self::publish`] returns may have changed.
+    /// Whether the ports may have changed since the last [`Self::publish`].
     pub has_changed: bool,
     published: Arc<[FibPort]>,
 }
@@ -124,14 +124,14 @@ impl Links {
         &self.ports
     }
 
-    /// The router's port that routes name by this index.
+    /// Returns the router's port to which routes refer by this index.
     pub(crate) fn port(&self, ifindex: u32) -> Option<(FibPortIndex, &PortConfig)> {
         let at = self.ports.iter().position(|port| port.ifindex == ifindex)?;
         let port = &self.ports[at];
         (!self.is_deleted(port)).then_some((FibPortIndex(at as u16), port))
     }
 
-    /// The index by which routes name a port.
+    /// Returns the index by which routes refer to a port.
     pub(crate) fn ifindex(&self, port: FibPortIndex) -> Option<u32> {
         self.ports.get(usize::from(port.0)).map(|port| port.ifindex)
     }

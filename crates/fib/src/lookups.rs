@@ -1,4 +1,5 @@
-//! The lookup structures: DIR-24-8 for IPv4, written in place; interval trees for IPv6, replaced.
+//! The lookup structures: DIR-24-8 for IPv4, which is changed in place; interval trees for IPv6,
+//! which are replaced.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -11,7 +12,7 @@ use slipring_classify::intervals::IntervalTree;
 
 use crate::tables::{Ipv4Lookup, Ipv6Lookup, TargetIndex};
 
-/// The IPv4 table of a VRF, with the right to change it.
+/// The IPv4 table of a VRF, for its writer.
 pub trait Ipv4Table: Send + Debug {
     /// The table, for lookups.
     fn reader(&self) -> Arc<dyn Ipv4Lookup>;
@@ -22,11 +23,11 @@ pub trait Ipv4Table: Send + Debug {
     /// If there is no space. Nothing has changed then.
     fn set(&mut self, start: u32, end: u32, ranges: &[(u32, u16)]) -> Result<(), NoBlocks>;
 
-    /// Makes space available that was freed by earlier changes. Since them, every reader has ended
-    /// the lookup that it was in.
+    /// Makes space available that earlier changes have freed. Only call this when every lookup that
+    /// was running during these changes has ended.
     fn reclaim(&mut self);
 
-    /// The number of changes for which there is space at least.
+    /// Lower bound of the number of changes for which there is space.
     fn free_blocks(&self) -> usize;
 }
 
@@ -86,7 +87,7 @@ impl<C: Cells> Ipv4Lookup for Dir24Reader<C> {
 #[derive(Debug)]
 pub(crate) struct Ipv6Tree(pub IntervalTree);
 
-/// How many destinations are looked up together.
+/// Number of destinations that are looked up together.
 const BATCH: usize = 64;
 
 impl Ipv6Lookup for Ipv6Tree {
@@ -96,7 +97,7 @@ impl Ipv6Lookup for Ipv6Tree {
             let mut numbers = [0; BATCH];
             self.0.get_all(destinations, &mut numbers);
             for (target, number) in targets.iter_mut().zip(numbers) {
-                // Only 16-bit numbers are in the tree.
+                // The tree contains only 16-bit numbers.
                 *target = TargetIndex(number as u16);
             }
         }

@@ -1,4 +1,4 @@
-//! The mirror: the kernel's forwarding state, as its messages tell it.
+//! The mirror: a copy of the kernel's forwarding state, built from its messages.
 //!
 //! ```text
 //!   messages --> receive --> links, addresses, rules, next hops, neighbours, routes
@@ -8,10 +8,11 @@
 //! ```
 //!
 //! # What the kernel does not say
-//! It removes IPv4 routes without a message when an interface goes down, when an address is
-//! deleted that they prefer as source, and when their next-hop object goes; next-hop objects when
-//! their interface goes down or loses its carrier. So these events leave the routes in question to
-//! the kernel at once, and ask for dumps; the dumps' ends remove what no longer exists.
+//! It removes IPv4 routes without a message when an interface goes down, when their preferred
+//! source address is deleted, and when their next-hop object is removed. It removes next-hop
+//! objects without a message when their interface goes down or loses its carrier. So after these
+//! events, the routes concerned are left to the kernel at once, and dumps are requested. When the
+//! dumps are complete, routes that no longer exist are removed.
 
 mod names;
 mod publish;
@@ -53,35 +54,37 @@ pub use names::{InterfaceEntry, NeighbourInfo, RouteEntry, RouteLead};
 pub use questions::{GatewayRequest, RouteAnswer};
 pub use verify::{VerifyBusy, VerifyReport};
 
-/// What went wrong, or did not fit, since the mirror was made.
+/// Counts of errors, and of objects without space, since the mirror was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MirrorCounters {
-    /// Routes that found no space ([`FibLimits::routes`](crate::FibLimits::routes)). What they
-    /// would have matched is left to the kernel.
+    /// Routes for which there was no space ([`FibLimits::routes`](crate::FibLimits::routes)).
+    /// Packets that they would match are left to the kernel.
     pub refused_routes: u64,
-    /// Neighbours that found no space; their packets are left to the kernel.
+    /// Neighbours for which there was no space; their packets are left to the kernel.
     pub refused_neighbours: u64,
-    /// Next-hop objects that found no space; routes to them are left to the kernel.
+    /// Next-hop objects for which there was no space; packets of their routes are left to the
+    /// kernel.
     pub refused_next_hops: u64,
-    /// Times that a route or a host found no target index, adjacency or bucket array, and was left
-    /// to the kernel.
+    /// How often there was no target index, adjacency or bucket array for a route or host, so that
+    /// it was left to the kernel.
     pub exhausted: u64,
     /// /24 prefixes left to the kernel for lack of a tail block.
     pub exhausted_blocks: u64,
-    /// IPv6 prefixes left to the kernel because the tree was full, each time that there were too few nodes.
+    /// IPv6 prefixes left to the kernel because the tree was full, counted each time that there
+    /// were too few nodes.
     pub exhausted_prefixes: u64,
-    /// Times that the kernel's notifications were lost.
+    /// How often notifications of the kernel were lost.
     pub overruns: u64,
-    /// Dumps that the kernel has called inconsistent.
+    /// Dumps that the kernel has marked as inconsistent.
     pub interrupted_dumps: u64,
-    /// Routes that a dump has not mentioned, so that their removal was silent.
+    /// Routes that the kernel had removed without a notification, as a dump showed.
     pub silent_removals: u64,
-    /// Messages that did not agree with what was known, so that a dump was asked for.
+    /// Messages that did not match the mirror, so that a dump was requested.
     pub doubtful_messages: u64,
 }
 
 impl MirrorCounters {
-    /// Routes, neighbours, next hops and prefixes that have found no space, each time.
+    /// Returns how often there was no space for routes, neighbours, next hops and prefixes.
     #[must_use]
     pub const fn unplaced(&self) -> u64 {
         self.refused_routes
@@ -100,11 +103,11 @@ struct VrfState {
     v4: Box<dyn Ipv4Table>,
     v4_reader: Arc<dyn crate::tables::Ipv4Lookup>,
     v6: Arc<Ipv6Tree>,
-    /// What of IPv6 was left to the kernel for lack of nodes.
+    /// IPv6 prefixes that were left to the kernel because there were too few nodes.
     crowded: CrowdedPrefixes,
-    /// Slots (/24) of IPv4 that were left to the kernel for lack of blocks.
+    /// IPv4 slots (/24) that were left to the kernel because there were too few blocks.
     starved: BTreeSet<u32>,
-    /// The hosts that have cells of their own, with what their targets are known by.
+    /// The hosts that have their own cells, with the keys of their targets.
     hosts: BTreeMap<IpAddr, HostKey>,
 }
 
@@ -127,15 +130,15 @@ pub struct Mirror {
     counters: MirrorCounters,
     snapshots: PublishedSnapshots,
     published: Option<Arc<ForwardingTables>>,
-    /// Of the next snapshot.
+    /// The generation of the next snapshot.
     generation: u64,
-    /// Specs must be evaluated again, because of what they depend on.
+    /// Whether specs must be evaluated again because their dependencies have changed.
     has_stale_specs: bool,
-    /// Hosts whose cells may have to change.
+    /// Hosts whose cells may have to be updated.
     dirty_hosts: BTreeSet<IpAddr>,
-    /// Specs or hosts have found no space since the last evaluation of all.
+    /// Whether there was no space for some specs or hosts since the last evaluation of all.
     is_starved: bool,
-    /// The next adjacency for which neighbours are asked.
+    /// The adjacency from which the next [`Self::solicit`] continues.
     asked: Option<crate::adjacencies::AdjacencyKey>,
     /// A verification runs.
     check: Option<verify::Check>,
@@ -143,8 +146,8 @@ pub struct Mirror {
 }
 
 impl Mirror {
-    /// Makes a mirror that knows nothing yet: all tables are to be dumped. `ipv4` are the tables of
-    /// the VRFs, in which all addresses have the value 0.
+    /// Creates an empty mirror: all tables must be dumped. `ipv4` contains the tables of the VRFs,
+    /// in which all addresses have the value 0.
     ///
     /// # Panics
     /// If there is no VRF, or not one table for each.
@@ -185,7 +188,7 @@ impl Mirror {
         mirror
     }
 
-    /// Changes which interfaces are the router's; by their order, they have their indices.
+    /// Replaces the router's interfaces. Their order determines their indices.
     pub fn set_ports(&mut self, ports: Vec<PortConfig>) {
         self.links.set_ports(ports.clone());
         self.config.ports = ports;
@@ -234,10 +237,10 @@ impl Mirror {
         }
     }
 
-    /// Leaves destinations to the kernel that no router forwards by its tables: this network and
+    /// Leaves to the kernel all destinations that a router never forwards: this network and
     /// loopback (RFC 1122, 3.2.1.3), multicast, and the limited broadcast with the rest of its /24,
-    /// which so needs no block; for IPv6, the unspecified
-    /// address and loopback (RFC 4291, 2.5.2 and 2.5.3), link-local, multicast.
+    /// which so needs no block; for IPv6, the unspecified address and loopback (RFC 4291, 2.5.2 and
+    /// 2.5.3), link-local, multicast.
     fn reserve(&mut self) {
         let spec = self.specs.acquire(RouteSpec::KERNEL);
         let record = RouteRecord::new(spec, 0, 0, 0, 0);
@@ -253,20 +256,21 @@ impl Mirror {
         }
     }
 
-    /// Has all tables written again.
+    /// Marks all tables to be written again.
     fn mark_all(&mut self) {
         self.v4.dirty.add_all();
         self.v6.dirty.add_all();
     }
 
-    /// What must be dumped, because it was not yet, or because notifications were lost or do not
-    /// tell all. The program begins these dumps with [`Self::begin_dump`], in this order.
+    /// Returns what must be dumped, because it was not dumped yet, or because notifications were
+    /// lost or are incomplete. The program begins these dumps with [`Self::begin_dump`], in this
+    /// order.
     #[must_use]
     pub const fn needs_resync(&self) -> DumpSet {
         self.resync.wanted()
     }
 
-    /// Whether every table was dumped once, so that there are tables to forward by.
+    /// Whether every table was dumped once, so that packets can be forwarded.
     #[must_use]
     pub const fn is_complete(&self) -> bool {
         self.resync.is_complete()
@@ -278,7 +282,7 @@ impl Mirror {
         self.resync.was_dumped(DumpKind::Rules)
     }
 
-    /// What went wrong, or did not fit.
+    /// Returns the counts of errors, and of objects without space.
     #[must_use]
     pub const fn counters(&self) -> MirrorCounters {
         self.counters
@@ -293,8 +297,8 @@ impl Mirror {
         }
     }
 
-    /// Notes that readers which do not hold an `Arc`, such as a BPF program, use the tables of this
-    /// generation or a later one. Only with
+    /// Records that readers that do not hold an `Arc`, such as a BPF program, use the tables of
+    /// this generation or a later one. Only with
     /// [`MirrorConfig::has_external_readers`](crate::MirrorConfig::has_external_readers).
     pub fn quiesced(&mut self, generation: u64) {
         self.snapshots.quiesced(generation);

@@ -1,21 +1,21 @@
 //! A copy of one of the kernel's tables, kept by notifications and compared with dumps.
 //!
 //! A dump shows each object as it was at some time after the dump's start. A notification that
-//! arrives after the start is at least as new, or another follows it; so while a dump runs,
-//! notifications decide, also about objects that the dump mentions later.
+//! arrives after the start is at least as new, or another notification follows it. So while a dump
+//! runs, notifications take precedence, also over objects that the dump mentions later.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 #[derive(Debug)]
 struct Mark {
-    /// The number of the dump that has mentioned the object.
+    /// The number of the last dump that contained the object.
     dump: u32,
-    /// Whether a notification has, after the start of that dump.
+    /// Whether a notification has changed the object since the start of that dump.
     is_notified: bool,
 }
 
-/// Where a message about an object comes from.
+/// The origin of a message about an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     Notification,
@@ -26,7 +26,7 @@ pub(crate) enum Origin {
 #[derive(Debug)]
 pub(crate) struct Mirrored<K, V> {
     objects: BTreeMap<K, (V, Mark)>,
-    /// Deleted by notifications since the dump's start.
+    /// Objects that notifications have deleted since the dump's start.
     deleted: BTreeSet<K>,
     dump: u32,
     is_dumping: bool,
@@ -62,8 +62,8 @@ impl<K: Ord + Copy, V: PartialEq> Mirrored<K, V> {
         self.objects.range(keys).map(|(key, object)| (*key, &object.0))
     }
 
-    /// Stores the object. Returns the one before if it was different, and `None` if nothing has
-    /// changed.
+    /// Stores the object. Returns the previous object if it was different, and `None` if nothing
+    /// has changed.
     pub(crate) fn set(&mut self, key: K, value: V, origin: Origin) -> Option<Option<V>> {
         if origin == Origin::Dump && self.deleted.contains(&key) {
             return None;
@@ -82,7 +82,7 @@ impl<K: Ord + Copy, V: PartialEq> Mirrored<K, V> {
         (object.0 != value).then(|| Some(core::mem::replace(&mut object.0, value)))
     }
 
-    /// Removes the object that a notification says to be deleted, and returns it.
+    /// Removes an object that a notification reports as deleted, and returns it.
     pub(crate) fn remove(&mut self, key: K) -> Option<V> {
         if self.is_dumping {
             self.deleted.insert(key);
@@ -96,8 +96,8 @@ impl<K: Ord + Copy, V: PartialEq> Mirrored<K, V> {
         self.deleted.clear();
     }
 
-    /// Ends the dump; after a complete one, removes and returns the objects that neither it nor a
-    /// notification has mentioned.
+    /// Ends the dump. If it was complete, removes and returns the objects that neither the dump nor
+    /// a notification has mentioned.
     pub(crate) fn end_dump(&mut self, is_complete: bool) -> Vec<(K, V)> {
         self.is_dumping = false;
         self.deleted.clear();

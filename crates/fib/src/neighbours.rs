@@ -30,7 +30,7 @@ pub(crate) struct NeighbourTable {
 
 impl NeighbourTable {
     /// Stores a neighbour. Returns whether its usable address has changed, or `None` if it is new
-    /// and there are `limit`.
+    /// and there are already `limit` neighbours.
     pub(crate) fn set(
         &mut self,
         message: &NeighbourMessage,
@@ -76,7 +76,7 @@ impl NeighbourTable {
         self.entries.iter()
     }
 
-    /// The neighbours after this one, or all.
+    /// Returns the neighbours after this one, or all neighbours.
     pub(crate) fn after(
         &self,
         key: Option<(IpAddr, u32)>,
@@ -89,7 +89,7 @@ impl NeighbourTable {
         self.entries.begin_dump();
     }
 
-    /// Returns the usable neighbours that the dump has not mentioned.
+    /// Returns the usable neighbours that the dump did not contain.
     pub(crate) fn end_dump(&mut self, is_complete: bool) -> impl Iterator<Item = (IpAddr, u32)> {
         let removed = self.entries.end_dump(is_complete).into_iter();
         removed.filter(|(_, entry)| entry.usable().is_some()).map(|(key, _)| key)

@@ -11,13 +11,13 @@ use crate::specs::SpecHop;
 /// A next-hop object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NextHopObject {
-    /// One next hop.
+    /// The object is one next hop.
     One { ifindex: u32, gateway: Option<IpAddr> },
-    /// Drops packets.
+    /// The object drops packets.
     Blackhole,
-    /// Members with weights.
+    /// The object is a group of other objects, with their weights.
     Group(Vec<(u32, u16)>),
-    /// Something that the tables cannot represent, on an interface or on none (0).
+    /// An object that the tables cannot represent, with its interface (0 for none).
     Unknown { ifindex: u32 },
 }
 
@@ -37,7 +37,7 @@ impl NextHopObject {
 /// What a next-hop object resolves to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ObjectHops {
-    /// These next hops.
+    /// Packets are sent to these next hops.
     Hops(Vec<SpecHop>),
     /// Packets are dropped.
     Blackhole,
@@ -50,7 +50,7 @@ pub(crate) struct NextHopObjects {
 }
 
 impl NextHopObjects {
-    /// Whether there are `limit` objects, and this one is not among them.
+    /// Whether there are already `limit` objects, and this one is new.
     pub(crate) fn is_full_for(&self, id: u32, limit: usize) -> bool {
         self.objects.len() >= limit && self.objects.get(id).is_none()
     }
@@ -60,7 +60,7 @@ impl NextHopObjects {
         self.objects.set(message.id, NextHopObject::of(message), origin);
     }
 
-    /// Removes an object, and groups that are empty without it. Returns all that were removed.
+    /// Removes an object, and groups that become empty. Returns all removed objects.
     pub(crate) fn remove(&mut self, id: u32) -> Vec<u32> {
         self.objects.remove(id);
         let mut removed = self.remove_from_groups(&[id]);
@@ -68,9 +68,8 @@ impl NextHopObjects {
         removed
     }
 
-    /// Removes the objects of an interface, as the kernel does without a message when the
-    /// interface goes down or loses its carrier. Blackholes have no interface. Returns all that
-    /// were removed.
+    /// Removes the objects of an interface, as the kernel does without a message when the interface
+    /// goes down or loses its carrier. Blackholes have no interface. Returns all removed objects.
     pub(crate) fn purge_link(&mut self, ifindex: u32) -> Vec<u32> {
         let is_on = |object: &NextHopObject| match object {
             NextHopObject::One { ifindex: on, .. } | NextHopObject::Unknown { ifindex: on } => {
@@ -114,12 +113,13 @@ impl NextHopObjects {
         self.objects.begin_dump();
     }
 
-    /// Returns the objects that the dump has not mentioned.
+    /// Returns the objects that the dump did not contain.
     pub(crate) fn end_dump(&mut self, is_complete: bool) -> Vec<u32> {
         self.objects.end_dump(is_complete).into_iter().map(|(id, _)| id).collect()
     }
 
-    /// The next hops of an object; `None` if it, or a member, is not known or not representable.
+    /// Returns the next hops of an object; `None` if the object or a member is unknown or cannot be
+    /// represented.
     pub(crate) fn resolve(&self, id: u32) -> Option<ObjectHops> {
         match self.objects.get(id)? {
             NextHopObject::Unknown { .. } => None,

@@ -1,4 +1,4 @@
-//! Where among the routes for a prefix a new one goes, and which ones it replaces.
+//! Finds the place of a new route among the routes for its prefix, and the routes that it replaces.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -11,31 +11,32 @@ use crate::specs::{RouteSpec, SpecHop, SpecHops, SpecId, Specs};
 /// How a route is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Insertion {
-    /// Before others with the same key (`ip route add`, `prepend`).
+    /// Before other routes with the same key (`ip route add`, `prepend`).
     Add,
-    /// After others with the same key (`append`).
+    /// After other routes with the same key (`append`).
     Append,
-    /// In place of another with the same key (`replace`).
+    /// In place of another route with the same key (`replace`).
     Replace,
-    /// As the next in the order of a dump.
+    /// As the next route in the order of a dump.
     Dump,
 }
 
-/// What a message has done to the routes for a prefix.
+/// What a message has changed among the routes for a prefix.
 #[derive(Debug, Default)]
 pub(crate) struct PlacementResult {
-    /// Routes that are no longer there.
+    /// Routes that were removed.
     pub removed: Vec<RouteRecord>,
-    /// The message says nothing new, and was not used.
+    /// Whether the message is older than the known state, so that it was ignored.
     pub is_superseded: bool,
-    /// The message has replaced or extended a route that we do not have. A running dump may still
-    /// mention that one.
+    /// Whether the message has replaced or extended an unknown route. A running dump may still
+    /// contain that route.
     pub is_unexplained: bool,
-    /// The kernel has chosen among several routes, perhaps others than we have.
+    /// Whether the kernel has chosen among several routes, perhaps other routes than those in the
+    /// mirror.
     pub is_doubtful: bool,
 }
 
-/// The routes with the same key; where they would be if there are none.
+/// Returns the position of the routes with the same key, or where they would be.
 fn group(list: &[RouteRecord], key: (u8, u32)) -> Range<usize> {
     let start = list.partition_point(|other| other.key() < key);
     start..start + list[start..].iter().take_while(|other| other.key() == key).count()
@@ -51,7 +52,7 @@ pub(crate) fn place(
 ) -> PlacementResult {
     let mut result = PlacementResult::default();
     if how != Insertion::Dump {
-        // Notifications tell of a route again that was removed silently: it is a new one.
+        // A notification about a route that was removed silently means that the route is new.
         let is_gone = |other: &mut RouteRecord| {
             let is_purged = specs.get(other.spec).is_some_and(|state| state.is_purged);
             other.key() == record.key() && is_purged && says_same(specs, other.spec, record.spec)
@@ -63,22 +64,23 @@ pub(crate) fn place(
         list[group.clone()].iter().position(|other| says_same(specs, other.spec, record.spec));
     let same = same.map(|at| group.start + at);
     match (how, family) {
-        // A notification has come since the dump's start, so the dump's order may be older.
+        // A notification has changed this route since the dump's start, so the dump's order may be
+        // older.
         (Insertion::Dump, _) if same.is_some_and(|at| list[at].mark == record.mark) => {
             result.is_superseded = true;
             result.is_doubtful = group.len() > 1;
         }
-        // What the dump has not mentioned yet comes after, or no longer exists.
+        // Routes that the dump has not mentioned yet come later, or no longer exist.
         (Insertion::Dump, _) => {
             let unmarked = list[group.clone()].iter().position(|other| other.mark != record.mark);
-            // If notifications have changed the others, the order may be another, or this one is what
-            // they have replaced.
+            // If notifications have changed the other routes, their order may differ from the
+            // dump's, or they may have replaced this route.
             result.is_doubtful = group.len() > usize::from(same.is_some());
             result.removed.extend(same.map(|at| list.remove(at)));
             list.insert(unmarked.map_or(group.end, |at| group.start + at), record);
         }
-        // A changed next-hop object makes the kernel repeat all routes that use it, as replacements,
-        // also of a route that is not the first.
+        // If a next-hop object changes, the kernel repeats all routes that use it as replacements,
+        // even those that are not the first of their prefix.
         (Insertion::Add | Insertion::Append | Insertion::Replace, _) if same.is_some() => {
             result.is_doubtful =
                 how == Insertion::Replace && family == RouteFamily::V6 && group.len() > 1;
@@ -91,7 +93,7 @@ pub(crate) fn place(
         }
         (Insertion::Replace, RouteFamily::V4) => {
             result.is_doubtful = group.len() > 1;
-            // One of several that was removed silently was not there to be replaced.
+            // A route that was removed silently cannot be the one that was replaced.
             let is_there =
                 |other: &RouteRecord| specs.get(other.spec).is_some_and(|state| !state.is_purged);
             let first = list[group.clone()].iter().position(is_there).unwrap_or(0);
@@ -107,8 +109,8 @@ pub(crate) fn place(
             list.insert(group.end, record);
         }
         (Insertion::Add | Insertion::Append, RouteFamily::V6) => {
-            // Routes for the same prefix with the same metric become one with several next hops,
-            // which the message names all.
+            // Routes for the same prefix with the same metric become one route with several next
+            // hops. The message contains all of these.
             let is_part = |other: &RouteRecord| is_part_of(specs, other.spec, record.spec);
             let before = list.len();
             result.removed.extend(list.extract_if(group.clone(), |other| is_part(other)));
@@ -123,7 +125,7 @@ fn says_same(specs: &Specs, a: SpecId, b: SpecId) -> bool {
     a == b || specs.get(a).zip(specs.get(b)).is_some_and(|(a, b)| a.spec == b.spec)
 }
 
-/// Whether a route with several next hops has all those of another.
+/// Whether a route with several next hops contains all next hops of another route.
 fn is_part_of(specs: &Specs, part: SpecId, whole: SpecId) -> bool {
     let Some((part, whole)) = specs.get(part).zip(specs.get(whole)) else { return false };
     let (part, whole) = (part.spec.hops.named(), whole.spec.hops.named());
@@ -136,14 +138,14 @@ fn leads_as(a: &SpecHop, b: &SpecHop) -> bool {
     (a.ifindex, a.gateway) == (b.ifindex, b.gateway)
 }
 
-/// What remains of a route after a deletion.
+/// What a deletion removes.
 #[derive(Debug)]
 pub(crate) enum Removal {
-    /// The route at this place is gone.
+    /// The whole route at this place.
     Whole(usize),
-    /// The route at this place has lost next hops (IPv6), and says this now.
+    /// Some next hops of the route at this place (IPv6). The route now has this spec.
     Part(usize, RouteSpec),
-    /// The kernel has deleted a route that we do not have.
+    /// The mirror does not have the route that was deleted.
     Unknown,
 }
 
@@ -172,7 +174,7 @@ pub(crate) fn find_removed(
     Removal::Unknown
 }
 
-/// What a route with several next hops says without those of `deleted`, if it had them all.
+/// Returns the spec of a route without the next hops of `deleted`, if the route has all of them.
 fn without(spec: &RouteSpec, deleted: &RouteSpec) -> Option<RouteSpec> {
     let gone = deleted.hops.named();
     let is_gone = |hop: &SpecHop| gone.iter().any(|it| leads_as(it, hop));

@@ -15,11 +15,11 @@ pub(crate) trait AddressBits: Copy + Ord + Hash + Debug {
     fn masked(self, len: u8) -> Self;
     /// Returns the address with the bits after the first `len` set.
     fn filled(self, len: u8) -> Self;
-    /// Returns the next address; `None` after the last.
+    /// Returns the next address; `None` for the last address.
     fn next(self) -> Option<Self>;
-    /// Returns the address before; `None` before the first.
+    /// Returns the previous address; `None` for the first address.
     fn previous(self) -> Option<Self>;
-    /// Returns an address of this family, `None` for the other.
+    /// Converts an address of this family; `None` for the other family.
     fn of(address: IpAddr) -> Option<Self>;
     /// Returns the address.
     fn address(self) -> IpAddr;
@@ -64,8 +64,8 @@ macro_rules! address_bits {
 address_bits!(u32, V4, core::net::Ipv4Addr);
 address_bits!(u128, V6, core::net::Ipv6Addr);
 
-/// The addresses that begin with the same `len` bits. Prefixes sort by their first address, the
-/// shorter before those inside it.
+/// The addresses that begin with the same `len` bits. Prefixes are sorted by their first address; a
+/// prefix comes before those inside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RoutePrefix<A> {
     pub start: A,

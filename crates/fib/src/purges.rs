@@ -1,4 +1,4 @@
-//! What the kernel has silently removed routes for.
+//! Reasons for which the kernel has removed routes without a message.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -8,16 +8,16 @@ use crate::specs::{RouteSpec, SpecHops};
 /// Why the kernel removes routes without a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Purge {
-    /// An interface is down or gone. Routes with other next hops that are alive stay.
+    /// An interface is down or deleted. Routes with other next hops that are alive stay.
     Link(u32),
-    /// Next-hop objects are gone.
+    /// Next-hop objects were removed.
     Objects(Vec<u32>),
-    /// An address is deleted that routes prefer as source.
+    /// An address was deleted that routes prefer as source.
     Source(IpAddr),
 }
 
 impl Purge {
-    /// Whether a route that says this may have been removed.
+    /// Whether a route with this spec may have been removed.
     pub(crate) fn concerns(&self, spec: &RouteSpec) -> bool {
         match self {
             Self::Link(ifindex) => spec.hops.named().iter().any(|hop| hop.ifindex == *ifindex),

@@ -1,11 +1,11 @@
-//! What the addresses of a prefix mean: the longest match of each, as ascending ranges.
+//! Computes the longest match of each address of a prefix, as ascending ranges.
 
 use alloc::vec::Vec;
 
 use crate::prefix::{AddressBits, RoutePrefix};
 use crate::rib::{Rib, RouteRecord};
 
-/// The first address of a range, and what the addresses up to the next range mean.
+/// The first address of each range, and the value of its addresses.
 pub(crate) type AddressRanges<A, V> = Vec<(A, V)>;
 
 /// The ranges of one table within a prefix; `None` where the table has no route.
@@ -25,21 +25,22 @@ pub(crate) fn table_ranges<A: AddressBits, V: Copy + PartialEq>(
     }
     let last = within.last();
     sweep.close_before(last.next());
-    // What begins after the end belongs to others.
+    // A range that begins after the end belongs to the next prefix.
     sweep.out.pop_if(|range| range.0 > last);
     sweep.out
 }
 
-/// The prefixes around the present address, and the ranges so far.
+/// The prefixes that contain the present address, and the ranges so far.
 struct Sweep<A, V> {
     out: AddressRanges<A, V>,
-    /// The last address of each prefix around the present one, innermost last, and its value.
+    /// The last address and the value of each prefix that contains the present address. The
+    /// innermost prefix is last.
     open: Vec<(A, V)>,
     base: V,
 }
 
 impl<A: AddressBits, V: Copy + PartialEq> Sweep<A, V> {
-    /// Ends the prefixes whose last address is before `next`; all for `None`.
+    /// Ends the prefixes whose last address is before `next`; all prefixes if it is `None`.
     fn close_before(&mut self, next: Option<A>) {
         while let Some((last, _)) = self.open.pop_if(|open| next.is_none_or(|next| open.0 < next)) {
             let outer = self.open.last().map_or(self.base, |open| open.1);
@@ -57,8 +58,8 @@ impl<A: AddressBits, V: Copy + PartialEq> Sweep<A, V> {
     }
 }
 
-/// Lays ranges over others: where the upper ones have no value, the lower ones' counts. Both begin
-/// at the same address.
+/// Overlays ranges: where the upper ranges have no value, the lower ranges' value applies. Both
+/// begin at the same address.
 pub(crate) fn overlay<A: AddressBits, V: Copy + PartialEq>(
     upper: &AddressRanges<A, Option<V>>,
     lower: AddressRanges<A, Option<V>>,
@@ -86,7 +87,7 @@ pub(crate) fn overlay<A: AddressBits, V: Copy + PartialEq>(
     out
 }
 
-/// Gives single addresses, which ascend, values of their own. The ranges end at `last`.
+/// Gives single addresses, in ascending order, their own values. The ranges end at `last`.
 pub(crate) fn set_ones<A: AddressBits, V: Copy>(
     ranges: &AddressRanges<A, V>,
     ones: &[(A, V)],
@@ -97,7 +98,7 @@ pub(crate) fn set_ones<A: AddressBits, V: Copy>(
     for (at, &(start, value)) in ranges.iter().enumerate() {
         let next_range = ranges.get(at + 1).map(|next| next.0);
         let is_inside = |address: A| next_range.map_or(address <= last, |next| address < next);
-        // The address from which on the range's value is to be written.
+        // The first address for which the range's value must still be written.
         let mut rest = Some(start);
         while let Some(&(one, special)) = ones.next_if(|one| is_inside(one.0)) {
             out.extend(rest.filter(|rest| *rest < one).map(|rest| (rest, value)));

@@ -24,7 +24,8 @@ pub enum DumpKind {
 }
 
 impl DumpKind {
-    /// All, in the order in which they should be dumped: what later ones refer to first.
+    /// All tables, in the order in which they should be dumped: tables to which others refer come
+    /// first.
     pub const ALL: [Self; 8] = [
         Self::Links,
         Self::Addresses,
@@ -48,7 +49,7 @@ impl DumpKind {
     }
 }
 
-/// Some of the kernel's tables.
+/// A set of the kernel's tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DumpSet(u16);
 
@@ -86,8 +87,8 @@ impl DumpSet {
     }
 }
 
-/// After this many interrupted dumps, one counts as complete, so that a table which never rests
-/// does not keep the router from starting. Nothing is removed by such a dump.
+/// After this many interrupted dumps, a dump counts as complete, so that a table that changes all
+/// the time does not keep the router from starting. Such a dump removes nothing.
 const PATIENCE: u8 = 3;
 
 /// The state of all dumps.
@@ -95,9 +96,9 @@ const PATIENCE: u8 = 3;
 pub(crate) struct Resync {
     wanted: DumpSet,
     running: DumpSet,
-    /// Running, and not consistent.
+    /// Dumps that are running and inconsistent.
     interrupted: DumpSet,
-    /// Complete at least once.
+    /// Tables that were dumped completely at least once.
     complete: DumpSet,
     attempts: [u8; DumpKind::ALL.len()],
 }
@@ -105,9 +106,9 @@ pub(crate) struct Resync {
 /// How a dump has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DumpEnd {
-    /// What it has not mentioned does not exist.
+    /// The dump was complete. Objects that it did not contain do not exist.
     Complete,
-    /// It may lack objects.
+    /// The dump was interrupted. It may lack objects.
     Interrupted,
 }
 
@@ -122,7 +123,7 @@ impl Resync {
         }
     }
 
-    /// Asks for dumps that begin from now on.
+    /// Requests dumps that begin from now on.
     pub(crate) const fn want(&mut self, kinds: DumpSet) {
         self.wanted.0 |= kinds.0;
     }
@@ -131,7 +132,7 @@ impl Resync {
         self.wanted.insert(kind);
     }
 
-    /// The tables to be dumped.
+    /// Returns the tables that must be dumped.
     pub(crate) const fn wanted(&self) -> DumpSet {
         self.wanted
     }
@@ -156,8 +157,8 @@ impl Resync {
         self.interrupted.remove(kind);
     }
 
-    /// Notes that running dumps are not consistent; of one kind, or of all if the message does not
-    /// say which.
+    /// Records that running dumps are inconsistent: one kind, or all kinds if the message does not
+    /// name one.
     pub(crate) const fn interrupt(&mut self, kind: Option<DumpKind>) {
         match kind {
             Some(kind) => self.interrupted.insert(kind),

@@ -3,14 +3,14 @@
 //! ```text
 //!   routes:  prefix --> the first route, 12 bytes     a sweep in order meets each prefix before
 //!   others:  prefix --> the routes after it           those inside it
-//!   appended: prefixes after all of `routes`, on their way there
+//!   appended: prefixes after all of `routes`, not yet merged
 //! ```
 //!
-//! The kernel lists IPv4 routes in the order of their prefixes. So the routes that are added at the
-//! end are collected, and become part of the tree together, which is cheaper than one by one.
+//! The kernel lists IPv4 routes in the order of their prefixes. So routes that are added at the end
+//! are collected first and then merged into the tree together, which is cheaper than one by one.
 //!
 //! Routes for one prefix are in the order in which the kernel tries them: the greatest TOS first,
-//! then the lowest metric; equals as the kernel has them.
+//! then the lowest metric; equal routes in the kernel's order.
 
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
@@ -27,14 +27,14 @@ pub(crate) struct RouteRecord {
     pub metric: u32,
     pub protocol: u8,
     pub tos: u8,
-    /// The dump, or the change since its start, that has mentioned the route last.
+    /// The number of the dump, or of the change since its start, that last contained the route.
     pub mark: u8,
     flags: u8,
 }
 
-/// Of the first route of a prefix: there are entries in `others`.
+/// Flag of the first route of a prefix: there are entries in `others`.
 const HAS_OTHERS: u8 = 1;
-/// Of the first route of a prefix: a route inside the prefix was refused for lack of space.
+/// Flag of the first route of a prefix: a route inside the prefix was refused for lack of space.
 const COVERS_REFUSED: u8 = 2;
 
 impl RouteRecord {
@@ -42,12 +42,12 @@ impl RouteRecord {
         Self { spec, metric, protocol, tos, mark, flags: 0 }
     }
 
-    /// Whether a refused route is inside the prefix; only of a prefix's first route.
+    /// Whether a route inside the prefix was refused. Only set in the first route of a prefix.
     pub(crate) const fn covers_refused(self) -> bool {
         self.flags & COVERS_REFUSED != 0
     }
 
-    /// What the kernel orders the routes of a prefix by.
+    /// The key by which the kernel orders the routes of a prefix.
     pub(crate) const fn key(self) -> (u8, u32) {
         (u8::MAX - self.tos, self.metric)
     }
@@ -57,28 +57,28 @@ impl RouteRecord {
 #[derive(Debug)]
 pub(crate) struct Rib<A> {
     routes: BTreeMap<RoutePrefix<A>, RouteRecord>,
-    /// Ascending, and after all of `routes`.
+    /// Prefixes in ascending order, all after those in `routes`.
     appended: Vec<(RoutePrefix<A>, RouteRecord)>,
     others: BTreeMap<RoutePrefix<A>, Vec<RouteRecord>>,
-    /// The number of prefixes by their length, so that a search skips absent lengths.
+    /// The number of prefixes by length, so that a search skips unused lengths.
     lengths: [u32; 129],
     /// The number of all routes.
     len: usize,
-    /// Whether a refused route is inside no prefix of the table.
+    /// Whether a route was refused that is inside no prefix of the table.
     pub has_uncovered_refusal: bool,
-    /// Whether any route was refused. Without that, an insertion need not look for a prefix around
-    /// the new one.
+    /// Whether any route was refused. If not, an insertion need not search for a prefix around the
+    /// new one.
     has_refusals: bool,
 }
 
-/// What [`Rib::mention`] has done.
+/// The result of [`Rib::mention`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mention {
-    /// The route was the prefix's only one.
+    /// The route is known, and is the only route of its prefix.
     Known,
-    /// The prefix had no route.
+    /// The prefix had no route, and the route was inserted.
     Inserted,
-    /// Nothing: the prefix has other routes, or may not be inserted.
+    /// Nothing was changed: the prefix has other routes, or the route may not be inserted.
     Open,
 }
 
@@ -138,7 +138,7 @@ impl<A: AddressBits> Rib<A> {
             Some(before) => Some(self.appended[before].0),
             None => self.routes.last_key_value().map(|(last, _)| *last),
         };
-        // Where routes were refused, the prefix around must be searched for.
+        // If routes were refused, the prefix around the new one must be found.
         if self.has_refusals || before.is_some_and(|before| before >= prefix) {
             return false;
         }
@@ -146,13 +146,13 @@ impl<A: AddressBits> Rib<A> {
         true
     }
 
-    /// Makes the appended routes part of the tree.
+    /// Merges the appended routes into the tree.
     pub(crate) fn settle(&mut self) {
         if self.appended.is_empty() {
             return;
         }
         let appended = core::mem::take(&mut self.appended);
-        // To merge costs a pass over all routes.
+        // Merging costs a pass over all routes.
         if appended.len() < self.routes.len() / 8 {
             self.routes.extend(appended);
         } else {
@@ -160,8 +160,9 @@ impl<A: AddressBits> Rib<A> {
         }
     }
 
-    /// Handles the usual case of a dump with one search: if the only route of the prefix is the same
-    /// as `record`, notes that it was mentioned; if there is none and `may_insert`, adds it.
+    /// Handles the usual case of a dump with one search: if the only route of the prefix is the
+    /// same as `record`, marks it as mentioned; if the prefix has no route and `may_insert` is
+    /// true, adds the route.
     pub(crate) fn mention(
         &mut self,
         prefix: RoutePrefix<A>,
@@ -201,8 +202,8 @@ impl<A: AddressBits> Rib<A> {
         debug_assert_eq!(mention, Mention::Inserted, "the prefix had no routes");
     }
 
-    /// Sets the routes of a prefix; without routes, the prefix is removed. Returns the prefix around
-    /// it that takes over the note of a refused route, if there is one.
+    /// Sets the routes of a prefix; without routes, the prefix is removed. If the removed prefix
+    /// had a refused route inside, returns the prefix around it, which is marked instead.
     pub(crate) fn set_list(
         &mut self,
         prefix: RoutePrefix<A>,
@@ -247,8 +248,8 @@ impl<A: AddressBits> Rib<A> {
         removed.is_some_and(RouteRecord::covers_refused).then(|| self.refuse(prefix))
     }
 
-    /// Notes that a route inside the prefix, or for it, is not in the table. Returns the prefix
-    /// whose meaning changes by that: the longest around it that has a route, or all.
+    /// Records that a route for the prefix, or inside it, was refused. Returns the prefix whose
+    /// lookups this changes: the longest one around it that has a route, or all addresses.
     pub(crate) fn refuse(&mut self, prefix: RoutePrefix<A>) -> RoutePrefix<A> {
         self.has_refusals = true;
         self.settle();
@@ -260,7 +261,8 @@ impl<A: AddressBits> Rib<A> {
         covering.unwrap_or(RoutePrefix::ALL)
     }
 
-    /// A new prefix may be around a route that was refused inside the prefix that covers both.
+    /// A new prefix may contain a route that was refused before and was recorded at the prefix
+    /// around both.
     fn inherits_refusal(&self, prefix: RoutePrefix<A>) -> bool {
         if !self.has_refusals {
             return false;
@@ -271,7 +273,7 @@ impl<A: AddressBits> Rib<A> {
         }
     }
 
-    /// Forgets the refusals, after all routes have found space. Returns whether there were any.
+    /// Forgets the refusals after there was space for all routes. Returns whether there were any.
     pub(crate) fn forget_refusals(&mut self) -> bool {
         let mut had = core::mem::take(&mut self.has_uncovered_refusal);
         if !core::mem::take(&mut self.has_refusals) {
@@ -285,7 +287,7 @@ impl<A: AddressBits> Rib<A> {
         had
     }
 
-    /// The longest prefix with routes around this one, which may be itself.
+    /// Returns the longest prefix with routes that contains this one, or this prefix itself.
     pub(crate) fn covering(&self, prefix: RoutePrefix<A>) -> Option<RoutePrefix<A>> {
         (0..=prefix.len)
             .rev()
@@ -299,7 +301,7 @@ impl<A: AddressBits> Rib<A> {
         &self,
         prefix: RoutePrefix<A>,
     ) -> impl Iterator<Item = (RoutePrefix<A>, RouteRecord)> + '_ {
-        // The prefixes that begin at the same address and are not longer sort before `from`.
+        // Prefixes that begin at the same address and are not longer come before `from`.
         let from = RoutePrefix { start: prefix.start, len: prefix.len.saturating_add(1) };
         let to = RoutePrefix { start: prefix.last(), len: u8::MAX };
         let routes = self.routes.range(from..=to).map(|(prefix, record)| (*prefix, *record));

@@ -1,4 +1,4 @@
-//! The mirrored routing tables of one family, and what messages do to them.
+//! The mirrored routing tables of one family, and how messages change them.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -13,9 +13,10 @@ use crate::purges::Purge;
 use crate::rib::{Mention, Rib, RouteRecord};
 use crate::specs::{RouteSpec, SpecId, Specs};
 
-/// The table of destinations that are never forwarded. No message names it.
+/// The table of destinations that are never forwarded. It does not exist in the kernel.
 pub(crate) const RESERVED_TABLE: u32 = 0;
-/// At most this many changes are remembered during a dump; with more, another is needed.
+/// Maximum number of changes that are remembered during a dump. After more changes, another dump is
+/// needed.
 const MAX_NOTED: usize = 1 << 16;
 
 /// A route in full.
@@ -26,27 +27,28 @@ type RouteKey<A> = (u32, RoutePrefix<A>, (u8, u32), SpecId);
 pub(crate) struct RouteTables<A> {
     pub ribs: BTreeMap<u32, Rib<A>>,
     family: RouteFamily,
-    /// Prefixes whose meaning has changed since the last publication, by table.
+    /// Prefixes whose lookups have changed since the last publication, by table.
     pub dirty: DirtyPrefixes<A>,
-    /// The dump that runs, or the last one.
+    /// The number of the running dump, or of the last one.
     mark: u8,
     is_dumping: bool,
     /// Prefixes whose routes notifications have changed since the dump's start.
     touched: BTreeSet<(u32, RoutePrefix<A>)>,
-    /// Routes that notifications have deleted since the dump's start, with a use of their specs.
+    /// Routes that notifications have deleted since the dump's start. Each holds a use of its spec.
     deleted: BTreeSet<RouteKey<A>>,
-    /// What routes were silently removed for since the dump's start: it may still mention them.
+    /// Reasons for silent removals of routes since the dump's start. The dump may still contain
+    /// these routes.
     purges: Vec<Purge>,
-    /// Routes that found no space since the start of the last dump.
+    /// Routes for which there was no space since the start of the last dump.
     pub refused: u64,
 }
 
-/// What a message has done, besides changing the tables.
+/// The result of a message, besides changed tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RouteOutcome {
-    /// The tables may differ from the kernel's now, so they must be dumped.
+    /// Whether the tables may differ from the kernel's now, so that they must be dumped.
     pub is_doubtful: bool,
-    /// The route found no space.
+    /// Whether there was no space for the route.
     pub is_refused: bool,
 }
 
@@ -65,7 +67,7 @@ impl<A: AddressBits> RouteTables<A> {
         }
     }
 
-    /// Mirrors these tables, and no others. Returns whether there are new ones.
+    /// Mirrors only these tables. Returns whether some of them are new.
     pub(crate) fn set_tables(&mut self, tables: &[u32], specs: &mut Specs) -> bool {
         let gone: Vec<u32> =
             self.ribs.keys().copied().filter(|table| !tables.contains(table)).collect();
@@ -88,7 +90,7 @@ impl<A: AddressBits> RouteTables<A> {
             .sum()
     }
 
-    /// Adds a route; `has_space` says whether one more may be stored.
+    /// Adds a route. `has_space` is true if one more route may be stored.
     pub(crate) fn add(
         &mut self,
         specs: &mut Specs,
@@ -172,7 +174,7 @@ impl<A: AddressBits> RouteTables<A> {
         }
     }
 
-    /// Removes the route that a notification says to be deleted.
+    /// Removes a route that a notification reports as deleted.
     pub(crate) fn delete(&mut self, specs: &mut Specs, route: &RouteMessage<'_>) -> RouteOutcome {
         let Some((table, prefix)) = self.place_of(route) else { return RouteOutcome::default() };
         let Some(rib) = self.ribs.get_mut(&table) else { return RouteOutcome::default() };
@@ -182,8 +184,8 @@ impl<A: AddressBits> RouteTables<A> {
         let removed = match find_removed(&list, key, &deleted, self.family, specs) {
             Removal::Whole(at) => list.remove(at),
             Removal::Part(at, rest) => {
-                // A dump that runs may have begun before or after, and we may have more next hops
-                // than the kernel had.
+                // A running dump may have begun before or after the deletion, so this route may
+                // have more next hops than the kernel's had.
                 is_doubtful = self.is_dumping;
                 let spec = specs.acquire(rest);
                 let record = RouteRecord::new(
@@ -195,9 +197,9 @@ impl<A: AddressBits> RouteTables<A> {
                 );
                 core::mem::replace(&mut list[at], record)
             }
-            // With refused routes, it may be one of them.
+            // If routes were refused, the removed route may be one of them.
             Removal::Unknown => {
-                // A dump may mention it as part of a route with several next hops.
+                // A dump may contain it as part of a route with several next hops.
                 let may_be_part = self.is_dumping && self.family == RouteFamily::V6;
                 let is_doubtful = may_be_part || !list.is_empty() && self.refused == 0;
                 self.note_unknown(specs, (table, prefix, key), deleted);
@@ -211,7 +213,7 @@ impl<A: AddressBits> RouteTables<A> {
         RouteOutcome { is_doubtful, is_refused: false }
     }
 
-    /// A dump may still mention a route that was deleted before we knew it.
+    /// Records the deletion of an unknown route, because a running dump may still contain it.
     fn note_unknown(
         &mut self,
         specs: &mut Specs,
@@ -231,7 +233,8 @@ impl<A: AddressBits> RouteTables<A> {
         Some((route.table, RoutePrefix::around(address, route.prefix_len)))
     }
 
-    /// Whether a dump mentions a route that a notification has deleted. A notification ends that.
+    /// Whether this is a dump's message about a route that a notification has deleted. A
+    /// notification about the route ends this state.
     fn was_deleted(&mut self, specs: &mut Specs, key: RouteKey<A>, how: Insertion) -> bool {
         if self.deleted.is_empty() {
             return false;
@@ -245,7 +248,7 @@ impl<A: AddressBits> RouteTables<A> {
         false
     }
 
-    /// Gives up the use of a removed route's spec, or keeps it in the note of the deletion.
+    /// Releases the use of a removed route's spec, or moves it to the record of the deletion.
     fn forget(&mut self, specs: &mut Specs, key: RouteKey<A>, is_notification: bool) {
         let is_noted = is_notification && self.is_dumping && self.deleted.len() < MAX_NOTED;
         if !is_noted || !self.deleted.insert(key) {
@@ -253,7 +256,7 @@ impl<A: AddressBits> RouteTables<A> {
         }
     }
 
-    /// Whether so much has changed since the dump's start that another is needed.
+    /// Whether too much has changed since the dump's start, so that another dump is needed.
     pub(crate) fn has_lost_changes(&self) -> bool {
         self.deleted.len() >= MAX_NOTED || self.touched.len() >= MAX_NOTED
     }
@@ -267,8 +270,8 @@ impl<A: AddressBits> RouteTables<A> {
         self.refused = 0;
     }
 
-    /// Ends the dump. After a complete one, routes are removed that it has not mentioned. Returns
-    /// how many.
+    /// Ends the dump. If it was complete, removes the routes that it did not contain. Returns their
+    /// number.
     pub(crate) fn end_dump(&mut self, specs: &mut Specs, is_complete: bool) -> usize {
         self.is_dumping = false;
         self.clear_deleted(specs);
@@ -307,7 +310,7 @@ impl<A: AddressBits> RouteTables<A> {
 #[derive(Debug)]
 pub(crate) struct RouteCheck<A> {
     mark: u8,
-    /// The table and the prefix up to which unmentioned routes are counted.
+    /// The last table and prefix whose unmentioned routes were counted.
     counted: Option<(u32, RoutePrefix<A>)>,
     pub checked: u64,
     pub missing: u64,
@@ -316,7 +319,7 @@ pub(crate) struct RouteCheck<A> {
 }
 
 impl<A: AddressBits> RouteTables<A> {
-    /// Begins to mark the routes that a dump mentions, as a dump does that changes them.
+    /// Begins to mark the routes that the dump of a verification contains, as for other dumps.
     pub(crate) const fn begin_check(&mut self) -> RouteCheck<A> {
         self.mark = next_mark(self.mark);
         let mark = self.mark;
@@ -348,8 +351,8 @@ impl<A: AddressBits> RouteTables<A> {
         rib.set_list(prefix, &list);
     }
 
-    /// Counts routes that the dump of a verification has not mentioned, of about `limit` routes
-    /// after those that are counted. Returns whether there are more.
+    /// Among about `limit` further routes, counts those that the dump of a verification did not
+    /// contain. Returns whether there are more routes.
     pub(crate) fn count_unmentioned(&self, check: &mut RouteCheck<A>, limit: usize) -> bool {
         let counted = check.counted;
         let first = counted.map_or(RESERVED_TABLE + 1, |counted| counted.0);
@@ -380,7 +383,7 @@ impl<A: AddressBits> RouteTables<A> {
     }
 }
 
-/// 0 is what routes have that no dump has mentioned.
+/// 0 is the mark of routes that no dump has contained.
 const fn next_mark(mark: u8) -> u8 {
     match mark.checked_add(1) {
         Some(next) => next,

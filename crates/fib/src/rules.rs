@@ -16,16 +16,16 @@ pub struct RoutingRule {
     pub priority: u32,
     /// What the rule does.
     pub action: RoutingAction,
-    /// The table that it selects.
+    /// The table that the rule selects.
     pub table: u32,
-    /// The interface that packets must have come in by, or empty.
+    /// The interface on which packets must have arrived, or empty.
     pub input: String,
-    /// Whether it concerns only this machine's own packets, because it names the interface that
-    /// they leave by.
+    /// Whether the rule concerns only this machine's own packets, because it names their egress
+    /// interface.
     pub is_for_output: bool,
     /// Whether the table is that of the VRF device.
     pub is_vrf: bool,
-    /// Whether it has conditions that the tables cannot represent.
+    /// Whether the rule has conditions that the tables cannot represent.
     pub has_other_selectors: bool,
 }
 
@@ -49,7 +49,7 @@ impl RoutingRule {
     }
 }
 
-/// By this name, rules concern the packets of this machine itself.
+/// Rules with this interface name apply to packets of this machine itself.
 const LOOPBACK: &str = "lo";
 
 /// The kernel's rules of both families.
@@ -58,7 +58,7 @@ const LOOPBACK: &str = "lo";
 #[derive(Debug, Default)]
 pub(crate) struct RoutingRules {
     rules: Vec<RoutingRule>,
-    /// What a running dump has shown.
+    /// The rules that a running dump has contained so far.
     dumped: Option<Vec<RoutingRule>>,
 }
 
@@ -102,8 +102,8 @@ impl RoutingRules {
         self.tables(family, LOOPBACK, None)
     }
 
-    /// The tables for packets that come in by an interface, in order. `vrf_table` is that of the
-    /// VRF device which the interface is a port of.
+    /// Returns the tables for packets that arrive on an interface, in order. `vrf_table` is the
+    /// table of the VRF device of which the interface is a port.
     ///
     /// # Errors
     /// The first rule that concerns such packets and cannot be represented.

@@ -1,11 +1,11 @@
-//! The kernel's settings of interfaces, as far as they decide about forwarding: those of IPv4.
+//! The kernel's settings of interfaces that affect forwarding. They exist only for IPv4.
 
 use slipring_rtnetlink::{NetconfMessage, NetconfScope};
 
 use crate::mirrored::{Mirrored, Origin};
 use crate::tables::ReversePathMode;
 
-/// What is set for an interface, or for all.
+/// The settings of an interface, or of all interfaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct SettingValues {
     rp_filter: i32,
@@ -17,7 +17,7 @@ struct SettingValues {
 pub(crate) struct InterfaceSettings(Mirrored<NetconfScope, SettingValues>);
 
 impl InterfaceSettings {
-    /// Takes over what a message tells; other settings stay. Returns whether anything has changed.
+    /// Stores the settings in a message; other settings stay. Returns whether anything has changed.
     pub(crate) fn set(&mut self, message: &NetconfMessage, origin: Origin) -> bool {
         let known = self.of(message.scope);
         let linkdown = message.ignores_routes_with_linkdown;
@@ -36,7 +36,7 @@ impl InterfaceSettings {
         self.0.begin_dump();
     }
 
-    /// Returns whether anything has gone.
+    /// Returns whether any setting was removed.
     pub(crate) fn end_dump(&mut self, is_complete: bool) -> bool {
         !self.0.end_dump(is_complete).is_empty()
     }
@@ -49,8 +49,8 @@ impl InterfaceSettings {
         [NetconfScope::All, NetconfScope::Interface(ifindex)].map(|scope| self.of(scope))
     }
 
-    /// How sources of packets from an interface are checked: by the greater value of `all` and its
-    /// own (ip-sysctl, `rp_filter`).
+    /// How sources of packets from an interface are checked: by the greater of the values for `all`
+    /// and for the interface (ip-sysctl, `rp_filter`).
     pub(crate) fn reverse_path(&self, ifindex: u32) -> ReversePathMode {
         let [all, own] = self.of_interface(ifindex).map(|values| values.rp_filter);
         match all.max(own) {
@@ -60,8 +60,9 @@ impl InterfaceSettings {
         }
     }
 
-    /// Whether next hops on an interface are not used while it has no carrier: set for it, or for
-    /// all (ip-sysctl, `ignore_routes_with_linkdown`).
+    /// Whether next hops on an interface are not used while it has no carrier. The setting applies
+    /// if it is set for the interface or for all interfaces (ip-sysctl,
+    /// `ignore_routes_with_linkdown`).
     pub(crate) fn ignores_routes_with_linkdown(&self, ifindex: u32) -> bool {
         self.of_interface(ifindex).iter().any(|values| values.ignores_routes_with_linkdown)
     }

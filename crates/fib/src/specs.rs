@@ -1,4 +1,4 @@
-//! What routes say about their packets, each kept once however many routes say it.
+//! The contents of routes (specs). Equal contents are stored once, for any number of routes.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -28,7 +28,7 @@ impl From<RouteHop> for SpecHop {
     }
 }
 
-/// To where a route leads.
+/// The next hops of a route.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SpecHops {
     /// One next hop.
@@ -49,7 +49,7 @@ impl SpecHops {
         }
     }
 
-    /// Makes it of at least one hop.
+    /// Creates it from at least one hop.
     pub(crate) fn of(hops: Vec<SpecHop>) -> Self {
         match *hops {
             [only] => Self::One(only),
@@ -58,20 +58,21 @@ impl SpecHops {
     }
 }
 
-/// What a route says about its packets.
+/// The content of a route: what it says about its packets.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RouteSpec {
     pub kind: RouteKind,
     pub hops: SpecHops,
     pub mtu: u32,
-    /// The source address that this machine's own packets prefer: when it goes, the route does.
+    /// The preferred source address of this machine's own packets. If the address is deleted, the
+    /// kernel removes the route.
     pub source: Option<IpAddr>,
-    /// The route has properties that the tables cannot represent.
+    /// Whether the route has properties that the tables cannot represent.
     pub has_unknown: bool,
 }
 
 impl RouteSpec {
-    /// Packets that the kernel handles whatever happens.
+    /// The spec of packets that are always left to the kernel.
     pub(crate) const KERNEL: Self = Self {
         kind: RouteKind::Other(0),
         hops: SpecHops::Object(0),
@@ -86,13 +87,14 @@ impl RouteSpec {
             (_, Some(_)) => SpecHops::of(route.hops().map(SpecHop::from).collect()),
             _ => SpecHops::One(route.hop.into()),
         };
-        // The content of an object, not of the route, says what is unknown about its hops. But a
-        // message does not tell the two apart, so the route is the kernel's in both cases.
+        // For a route with a next-hop object, unknown properties of hops belong to the object, not
+        // to the route. A message does not distinguish the two, so the route is left to the kernel
+        // in both cases.
         let (kind, mtu, has_unknown) = (route.kind, route.mtu, route.has_unknown);
         Self { kind, hops, mtu, source: route.preferred_source, has_unknown }
     }
 
-    /// Whether no event can make the tables represent the route.
+    /// Whether the tables can never represent the route.
     const fn is_kernel(&self) -> bool {
         let by_kind = !matches!(
             self.kind,
@@ -109,14 +111,16 @@ impl RouteSpec {
 #[derive(Debug)]
 pub(crate) struct SpecState {
     pub spec: RouteSpec,
-    /// The routes that say it, and the notes of their deletion.
+    /// Number of routes with this spec, and of records of their deletion.
     uses: u32,
-    /// The kernel has removed its routes without a message, so they are the kernel's until a dump
-    /// shows what has become of them.
+    /// Whether the kernel may have removed the routes of this spec without a message. They are left
+    /// to the kernel until a dump shows whether they exist.
     pub is_purged: bool,
-    /// It has found no index, so that its routes were written as the kernel's.
+    /// Whether there was no free index for this spec, so that its routes were written as routes of
+    /// the kernel.
     pub is_starved: bool,
-    /// What lookups return for its routes: [`TargetIndex::KERNEL`] if it has no index of its own.
+    /// The target that lookups return for its routes; [`TargetIndex::KERNEL`] if it has no index of
+    /// its own.
     pub target: TargetIndex,
     /// The adjacencies of its target, with weights.
     pub adjacencies: Vec<(AdjacencyKey, u16)>,
@@ -125,20 +129,21 @@ pub(crate) struct SpecState {
 }
 
 impl SpecState {
-    /// Whether it is to have a target of its own.
+    /// Whether the spec needs its own target.
     pub(crate) const fn wants_target(&self) -> bool {
         !self.spec.is_kernel()
     }
 }
 
-/// Numbers of specs by a hash of what they say. A number may have another meaning by now.
+/// Numbers of specs, by a hash of their contents. A number may belong to another spec now.
 #[derive(Debug)]
 struct RecentSpecs(Box<[Option<SpecId>; RecentSpecs::LEN]>);
 
 impl RecentSpecs {
     const LEN: usize = 1 << 10;
 
-    /// Where a spec is, if it is there: by its interface and the end of its gateway, or its object.
+    /// Returns the place of a spec: a hash of its interface and the end of its gateway, or of its
+    /// object.
     fn place(spec: &RouteSpec) -> usize {
         let of = |hop: &SpecHop| (hop.ifindex, hop.gateway.map_or(0, end_of));
         let (ifindex, end) = match &spec.hops {
@@ -179,17 +184,17 @@ fn end_of(address: IpAddr) -> u32 {
 pub(crate) struct Specs {
     states: Vec<Option<SpecState>>,
     ids: BTreeMap<RouteSpec, SpecId>,
-    /// Those that are purged.
+    /// The purged specs.
     purged: BTreeMap<RouteSpec, SpecId>,
     free: Vec<SpecId>,
-    /// Specs that were acquired last, by a hash: a dump names few of them, again and again.
+    /// The last acquired specs, by a hash: a dump contains the same few specs again and again.
     recent: RecentSpecs,
-    /// Without uses or new since the last publication.
+    /// Specs that have become unused, or are new, since the last publication.
     pub changed: Vec<SpecId>,
 }
 
 impl Specs {
-    /// Returns the number of what a route says, with one use more.
+    /// Returns the number of a spec and adds a use.
     pub(crate) fn acquire(&mut self, spec: RouteSpec) -> SpecId {
         let place = RecentSpecs::place(&spec);
         let recent = self
@@ -209,7 +214,7 @@ impl Specs {
         id
     }
 
-    /// As [`Self::acquire`], for a route that may have been removed silently since it was told.
+    /// Like [`Self::acquire`], for a route that the kernel may have removed without a notification.
     pub(crate) fn acquire_purged(&mut self, spec: RouteSpec) -> SpecId {
         let id = match self.purged.get(&spec) {
             Some(id) => *id,
@@ -264,7 +269,7 @@ impl Specs {
         }
     }
 
-    /// Removes the spec if nothing uses it, and returns it.
+    /// Removes the spec if it has no uses, and returns it.
     pub(crate) fn remove_unused(&mut self, id: SpecId) -> Option<SpecState> {
         let state = self.states.get_mut(id.0 as usize)?.take_if(|state| state.uses == 0)?;
         let ids = if state.is_purged { &mut self.purged } else { &mut self.ids };
@@ -288,8 +293,8 @@ impl Specs {
         (0..self.states.len() as u32).map(SpecId)
     }
 
-    /// Leaves the routes of the specs that `is_gone` names to the kernel. Later routes that say the
-    /// same get another number. Returns how many specs it names.
+    /// Leaves routes to the kernel if `is_gone` returns true for their spec. Later routes with the
+    /// same content get another number. Returns the number of such specs.
     pub(crate) fn purge(&mut self, is_gone: impl Fn(&RouteSpec) -> bool) -> usize {
         let mut count = 0;
         for (at, state) in self.states.iter_mut().enumerate() {

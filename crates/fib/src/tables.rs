@@ -1,4 +1,4 @@
-//! The tables that a packet is looked up in: an immutable snapshot, shared by all workers.
+//! The tables in which packets are looked up: an immutable snapshot, shared by all workers.
 //!
 //! ```text
 //!   destination --VrfTables--> TargetIndex --targets--> Target: action, path MTU
@@ -17,7 +17,7 @@
 //! 1. Every index in a snapshot is within the vector that it indexes.
 //! 2. An IPv4 table may change while snapshots refer to it, one 16-bit entry at a time. A target
 //!    index is only given to another route when no snapshot with the old meaning is in use.
-//! 3. `targets` has an entry for every index up to [`TargetIndex::MAX`]. Those not in use are
+//! 3. `targets` has an entry for every index up to [`TargetIndex::MAX`]. Unused entries are
 //!    [`TargetAction::Kernel`], so a reader of an older snapshot that finds a new index in an IPv4
 //!    table leaves the packet to the kernel.
 //!
@@ -59,7 +59,7 @@ pub struct AdjacencyIndex(pub u16);
 /// The number of hash buckets of a route with several next hops.
 pub const BUCKETS: usize = 256;
 
-/// What becomes of the packets for a destination.
+/// What happens to the packets for a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Target {
     /// What to do with a packet.
@@ -71,24 +71,25 @@ pub struct Target {
 /// What to do with a packet that a route matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TargetAction {
-    /// No route: ICMP 3/0, ICMPv6 1/0.
+    /// There is no route: ICMP 3/0, ICMPv6 1/0.
     NoRoute,
     /// The kernel handles the packet: its own addresses, broadcasts, multicast groups, and routes
     /// with properties that the tables cannot represent.
     Kernel,
-    /// Dropped without an answer (`blackhole`).
+    /// The packet is dropped without an answer (`blackhole`).
     Blackhole,
     /// ICMP 3/1, ICMPv6 1/3 (`unreachable`).
     Unreachable,
     /// ICMP 3/13, ICMPv6 1/1 (`prohibit`).
     Prohibit,
-    /// Forwarded to one next hop.
+    /// The packet is forwarded to one next hop.
     Forward(AdjacencyIndex),
-    /// Forwarded to one of several next hops; the index is into [`ForwardingTables::buckets`].
+    /// The packet is forwarded to one of several next hops. The index refers to
+    /// [`ForwardingTables::buckets`].
     Balance(u16),
 }
 
-/// To which address a packet is sent on the link.
+/// The next-hop address, to which a packet is sent on the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum NextHopAddress {
     /// The packet's destination.
@@ -102,9 +103,10 @@ pub enum NextHopAddress {
 pub struct Adjacency {
     /// The interface that leads to it.
     pub port: FibPortIndex,
-    /// Its address.
+    /// The address of the next hop.
     pub next_hop: NextHopAddress,
-    /// Its MAC address, if known. Otherwise frames wait until the neighbour answers.
+    /// The MAC address of the next hop, if it is known. Otherwise frames wait until the neighbour
+    /// answers.
     pub mac: Option<MacAddr>,
 }
 
@@ -117,33 +119,34 @@ pub struct VlanTags {
     pub inner: Option<(u16, u16)>,
 }
 
-/// Reverse path forwarding checks (RFC 3704), from none to the strictest.
+/// Modes of the reverse path check (RFC 3704), in order of strictness.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReversePathMode {
     /// Sources are not checked.
     #[default]
     Off,
-    /// There must be a route to the source.
+    /// Loose mode: there must be a route to the source.
     Loose,
-    /// The route to the source must lead through the port. Of a route with several next hops, one
+    /// The route to the source must lead through the port. If it has several next hops, one of them
     /// must.
     Strict,
 }
 
-/// An interface, or subinterface, that the router forwards between.
+/// An interface or subinterface of the router.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FibPort {
-    /// The kernel's interface index; of the parent for a subinterface of our own.
+    /// The kernel's interface index. For a subinterface that the router has created, the index of
+    /// the parent.
     pub ifindex: u32,
     /// The name, as typed.
     pub name: alloc::string::String,
-    /// Its MAC address, to which frames are sent that are to be routed.
+    /// The MAC address of the interface. Frames to this address are routed.
     pub mac: MacAddr,
     /// Maximum length of an IP packet, in bytes. Tags do not count.
     pub mtu: u32,
     /// Whether packets can be sent: administratively up, with a carrier.
     pub is_up: bool,
-    /// The tables in which packets from it are looked up.
+    /// The VRF in whose tables packets from the port are looked up.
     pub vrf: VrfIndex,
     /// How the sources of IPv4 packets from it are checked: as the kernel does (`rp_filter`), or as the
     /// administrator of the router wants it, if that is stricter.
@@ -152,14 +155,14 @@ pub struct FibPort {
     pub reverse_path_v6: ReversePathMode,
     /// Tags of the frames of a subinterface.
     pub tags: VlanTags,
-    /// Its addresses with the lengths of their prefixes, the primary ones first: sources of ICMP
-    /// errors.
+    /// The addresses of the interface with their prefix lengths, the primary addresses first. They
+    /// are the sources of ICMP errors.
     pub addresses: Vec<(IpAddr, u8)>,
 }
 
 /// Looks up IPv4 destinations.
 pub trait Ipv4Lookup: Send + Sync + core::fmt::Debug {
-    /// Writes the target of each destination, in host byte order, to the same place of `targets`.
+    /// Writes the target of each destination, in host byte order, to the same index in `targets`.
     ///
     /// # Panics
     /// If the lengths differ.
@@ -168,14 +171,14 @@ pub trait Ipv4Lookup: Send + Sync + core::fmt::Debug {
 
 /// Looks up IPv6 destinations.
 pub trait Ipv6Lookup: Send + Sync + core::fmt::Debug {
-    /// Writes the target of each destination to the same place of `targets`.
+    /// Writes the target of each destination to the same index in `targets`.
     ///
     /// # Panics
     /// If the lengths differ.
     fn lookup(&self, destinations: &[u128], targets: &mut [TargetIndex]);
 
-    /// The tree of the table, for programs that search without this crate, if it is one. Its
-    /// numbers are target indices.
+    /// Returns the table's tree, if the table is a tree, for programs that do not search with this
+    /// crate. Its numbers are target indices.
     fn intervals(&self) -> Option<&IntervalTree> {
         None
     }
@@ -193,7 +196,7 @@ pub struct VrfTables {
 /// A snapshot of everything that forwarding needs.
 #[derive(Clone, Debug)]
 pub struct ForwardingTables {
-    /// Increases with each snapshot.
+    /// Number of the snapshot. Each snapshot has a greater number than the one before.
     pub generation: u64,
     /// Interfaces and subinterfaces, by [`FibPortIndex`].
     pub ports: Arc<[FibPort]>,

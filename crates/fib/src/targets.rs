@@ -1,7 +1,7 @@
-//! Target indices: of what routes say, and of resolved hosts on connected subnets.
+//! Target indices of specs, and of resolved hosts on connected subnets.
 //!
 //! A host's target follows that of its subnet: while the subnet's packets go to the link, the
-//! host's go to its MAC address; otherwise both have the same action.
+//! host's packets go to its MAC address; otherwise both have the same action.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -12,7 +12,7 @@ use crate::indices::IndexPool;
 use crate::tables::{AdjacencyIndex, Target, TargetAction, TargetIndex};
 
 const COUNT: usize = TargetIndex::MAX as usize + 1;
-/// What indices that are not in use mean.
+/// The meaning of unused indices.
 const KERNEL: Target = Target { action: TargetAction::Kernel, mtu: 0 };
 
 /// A host by its subnet's target and its adjacency.
@@ -29,7 +29,7 @@ struct HostTarget {
 #[derive(Debug)]
 pub(crate) struct TargetTable {
     values: Vec<Target>,
-    /// For targets that send packets to a link: the interface, as routes name it. Otherwise 0.
+    /// For targets that send packets to a link: the index of the interface in routes. Otherwise 0.
     links: Vec<u32>,
     pool: IndexPool,
     hosts: BTreeMap<HostKey, HostTarget>,
@@ -73,13 +73,14 @@ impl TargetTable {
         self.values[usize::from(index.0)]
     }
 
-    /// The interface of a target that sends packets to a link, as routes name it, or 0.
+    /// Returns the interface of a target that sends packets to a link, by its index in routes;
+    /// otherwise 0.
     pub(crate) fn link(&self, index: TargetIndex) -> u32 {
         self.links[usize::from(index.0)]
     }
 
-    /// Sets what an index means. Returns whether the interface has changed to whose hosts it
-    /// sends packets.
+    /// Sets the target of an index. Returns whether the interface changed to whose hosts it sends
+    /// packets.
     pub(crate) fn set(&mut self, index: TargetIndex, target: Target, link: u32) -> bool {
         let at = usize::from(index.0);
         if self.values[at] != target {
@@ -89,14 +90,14 @@ impl TargetTable {
         core::mem::replace(&mut self.links[at], link) != link
     }
 
-    /// Returns the target of a host that has one, with one use more.
+    /// Returns the target of a host that already has one, and adds a use.
     pub(crate) fn retain_host(&mut self, key: HostKey) -> Option<TargetIndex> {
         let host = self.hosts.get_mut(&key)?;
         host.uses += 1;
         Some(host.index)
     }
 
-    /// Gives a host a target, with one use.
+    /// Creates a target for a host, with one use.
     pub(crate) fn add_host(
         &mut self,
         key: HostKey,
@@ -108,8 +109,8 @@ impl TargetTable {
         Some(index)
     }
 
-    /// Removes a use of a host's target. Returns whether it was the last, so that the adjacency is
-    /// not used by it any more.
+    /// Removes a use of a host's target. Returns whether it was the last use, so that the target no
+    /// longer uses the adjacency.
     pub(crate) fn release_host(&mut self, key: HostKey, generation: u64) -> bool {
         let Some(host) = self.hosts.get_mut(&key) else { return false };
         host.uses -= 1;
@@ -122,7 +123,7 @@ impl TargetTable {
         true
     }
 
-    /// Makes all hosts' targets follow their subnets'.
+    /// Updates the targets of all hosts to those of their subnets.
     pub(crate) fn follow_all(&mut self) {
         let keys: Vec<HostKey> = self.hosts.keys().copied().collect();
         keys.into_iter().for_each(|key| self.follow(key));
@@ -138,7 +139,7 @@ impl TargetTable {
         self.set(index, target, 0);
     }
 
-    /// Returns whether the targets have changed since the last call, and all by index.
+    /// Returns whether the targets have changed since the last call, and all targets by index.
     pub(crate) fn publish(&mut self) -> (bool, Arc<[Target]>) {
         let has_changed = core::mem::take(&mut self.has_changed);
         if has_changed {

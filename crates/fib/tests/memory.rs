@@ -1,6 +1,6 @@
-//! A full table of the Internet in the memory that a router has for it.
+//! Measures the memory of a full table of the Internet.
 //!
-//! Counted by the allocator. The file has one test, so nothing else allocates.
+//! The allocator counts. The file has only one test, so nothing else allocates.
 
 #![allow(clippy::unwrap_used)]
 
@@ -40,7 +40,7 @@ static ALLOCATOR: Counting = Counting;
 const MIB: usize = 1 << 20;
 const ROUTES: u32 = 1_000_000;
 
-/// `RTM_NEWROUTE` of the main table by one of 200 gateways, as a dump has it.
+/// An `RTM_NEWROUTE` of a dump: a route of the main table by one of 200 gateways.
 fn route(start: u32, len: u8, gateway: u32) -> Vec<u8> {
     let mut bytes = vec![];
     bytes.extend_from_slice(&60_u32.to_ne_bytes());
@@ -81,7 +81,7 @@ fn receive(mirror: &mut Mirror, bytes: &[u8]) {
     }
 }
 
-/// Most prefixes are /24s, some longer, as in the Internet's table.
+/// Most prefixes are /24, and some are longer, as in the table of the Internet.
 fn dump(mirror: &mut Mirror, bytes: &mut Vec<u8>) {
     mirror.begin_dump(DumpKind::Ipv4Routes);
     for at in 0..ROUTES {
@@ -131,7 +131,7 @@ fn a_million_routes_fit_into_a_hundred_mebibytes_with_their_tables() {
     println!("{held} MiB held, {peak} MiB at most");
     assert!(held <= 100, "{held} MiB");
     assert!(peak <= 110, "{peak} MiB");
-    // A second dump, and the tables again, leave nothing behind.
+    // A second dump and new tables use no additional memory.
     drop(tables);
     dump(&mut mirror, &mut bytes);
     assert!(mirror.publish().is_none());

@@ -20,7 +20,7 @@ enum AssemblyOp {
     Branch { code: u16, k: u32, on_true: Label, on_false: Label },
 }
 
-/// What a register is known to contain.
+/// The known content of a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RegisterContent {
     /// The result of this load from the frame.

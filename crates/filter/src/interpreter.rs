@@ -142,7 +142,8 @@ fn op(code: u16) -> DecodedOp {
     }
 }
 
-/// The function is longer than usual because it is the table of the instruction set.
+/// Runs decoded steps on a frame and returns the program's result. Returns `None` on a read outside
+/// the frame or a division by zero.
 // The function is longer than usual because it is the table of the instruction set.
 pub(crate) fn run(steps: &[DecodedInsn], frame: &[u8], wire_len: u32) -> Option<u32> {
     let (mut a, mut x, mut mem) = (0u32, 0u32, [0u32; MEM_SLOTS]);

@@ -65,12 +65,13 @@ pub type DataplaneNanos = u64;
 /// Whether a frame is checked on input, or on input and output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RuleCheckPasses {
-    /// On input. If a rule depends on the direction, also on output.
+    /// Packets are checked on input. If a rule depends on the direction, they are also checked on
+    /// output.
     #[default]
     Auto,
     /// Only on input.
     In,
-    /// On input and on output.
+    /// Packets are checked on input and on output.
     Both,
 }
 

@@ -28,7 +28,7 @@ use crate::worker::ForwardingOptions;
 /// The queues of one port.
 pub(crate) type PortQueues = Vec<Box<dyn Queue>>;
 
-/// What one of the distributor's queues is.
+/// The role of one of the distributor's queues.
 #[derive(Debug, Clone)]
 enum DistributorInput {
     /// A queue of a port. Its frames go to the threads through the pipes with these indices.

@@ -11,7 +11,7 @@ use crate::dataplane::{BypassCounters, DataplaneCounters};
 use crate::shared_stats::{DataplaneStats, SharedDataplaneStats};
 use slipring_rules::LogEvents;
 
-/// Where all figures of a run come from.
+/// The sources of all figures of a run.
 #[derive(Clone)]
 pub(crate) struct FirewallFigures {
     pub(crate) meter: PortMeter,

@@ -1,6 +1,6 @@
 //! Files that are being closed. A program's `close` returns before the server learns of it. So the
 //! next bind of the program could find that the port which it has just closed is still busy.
-//! Therefore a request waits until earlier closes of the same user are done.
+//! Therefore a request waits until earlier closes of the same user have completed.
 //!
 //! How long a close takes depends on what it frees, for example a list of a hundred thousand
 //! buffers, or an interface. Closes run in a separate blocking pool, so they block no worker. A

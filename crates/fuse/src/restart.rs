@@ -42,7 +42,7 @@ const MEMORY_FD_PREFIX: &str = "memory-";
 pub enum ResumeOutcome {
     /// Empty, because the store had nothing to continue with.
     New,
-    /// With the files that programs had open.
+    /// The device continues with the files that programs had open.
     Resumed {
         /// Number of these files.
         files: usize,

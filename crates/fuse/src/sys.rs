@@ -53,7 +53,7 @@ const SIOCGSKNS: Opcode = 0x894c;
 const BACKING_OPEN: Opcode = opcode::write::<BackingMap>(FUSE_MAGIC, 1);
 const BACKING_CLOSE: Opcode = opcode::write::<u32>(FUSE_MAGIC, 2);
 
-/// An ioctl that reads a `T` and returns nothing but its result.
+/// An ioctl that reads a `T` and returns only its result.
 struct ResultIoctl<T, const OPCODE: Opcode>(T);
 
 // SAFETY:

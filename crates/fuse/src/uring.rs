@@ -18,26 +18,26 @@ use crate::error::FuseError;
 /// Whether requests arrive by io_uring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UringMode {
-    /// They do if the kernel can do this. If this process may do so, it switches the kernel's
-    /// module parameter on for the time of mounting.
+    /// Requests arrive by io_uring if the kernel supports it. If this process may change the
+    /// kernel's module parameter, it switches the parameter on while it mounts the device.
     #[default]
     Auto,
-    /// They do. Otherwise the device cannot be opened.
+    /// Requests arrive by io_uring. If that is not possible, the device cannot be opened.
     On,
-    /// They never do: requests arrive through the device.
+    /// Requests never arrive by io_uring, but through the device.
     Off,
 }
 
 /// The way on which requests arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestTransport {
-    /// Through the FUSE device, from which they are read.
+    /// Requests are read from the FUSE device.
     Device {
         /// The error with which the kernel refused a ring to this process; `None` if it offers no
         /// io_uring.
         refused: Option<Errno>,
     },
-    /// By io_uring. Requests that the kernel only sends through the device are exceptions.
+    /// Requests arrive by io_uring, except those that the kernel only sends through the device.
     Uring {
         /// Whether this process switched the module parameter on, and off again.
         switched: bool,

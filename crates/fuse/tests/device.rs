@@ -38,8 +38,8 @@ const PARAMETER: &str = "/sys/module/fuse/parameters/enable_uring";
 enum Requests {
     Device,
     Rings,
-    /// By io_uring, but the server may only run on one processor. This is as on a machine that
-    /// could have more processors than it has.
+    /// The requests come by io_uring, but the server may only run on one processor. This is as on a
+    /// machine that could have more processors than it has.
     RingsOnOne,
 }
 

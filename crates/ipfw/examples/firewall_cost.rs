@@ -220,7 +220,7 @@ fn flows_rate(firewall: &mut Firewall, destinations: &[u32]) -> f64 {
     packets_rate(firewall, &frame, destinations, write)
 }
 
-/// The same for copies of a frame into which each destination is written.
+/// Like `flows_rate`, but for copies of a frame: each destination is written into one copy.
 fn packets_rate<T>(
     firewall: &mut Firewall,
     frame: &[u8],

@@ -23,7 +23,7 @@ use crate::table::IpfwFlowKey;
 /// The version of IP in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IpFamily {
-    /// No IP.
+    /// The frame has no IP packet.
     None,
     /// Version 4 of IP.
     V4,
@@ -58,13 +58,15 @@ pub struct PacketHeaders {
     pub ip_len: u32,
     /// IPv4 flags and fragment offset, as on the wire.
     pub ip_off: u16,
-    /// The packet is a fragment other than the first: it has no transport header.
+    /// Whether the packet is a fragment other than the first one, so that it has no transport
+    /// header.
     pub later_fragment: bool,
     /// IPv6 extension headers present ([`crate::rule::Ipv6Extension`]).
     pub extensions: u8,
     /// IPv6 flow label.
     pub flow_label: u32,
-    /// TCP, UDP, UDP-Lite or SCTP with a header: ports are valid.
+    /// Whether the packet is TCP, UDP, UDP-Lite or SCTP and has its transport header, so that the
+    /// ports are valid.
     pub has_ports: bool,
     /// Source port.
     pub src_port: u16,

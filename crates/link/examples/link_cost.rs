@@ -143,7 +143,8 @@ fn measure(plan: &NetworkSpec, early: bool) -> f64 {
     cost
 }
 
-/// Many links at 1 kpps each, one packet at a time, run every 10 µs.
+/// Measures many links at 1 kpps each; packets come one at a time, and the links are run every 10
+/// µs.
 fn show_many(links: usize) {
     let wire = |index| LinkSpec {
         delay: DelaySpec::constant(20_000_000),

@@ -66,7 +66,8 @@ impl DelayStage {
         }
     }
 
-    /// Switches to another delay; `next` holds the number of the next frame of each link of entry.
+    /// Switches to another delay; `next` holds, for each link of entry, the number of its next
+    /// frame.
     pub(crate) fn change(
         &mut self,
         old: &DelaySpec,

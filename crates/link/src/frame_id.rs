@@ -55,8 +55,8 @@ impl FrameId {
     /// The index for random draws.
     #[inline(always)]
     pub(crate) const fn draw(self) -> u64 {
-        // Odd, so that the product is injective in the branch; large, since frame numbers are
-        // small.
+        // The factor is odd, so that the product is injective in the branch, and it is large, since
+        // frame numbers are small.
         self.number ^ self.branch.wrapping_mul(0x9E37_79B9_7F4A_7C15)
     }
 }
@@ -86,9 +86,10 @@ impl FrameIdMapper {
 /// The first frame number that a stage counts, for each entry link.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FirstFrameNumbers {
-    /// For frames that enter by this link.
+    /// The first number for frames that enter by this link.
     pub(crate) local: u64,
-    /// For other frames: link keys in ascending order and numbers; 0 for a key that is not listed.
+    /// The first numbers for other frames: link keys in ascending order, each with its number; 0
+    /// applies to a key that is not listed.
     pub(crate) by_link: Vec<(u32, u64)>,
 }
 

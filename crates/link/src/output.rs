@@ -46,8 +46,8 @@ pub(crate) struct LineDeparture {
 
 /// The fate of a frame after the line.
 pub(crate) enum SendOutcome {
-    /// The frame can be sent as `flight`. `clamped`: it leaves later than its delay requires, to
-    /// keep the order.
+    /// The frame can be sent as `flight`. `clamped` is whether it leaves later than its delay
+    /// requires, to keep the order.
     Released { flight: InFlightFrame, clamped: bool },
     /// The frame would have overtaken an earlier frame, and the order policy drops such frames.
     Overtook,
@@ -320,8 +320,8 @@ impl LinkOutput {
         trains.split_all(delay_ns, carrier, |flight| self.fifo.push(flight));
     }
 
-    /// As [`Self::send_all`], for one frame that the caller delivers at once and that is not stored
-    /// here.
+    /// Like [`Self::send_all`], but for one frame that the caller delivers at once and that is not
+    /// stored here.
     #[inline]
     pub(crate) fn pass(&mut self, flight: InFlightFrame) -> InFlightFrame {
         self.last_release_ns = flight.release_ns.max(self.last_release_ns);

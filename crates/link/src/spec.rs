@@ -40,11 +40,11 @@ pub use rate::{
 pub struct LinkSpec {
     /// Name of the link; its random streams are derived from it.
     pub name: String,
-    /// Limits the frames that may enter.
+    /// The policer, which limits the frames that may enter; `None` if there is none.
     pub police: Option<PoliceSpec>,
     /// Losses before the queue or after the line.
     pub loss: Vec<LossSpec>,
-    /// Frames held back before the queue.
+    /// Which frames are held back before the queue; `None` if none are.
     pub hold: Option<HoldSpec>,
     /// The queue before the line.
     pub queue: LinkQueueSpec,

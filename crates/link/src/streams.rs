@@ -17,7 +17,7 @@ use crate::spec::{LinkSpec, LossModel, LossPosition, LossSpec};
 pub(crate) struct LinkStreams<'a> {
     pub(crate) seed: u64,
     pub(crate) link: &'a str,
-    /// The number of the next frame of each link of entry.
+    /// For each link of entry, the number of its next frame.
     pub(crate) next: FirstFrameNumbers,
 }
 

@@ -1,4 +1,4 @@
-//! What each queue management algorithm and token bucket costs per packet, in ns.
+//! Measures the cost per packet of each queue management algorithm and token bucket, in ns.
 //!
 //! `cargo run --release -p slipring-model --example aqm_cost`
 

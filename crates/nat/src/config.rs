@@ -20,7 +20,7 @@ pub struct NatConfig {
     pub redirects: Vec<Redirect>,
 }
 
-/// The outside address of an instance.
+/// The outside address of a `nat` instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum OutsideAddress {
     /// No address is configured; the caller may set one later. Until then, outgoing packets that
@@ -34,11 +34,11 @@ pub enum OutsideAddress {
     Interface(String),
 }
 
-/// A mode switch of an instance.
+/// A mode switch of a `nat` instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum NatMode {
-    /// `log`: keep numbers of flows for `nat show`. In this program they are always kept, even
+    /// `log`: keeps numbers of flows for `nat show`. In this program they are always kept, even
     /// without `log`.
     Log = 1,
     /// `deny_in`: only redirections of ports and protocols admit new flows from outside.

@@ -1,4 +1,4 @@
-//! The table of all flows of an instance, with lookup from both sides and expiry.
+//! The table of all flows of a `nat` instance, with lookup from both sides and expiry.
 
 use alloc::vec::Vec;
 use core::hash::BuildHasher;

@@ -34,7 +34,7 @@ pub enum Nptv6Outcome {
     Dropped,
 }
 
-/// Counters of an instance, in packets.
+/// Counters of an `nptv6` instance, in packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Nptv6Counters {
     /// Packets translated on the way out.
@@ -56,7 +56,7 @@ impl Nptv6Counters {
         }
     }
 
-    /// Adds the counters of another instance with the same prefixes.
+    /// Adds the counters of another `nptv6` instance with the same prefixes.
     pub const fn add(&mut self, other: &Self) {
         self.out += other.out;
         self.inwards += other.inwards;

@@ -36,7 +36,7 @@ pub enum NatDropReason {
     UnknownFragment,
 }
 
-/// Counters of an instance, in packets unless noted.
+/// Counters of a `nat` instance, in packets unless noted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NatCounters {
     /// Packets translated on the way out.
@@ -80,7 +80,7 @@ impl NatCounters {
             + self.unknown_fragment
     }
 
-    /// Adds the counters of another instance with the same configuration.
+    /// Adds the counters of another `nat` instance with the same configuration.
     pub const fn add(&mut self, other: &Self) {
         self.out += other.out;
         self.inwards += other.inwards;

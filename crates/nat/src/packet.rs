@@ -29,7 +29,7 @@ pub(crate) struct Ipv4View {
     pub(crate) l4: usize,
 }
 
-/// What follows the IP header, as far as translation distinguishes it.
+/// The content after the IP header, as far as translation distinguishes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum L4Content {
     /// Source and destination port.

@@ -38,7 +38,7 @@ const ACK: u8 = 0x10;
 const FIN_ACK: u8 = 0x11;
 const RST: u8 = 0x04;
 
-/// An instance, and the current time in ns.
+/// A `nat` instance, and the current time in ns.
 struct Fixture {
     nat: Translator,
     now: u64,

@@ -23,9 +23,9 @@ const MAX_PORT_TRIES: u32 = 64;
 /// The direction of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NatDirection {
-    /// From inside to outside: the source is the inside host.
+    /// The packet goes from inside to outside: its source is the inside host.
     Out,
-    /// From outside to inside: the destination is the inside host.
+    /// The packet comes from outside to inside: its destination is the inside host.
     In,
 }
 

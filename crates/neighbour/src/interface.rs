@@ -105,8 +105,8 @@ impl<F> NeighbourInterface<F> {
         }
     }
 
-    /// Replaces the MAC address and the addresses of the interface. Neighbours that are no longer on
-    /// the link are removed, and their frames dropped.
+    /// Replaces the MAC address and the addresses of the interface. Neighbours that are no longer
+    /// on the link are removed, and their frames dropped.
     pub fn set_addresses(&mut self, mac: MacAddr, subnets: Vec<Subnet>) {
         self.mac = mac;
         self.subnets = subnets;

@@ -26,11 +26,11 @@ const TARGET_MAC_OPTION: u8 = 2;
 /// The flags of an advertisement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NdFlags {
-    /// The sender is a router.
+    /// Whether the sender is a router.
     pub router: bool,
-    /// The message answers a solicitation.
+    /// Whether the message answers a solicitation.
     pub solicited: bool,
-    /// The advertised MAC address replaces a different one in the receiver's cache.
+    /// Whether the advertised MAC address replaces a different one in the receiver's cache.
     pub override_cache: bool,
 }
 

@@ -234,7 +234,7 @@ impl Client<'_> {
         self.move_head(ring, to);
     }
 
-    /// Moves only `head`, as a program does that will move `cur` later.
+    /// Moves only `head`, as a program does if it moves `cur` later.
     fn move_head(&self, ring: u64, to: u32) {
         self.poke(ring + std::mem::offset_of!(NetmapRing, head) as u64, &to);
     }

@@ -23,7 +23,7 @@ struct ChannelNotify(Sender<u64>);
 
 impl Notify for ChannelNotify {
     fn notify(&self, handle: u64) {
-        // The receiver is gone if the test has ended.
+        // The receiver no longer exists if the test has ended.
         let _ = self.0.send(handle);
     }
 }

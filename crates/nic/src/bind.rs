@@ -22,13 +22,13 @@ use crate::restore;
 use crate::state::{SavedInterface, SavedNic, StateDir, boot_id};
 use crate::sysfs::{self, PciNic, VFIO_DRIVER, device_dir};
 
-/// A card that is to be taken, and what was found out about it.
+/// A card that will be taken, and the results of its checks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BindPlan {
     pub(crate) nic: PciNic,
     pub(crate) checks: Vec<CardCheck>,
     pub(crate) steps: Vec<BindStep>,
-    /// The card as it is.
+    /// The state of the card before it is taken.
     saved: SavedNic,
     /// The index of its interface.
     index: Option<u32>,
@@ -47,7 +47,7 @@ pub(crate) enum BindStep {
     Override,
     /// Takes the device from its driver.
     Unbind,
-    /// Has the kernel look for a driver, and checks that it is VFIO's.
+    /// Makes the kernel look for a driver, and checks that it is VFIO's.
     Probe,
     /// Gives the group's node to a user.
     Chown(u32),
@@ -77,17 +77,17 @@ impl BindPlan {
         Ok(Self { nic, checks, steps, saved, index })
     }
 
-    /// Returns whether VFIO has the card already.
+    /// Returns whether VFIO already has the card.
     pub(crate) fn is_bound(&self) -> bool {
         self.nic.driver.as_deref() == Some(VFIO_DRIVER)
     }
 
-    /// Returns what keeps the card from being taken.
+    /// Returns the checks that prevent taking the card.
     pub(crate) fn refusals(&self, force: bool) -> Vec<&CardCheck> {
         self.checks.iter().filter(|check| check.verdict.refuses(force)).collect()
     }
 
-    /// Says what a step does, as the command that would do it.
+    /// Describes a step as the command that would do it.
     pub(crate) fn describe(&self, step: &BindStep, state: &StateDir) -> String {
         let bdf = &self.nic.bdf;
         let name = self.saved.display_name();
@@ -112,7 +112,7 @@ impl BindPlan {
         }
     }
 
-    /// Takes the card. If a step fails, all is as before.
+    /// Takes the card. If a step fails, undoes the steps before it.
     ///
     /// # Errors
     /// [`BindError`] says which step failed, and whether it could be undone.
@@ -160,7 +160,7 @@ impl BindPlan {
         }
     }
 
-    /// Undoes a bind that was executed, because that of another card failed.
+    /// Undoes the bind of this card, because the bind of another card failed.
     pub(crate) fn undo(&self, host: &dyn NicHost, state: &StateDir) -> io::Result<()> {
         restore::put_back(host, state, &self.saved)
     }
@@ -174,16 +174,16 @@ pub(crate) fn group_node(host: &dyn NicHost, group: u32) -> PathBuf {
 /// A step failed.
 #[derive(Debug)]
 pub(crate) struct BindError {
-    /// The step, as [`BindPlan::describe`] says it.
+    /// The step, as described by [`BindPlan::describe`].
     pub(crate) step: String,
     /// Why it failed.
     pub(crate) source: io::Error,
-    /// Why the steps before it could not be undone; `None` if all is as before.
+    /// Why the earlier steps could not be undone; `None` if they were undone.
     pub(crate) not_undone: Option<io::Error>,
 }
 
-/// Returns a refusal if a card that may carry the session of this user is taken by force, without a way
-/// back.
+/// Returns a refusal if a card that may carry the user's session would be taken with `--force`, but
+/// without `--confirm-within`.
 fn require_confirmation(
     checks: &[CardCheck],
     nic: &PciNic,
@@ -229,7 +229,7 @@ fn steps(nic: &PciNic, saved: &SavedNic, request: &BindRequest) -> Vec<BindStep>
     steps
 }
 
-/// Creates the TAP device that stands in for the interface.
+/// Creates the TAP device that replaces the interface.
 fn create_tap(host: &dyn NicHost, saved: &SavedNic) -> io::Result<()> {
     let Some(interface) = &saved.interface else { return Ok(()) };
     let index = host.create_tap(&interface.name)?;

@@ -1,4 +1,4 @@
-//! What keeps a card from being taken, found out before anything is changed.
+//! Checks before anything is changed whether a card can be taken.
 
 mod machine;
 mod usage;
@@ -12,24 +12,24 @@ use crate::host::NicHost;
 use crate::request::BindRequest;
 use crate::sysfs::{NamedDevice, PciNic};
 
-/// How much a finding matters.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Verdict {
-    /// Nothing is in the way.
+    /// There is no problem.
     Ok,
-    /// Something costs comfort or safety, and does not prevent anything.
+    /// A drawback for comfort or safety, which does not prevent taking the card.
     Warn,
-    /// It is no card that can be taken.
+    /// The device is not a card that can be taken.
     NoCard,
-    /// The machine cannot do it.
+    /// The machine does not support it.
     Machine,
     /// The machine uses the card. `--force` takes it nevertheless.
     InUse,
 }
 
 impl Verdict {
-    /// Returns whether the card is not taken, even with `--force` if that is given.
+    /// Returns whether the card is not taken. `force` is the flag `--force`.
     pub(crate) fn refuses(self, force: bool) -> bool {
         match self {
             Self::Ok | Self::Warn => false,
@@ -44,7 +44,7 @@ impl Verdict {
 pub(crate) struct CardCheck {
     /// The name of the check.
     pub(crate) check: &'static str,
-    /// How much it matters.
+    /// The severity of the result.
     pub(crate) verdict: Verdict,
     /// What was found.
     pub(crate) finding: String,
@@ -68,7 +68,7 @@ impl CardCheck {
     }
 }
 
-/// Explains why a word names no card; `None` if it does.
+/// Explains why a word is not the name of a card; `None` if it is.
 pub(crate) fn no_card(name: &str, device: &NamedDevice) -> Option<CardCheck> {
     const LIST: &str = "slipring nic list";
     let no =
@@ -149,7 +149,7 @@ pub(crate) fn chip(host: &dyn NicHost, nic: &PciNic) -> CardCheck {
                         "slipring nic report, and send what it prints; until then use it as netmap:IF",
                     )
                 }
-                // The driver itself reads the version again, and refuses what it does not know.
+                // The driver itself reads the version again, and refuses unknown versions.
                 None => CardCheck {
                     verdict: Verdict::Warn,
                     ..CardCheck::ok(

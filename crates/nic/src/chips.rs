@@ -1,6 +1,7 @@
-//! The network chips that native drivers exist for, and those that are refused by name.
+//! The network chips for which native drivers exist, and those that are refused by name.
 //!
-//! The identifiers are those of the PCI ID database. `docs/hardware.md` has the same list for people.
+//! The identifiers are from the PCI ID database. `docs/hardware.md` contains the same list for
+//! users.
 
 /// The identity of a PCI device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,7 +13,7 @@ pub(crate) struct PciIdentity {
     pub(crate) revision: u8,
 }
 
-/// What can be done with a kind of chip.
+/// How a kind of chip is supported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChipSupport {
     /// The native driver of this name drives it.
@@ -20,11 +21,11 @@ pub(crate) enum ChipSupport {
     /// The native driver of this name drives some chips with this identifier, which differ in a
     /// register (XID).
     ByXid(&'static str, &'static [Xid]),
-    /// It cannot be driven, for this reason.
+    /// The chip cannot be driven, for this reason.
     Refused(&'static str),
 }
 
-/// A version of Realtek's chips, as bits 20 to 31 of the register TxConfig say it.
+/// A version of Realtek's chips: bits 20 to 31 of the register TxConfig.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Xid {
     pub(crate) number: u16,
@@ -34,7 +35,7 @@ pub(crate) struct Xid {
 /// A kind of chip.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ChipEntry {
-    /// The name by which people know it.
+    /// The common name of the chip.
     pub(crate) name: &'static str,
     vendor: u16,
     devices: &'static [u16],
@@ -68,7 +69,7 @@ const ZERO_COPY: ChipSupport = ChipSupport::Refused(
 const OTHER_REALTEK: ChipSupport =
     ChipSupport::Refused("the native driver knows the RTL8168g and h and the RTL8125A and B only");
 
-/// Every kind of chip that is known.
+/// All known kinds of chips.
 pub(crate) const CHIPS: &[ChipEntry] = &[
     chip("82540", INTEL, ChipSupport::Native("e1000"), &[0x100e, 0x1015, 0x1016, 0x1017, 0x101e]),
     chip("82545", INTEL, ChipSupport::Native("e1000"), &[0x100f, 0x1026]),
@@ -122,7 +123,7 @@ pub(crate) const CHIPS: &[ChipEntry] = &[
 ];
 
 impl PciIdentity {
-    /// Returns what is known of this kind of chip.
+    /// Returns the entry for this kind of chip, if it is known.
     pub(crate) fn find(self) -> Option<&'static ChipEntry> {
         CHIPS.iter().find(|chip| chip.vendor == self.vendor && chip.devices.contains(&self.device))
     }
@@ -131,7 +132,8 @@ impl PciIdentity {
 /// Returns the version of a Realtek chip from its first registers; `None` if they are too few, or
 /// the chip does not answer.
 pub(crate) fn xid(registers: &[u8]) -> Option<u16> {
-    /// Offset of the register TxConfig, which has the version in bits that read alike on all chips.
+    /// Offset of the register TxConfig. It contains the version in bits that have the same meaning
+    /// on all chips.
     const TX_CONFIG: usize = 0x40;
     const XID_SHIFT: u32 = 20;
     const XID_MASK: u32 = 0xfcf;
@@ -140,7 +142,7 @@ pub(crate) fn xid(registers: &[u8]) -> Option<u16> {
     (word != u32::MAX).then_some((word >> XID_SHIFT & XID_MASK) as u16)
 }
 
-/// Returns the names of all chips that native drivers exist for.
+/// Returns the names of all chips for which native drivers exist.
 pub(crate) fn supported_names() -> String {
     let names = CHIPS.iter().filter(|chip| !matches!(chip.support, ChipSupport::Refused(_)));
     names.map(|chip| chip.name).collect::<Vec<_>>().join(", ")

@@ -1,4 +1,4 @@
-//! The commands: what they do, and what they print.
+//! The commands of `slipring nic`, and their output.
 
 use std::fs;
 use std::io;
@@ -256,7 +256,7 @@ fn rows_of(saved: &[SavedNic]) -> Value {
     json!({ "cards": saved.iter().map(row).collect::<Vec<_>>() })
 }
 
-/// Returns the states of cards by name; each must have one.
+/// Returns the saved states of the named cards; each must have one.
 fn chosen(
     host: &dyn NicHost,
     state: &StateDir,
@@ -274,7 +274,7 @@ fn chosen(
     names.iter().map(one).collect()
 }
 
-/// Explains why there is no state of a card.
+/// Explains why there is no saved state of a card.
 fn unsaved(host: &dyn NicHost, name: &str) -> Failure {
     let error = Diagnostic::new(SR0306, format!("`{name}` was not taken by slipring"));
     let driver = match sysfs::find(host.root(), name) {
@@ -300,7 +300,7 @@ fn restore_cards(
         true => state.all(host).map_err(|error| failed("read the saved state", &error))?,
         false => restorable(host, state, names)?,
     };
-    // One that fails does not keep the others from being restored.
+    // If one card fails, the others are still restored.
     let results: Vec<_> =
         saved.iter().map(|saved| restore_one(host, state, saved, force)).collect();
     let restored = saved.iter().zip(&results).filter(|(_, result)| result.is_ok());
@@ -319,7 +319,8 @@ fn restore_cards(
     }
 }
 
-/// Returns the states of the named cards, without those that are the kernel's already.
+/// Returns the saved states of the named cards, without cards that already have their kernel
+/// driver.
 fn restorable(
     host: &dyn NicHost,
     state: &StateDir,
@@ -365,7 +366,7 @@ fn not_restored(saved: &SavedNic, error: &io::Error) -> Diagnostic {
         ))
 }
 
-/// Explains why a card is not taken: each reason on a line of its own, and what helps.
+/// Explains why a card is not taken: each reason on its own line, with the command that helps.
 fn refused(name: &str, refusals: &[&CardCheck]) -> Diagnostic {
     let code = refusals.first().map_or(SR0306, |refusal| code_of(refusal.verdict));
     let findings: Vec<_> = refusals.iter().map(|refusal| refusal.finding.as_str()).collect();

@@ -23,7 +23,7 @@ Examples:
   sudo slipring nic restore --all
   slipring nic report eth1 --json";
 
-/// What is asked for.
+/// The command that the user has given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NicRequest {
     List,

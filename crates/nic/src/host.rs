@@ -1,4 +1,4 @@
-//! What the command needs from the machine. Tests have a machine of their own.
+//! The operations on the machine that the commands need. Tests use a simulated machine.
 
 use std::io;
 use std::path::Path;
@@ -9,7 +9,7 @@ use slipring_port::netlink::{LinkSnapshot, NetlinkLink, SavedSetting};
 
 /// A machine: its files, its links, its clock.
 pub(crate) trait NicHost {
-    /// The directory in which `sys`, `proc` and `dev` are.
+    /// The directory that contains `sys`, `proc` and `dev`.
     fn root(&self) -> &Path;
 
     /// Whether this process may bind devices to drivers.
@@ -31,16 +31,17 @@ pub(crate) trait NicHost {
     /// Returns the addresses and routes of a link.
     fn snapshot(&self, index: u32) -> io::Result<LinkSnapshot>;
 
-    /// Returns whether the driver of a link has AF_XDP zero-copy; `None` if the kernel cannot tell.
+    /// Returns whether the driver of a link supports AF_XDP zero-copy; `None` if the kernel cannot
+    /// report it.
     fn has_zero_copy(&self, index: u32) -> Option<bool>;
 
     /// Changes a link.
     fn change_link(&self, index: u32, change: &LinkChange<'_>) -> io::Result<()>;
 
-    /// Creates a TAP device that stays; returns its index.
+    /// Creates a persistent TAP device; returns its index.
     fn create_tap(&self, name: &str) -> io::Result<u32>;
 
-    /// Returns the first registers of an interface's device, as its driver shows them.
+    /// Returns the first registers of an interface's device, as its driver reports them.
     fn registers(&self, interface: &str) -> io::Result<Vec<u8>>;
 
     /// Starts the process that gives a card back when its time is over.
@@ -60,7 +61,7 @@ pub(crate) trait NicHost {
     /// The time since the machine was started.
     fn uptime(&self) -> Duration;
 
-    /// Lets this time pass.
+    /// Sleeps for this time.
     fn pause(&self, time: Duration);
 }
 

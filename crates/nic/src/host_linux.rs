@@ -1,4 +1,4 @@
-//! The machine that this process runs on.
+//! The machine on which this process runs.
 
 use std::env;
 use std::fs;
@@ -23,7 +23,7 @@ use crate::timer;
 /// This machine.
 #[derive(Debug)]
 pub(crate) struct LinuxHost {
-    /// The directory in which the timer's process finds the state.
+    /// The directory in which the timer's process finds the saved state.
     run_dir: PathBuf,
 }
 
@@ -51,7 +51,7 @@ impl NicHost for LinuxHost {
     }
 
     fn write(&self, path: &Path, text: &str) -> io::Result<()> {
-        // Never creates a file: what is not there is an error.
+        // Never creates a file: a missing file is an error.
         let mut file = fs::OpenOptions::new().write(true).open(path)?;
         io::Write::write_all(&mut file, text.as_bytes())
     }
@@ -104,7 +104,7 @@ impl NicHost for LinuxHost {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()?;
-        // The process says so once it no longer depends on this one.
+        // The process reports when it no longer depends on this one.
         let stdout = child.stdout.take().expect("it is piped");
         let mut line = String::new();
         BufReader::new(stdout).read_line(&mut line)?;

@@ -66,11 +66,11 @@ pub struct NativeDriver {
     pub pci_address: String,
     /// The name of the chip.
     pub chip: &'static str,
-    /// The native driver's name; or why there is none for the chip.
+    /// The native driver's name, or the reason why there is none for the chip.
     pub driver: Result<&'static str, &'static str>,
 }
 
-/// Finds the native driver for an interface of this machine; `None` if it is no PCI card, or its
+/// Finds the native driver for an interface of this machine; `None` if it is not a PCI card, or its
 /// chip is unknown.
 #[must_use]
 pub fn native_driver(interface: &str) -> Option<NativeDriver> {

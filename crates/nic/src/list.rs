@@ -14,7 +14,8 @@ use crate::sysfs::{PciNic, VFIO_DRIVER};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct CardRow {
     pub(crate) pci_address: String,
-    /// The name of its interface, or the one that it had; `null` if it has none.
+    /// The name of its interface, or of the interface before the card was taken; `null` if it has
+    /// none.
     pub(crate) interface: Option<String>,
     /// Vendor and device.
     pub(crate) id: String,
@@ -28,12 +29,12 @@ pub(crate) struct CardRow {
     pub(crate) bound: bool,
     /// Whether `slipring nic restore` can give the card back.
     pub(crate) saved: bool,
-    /// How many seconds are left to confirm that the card may stay.
+    /// Number of seconds that are left for `slipring nic confirm`.
     pub(crate) confirm_within_s: Option<u64>,
     /// The native driver; `null` if there is none.
     pub(crate) native: Option<&'static str>,
-    /// Whether the kernel driver has AF_XDP zero-copy; `null` without an interface, or if the kernel
-    /// cannot tell.
+    /// Whether the kernel driver supports AF_XDP zero-copy; `null` without an interface, or if the
+    /// kernel cannot report it.
     pub(crate) zero_copy: Option<bool>,
     /// How the card can be driven, or why it cannot.
     pub(crate) note: String,

@@ -1,5 +1,5 @@
-//! What a report about a card says: facts that this command finds, and measurements that only a
-//! person at the machine can make.
+//! A report about a card: facts that this command finds out, and gaps for measurements that a
+//! person at the machine must make.
 
 use serde::Serialize;
 
@@ -63,7 +63,7 @@ pub(crate) fn of(host: &dyn NicHost, nic: &PciNic) -> CardReport {
 }
 
 impl CardReport {
-    /// Formats the report as Markdown, with gaps for what has to be measured.
+    /// Formats the report as Markdown, with gaps for the measurements.
     pub(crate) fn text(&self) -> String {
         let some = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".into());
         let mut text = format!(

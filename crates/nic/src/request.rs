@@ -1,18 +1,18 @@
-//! What a user asks of `slipring nic bind`.
+//! The request of `slipring nic bind`.
 
 use std::time::Duration;
 
-/// What is asked for.
+/// The arguments of `bind`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct BindRequest {
-    /// The PCI addresses of all cards that are to be taken.
+    /// The PCI addresses of all cards to take.
     pub(crate) bdfs: Vec<String>,
     /// The user that may open the cards afterwards.
     pub(crate) uid: Option<u32>,
-    /// Take cards that the machine uses.
+    /// Whether to take cards that the machine uses.
     pub(crate) force: bool,
-    /// Give the cards back after this time, unless that is confirmed.
+    /// Give the cards back after this time, unless the user confirms.
     pub(crate) confirm_within: Option<Duration>,
-    /// Leave the interface's name and addresses to a TAP device.
+    /// Whether to leave the interface's name and addresses to a TAP device.
     pub(crate) tap: bool,
 }

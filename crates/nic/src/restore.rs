@@ -1,6 +1,6 @@
 //! Gives cards back to their kernel drivers.
 //!
-//! Each step looks first whether it is still needed, so that a restore that was interrupted can be
+//! Each step first checks whether it is still needed, so that a restore that was interrupted can be
 //! repeated, and a bind that failed anywhere can be undone.
 
 use std::io;
@@ -13,16 +13,16 @@ use crate::host::{LinkChange, NicHost};
 use crate::state::{SavedInterface, SavedNic, StateDir};
 use crate::sysfs::{self, VFIO_DRIVER, device_dir};
 
-/// How long to wait for the driver's interface.
+/// How long to wait for the interface after the driver was bound.
 const INTERFACE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a rule of udev may take to rename the interface.
 const RENAME_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a program may take to end after the signal TERM, and again after KILL.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long to wait between two looks.
+/// Time between two checks.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Gives a card back, with everything that was saved, and forgets the state.
+/// Gives a card back, restores everything that was saved, and removes the state.
 ///
 /// # Errors
 /// The first error; the state stays, so that the command can be repeated.
@@ -37,7 +37,7 @@ pub(crate) fn put_back(host: &dyn NicHost, state: &StateDir, saved: &SavedNic) -
     state.remove(&saved.bdf)
 }
 
-/// Deletes the TAP device that stood in for the interface.
+/// Deletes the TAP device that replaced the interface.
 fn delete_tap(host: &dyn NicHost, saved: &SavedNic) -> io::Result<()> {
     let Some(interface) = saved.interface.as_ref().filter(|_| saved.tap) else { return Ok(()) };
     let is_tap = |link: &&NetlinkLink| link.name == interface.name && link.kind == "tun";
@@ -57,7 +57,7 @@ fn give_to_driver(host: &dyn NicHost, saved: &SavedNic) -> io::Result<()> {
         ));
     }
     if sysfs::override_of(root, &saved.bdf) != saved.driver_override {
-        // A newline alone means none.
+        // A newline alone removes the override.
         let text = saved.driver_override.as_deref().unwrap_or("\n");
         host.write(&dir.join("driver_override"), text)?;
     }
@@ -81,7 +81,7 @@ fn give_to_driver(host: &dyn NicHost, saved: &SavedNic) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits for the card's interface, and a little longer for its name, which udev may set.
+/// Waits for the card's interface, and a little longer because udev may rename it.
 fn wait_for_interface(
     host: &dyn NicHost,
     saved: &SavedNic,
@@ -151,7 +151,7 @@ pub(crate) fn configure(
 pub(crate) fn end_holders(host: &dyn NicHost, group: u32) -> io::Result<()> {
     for kill in [false, true] {
         for GroupHolder { pid, .. } in group_holders(host.root(), group) {
-            // It may have ended by itself.
+            // The process may have ended by itself.
             let _ = host.end_process(pid, kill);
         }
         let until = host.uptime() + END_TIMEOUT;

@@ -2,7 +2,8 @@
 //! set of it: `nic/BDF.link`.
 //!
 //! A file is replaced as a whole, so that a process that is killed leaves the old state or the new
-//! one. The state counts only until the machine starts again: then each card has its kernel driver.
+//! one. The state is valid only until the machine restarts, because every card then has its kernel
+//! driver again.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -17,14 +18,14 @@ use slipring_port::netlink::{LinkSnapshot, SavedSetting};
 use crate::host::NicHost;
 use crate::sysfs;
 
-/// The version of the file's form.
+/// The version of the file format.
 const VERSION: u32 = 1;
-/// How long to wait for another `slipring nic` that is at work.
+/// How long to wait for another running `slipring nic`.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long to wait between two attempts.
+/// Time between two attempts.
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
-/// A card as it was before it was taken.
+/// The state of a card before it was taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SavedNic {
@@ -33,22 +34,22 @@ pub(crate) struct SavedNic {
     pub(crate) bdf: String,
     /// The kernel driver; `None` if the card had none.
     pub(crate) driver: Option<String>,
-    /// The driver that alone could take the device.
+    /// The only driver that could take the device, if it was set.
     pub(crate) driver_override: Option<String>,
     /// The IOMMU group.
     pub(crate) group: u32,
-    /// Which start of the machine this is about.
+    /// The identifier of the machine's start during which the card was taken.
     pub(crate) boot_id: String,
     /// The interface; `None` if the card had none.
     pub(crate) interface: Option<SavedInterface>,
     /// Whether a TAP device has the interface's name and addresses meanwhile.
     pub(crate) tap: bool,
-    /// When the card is given back unless that is confirmed, in milliseconds since the machine
-    /// was started.
+    /// When the card is given back unless the user confirms, in milliseconds since the machine was
+    /// started.
     pub(crate) confirm_by_ms: Option<u64>,
 }
 
-/// An interface as it was.
+/// The settings of an interface before the card was taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SavedInterface {
@@ -60,7 +61,7 @@ pub(crate) struct SavedInterface {
     pub(crate) routes: Vec<SavedMessage>,
 }
 
-/// An address or a route, with the kernel's message as hexadecimal digits.
+/// An address or a route: its text, and the kernel's message in hexadecimal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SavedMessage {
@@ -119,13 +120,13 @@ impl SavedNic {
         Self { confirm_by_ms, ..self.clone() }
     }
 
-    /// Returns the name by which people know the card.
+    /// Returns the name of the card for messages.
     pub(crate) fn display_name(&self) -> &str {
         self.interface.as_ref().map_or(&self.bdf, |interface| &interface.name)
     }
 }
 
-/// Returns which start of the machine this is.
+/// Returns the identifier of the machine's present start.
 pub(crate) fn boot_id(root: &Path) -> String {
     sysfs::read(&root.join("proc/sys/kernel/random/boot_id")).unwrap_or_default()
 }
@@ -137,7 +138,7 @@ pub(crate) struct StateDir {
 }
 
 impl StateDir {
-    /// Names the directory, which need not exist.
+    /// Returns the directory below a run directory. It need not exist.
     pub(crate) fn below(run_dir: &Path) -> Self {
         Self { dir: run_dir.join("nic") }
     }
@@ -169,7 +170,7 @@ impl StateDir {
         }
     }
 
-    /// Returns the states that count. States of an earlier start of the machine do not.
+    /// Returns the valid states. States from before a restart of the machine are not valid.
     pub(crate) fn all(&self, host: &dyn NicHost) -> io::Result<Vec<SavedNic>> {
         let mut all = Vec::new();
         for name in sysfs::names(&self.dir) {

@@ -1,6 +1,6 @@
 //! Network cards as sysfs shows them.
 //!
-//! Everything is read below a root directory, so that tests can show a machine that does not exist.
+//! Everything is read below a root directory, so that tests can simulate a machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::chips::{ChipEntry, PciIdentity};
 
 /// The class of Ethernet controllers: base class 02, subclass 00.
 const CLASS_ETHERNET: u32 = 0x0200;
-/// The base class of bridges. A bridge may stay in a group with devices of VFIO.
+/// The base class of bridges. A bridge may be in a group with devices of VFIO.
 const CLASS_BRIDGE: u32 = 0x06;
 /// The driver that gives devices to programs.
 pub(crate) const VFIO_DRIVER: &str = "vfio-pci";
@@ -19,7 +19,7 @@ pub(crate) fn read(path: &Path) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
-/// Returns the last part of what a symbolic link leads to.
+/// Returns the last component of a symbolic link's target.
 pub(crate) fn link_name(path: &Path) -> Option<String> {
     let target = fs::read_link(path).ok()?;
     Some(target.file_name()?.to_str()?.to_owned())
@@ -49,12 +49,12 @@ pub(crate) fn driver_dir(root: &Path, driver: &str) -> PathBuf {
     root.join("sys/bus/pci/drivers").join(driver)
 }
 
-/// Returns the driver that has a PCI device; `None` if none has.
+/// Returns the driver of a PCI device; `None` if it has none.
 pub(crate) fn driver_of(root: &Path, bdf: &str) -> Option<String> {
     link_name(&device_dir(root, bdf).join("driver"))
 }
 
-/// Returns the driver that alone may take a device; `None` if any may.
+/// Returns the only driver that may take a device; `None` if any may.
 pub(crate) fn override_of(root: &Path, bdf: &str) -> Option<String> {
     let text = read(&device_dir(root, bdf).join("driver_override"))?;
     (!text.is_empty() && text != "(null)").then_some(text)
@@ -64,7 +64,7 @@ pub(crate) fn override_of(root: &Path, bdf: &str) -> Option<String> {
 pub(crate) fn interfaces_of(root: &Path, bdf: &str) -> Vec<String> {
     let dir = device_dir(root, bdf);
     let mut found = names(&dir.join("net"));
-    // A virtio device lies between the PCI device and the interface.
+    // There is a virtio device between the PCI device and the interface.
     for child in names(&dir).iter().filter(|name| name.starts_with("virtio")) {
         found.extend(names(&dir.join(child).join("net")));
     }
@@ -78,9 +78,9 @@ pub(crate) struct PciNic {
     pub(crate) bdf: String,
     /// The device's identity.
     pub(crate) chip: PciIdentity,
-    /// The driver that has the device.
+    /// The driver of the device, if it has one.
     pub(crate) driver: Option<String>,
-    /// The driver that alone may take the device.
+    /// The only driver that may take the device, if it is set.
     pub(crate) driver_override: Option<String>,
     /// The number of the IOMMU group; `None` without an IOMMU.
     pub(crate) group: Option<u32>,
@@ -135,7 +135,7 @@ impl PciNic {
         self.chip.class >> 8 == CLASS_ETHERNET
     }
 
-    /// Returns what is known of the device's kind.
+    /// Returns the entry for the device's kind of chip, if it is known.
     pub(crate) fn known_chip(&self) -> Option<&'static ChipEntry> {
         self.chip.find()
     }
@@ -158,7 +158,7 @@ impl PciNic {
     }
 }
 
-/// What a word of a command line stands for.
+/// The meaning of a word of the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NamedDevice {
     /// A PCI device.
@@ -167,7 +167,7 @@ pub(crate) enum NamedDevice {
     OtherBus(String),
     /// An interface without a device, such as a bridge.
     Virtual,
-    /// No device and no interface.
+    /// There is no such device or interface.
     Unknown,
 }
 
@@ -185,7 +185,7 @@ pub(crate) fn find(root: &Path, name: &str) -> NamedDevice {
         return NamedDevice::Virtual;
     };
     let mut bus = String::new();
-    // A virtio device is a child of its PCI device; a USB device is the child of several.
+    // A virtio device is a child of its PCI device; a USB device has several ancestors.
     loop {
         match link_name(&dir.join("subsystem")) {
             Some(subsystem) if subsystem == "pci" && (bus.is_empty() || bus == "virtio") => {

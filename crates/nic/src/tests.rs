@@ -1,4 +1,4 @@
-//! Tests on a made-up machine, whose kernel binds drivers and makes interfaces as Linux does.
+//! Tests on a simulated machine, whose kernel binds drivers and creates interfaces like Linux.
 
 mod binding;
 mod machine;

@@ -1,4 +1,4 @@
-//! The way back: a process that gives a card back unless a user confirms that it may stay.
+//! A process that gives a card back after some time unless a user confirms the change.
 //!
 //! ```text
 //!   slipring nic bind --confirm-within 60     state: confirm_by
@@ -8,7 +8,7 @@
 //!   slipring nic confirm                      state: confirm_by removed
 //! ```
 //!
-//! The process starts before the card is taken, so that a machine which cannot start it loses nothing.
+//! The process starts before the card is taken: if it cannot be started, the card is not taken.
 
 use std::fs;
 use std::io::{self, Write};
@@ -21,20 +21,21 @@ use crate::state::StateDir;
 
 /// The hidden command of the process.
 pub(crate) const COMMAND_NAME: &str = "expire";
-/// What the process writes once it no longer depends on the one that has started it.
+/// The line that the process writes once it no longer depends on the process that started it.
 pub(crate) const READY: &str = "ready";
-/// Longest single sleep: the clock of sleeps stands still while the machine is suspended.
+/// Longest single sleep. The sleep's clock does not advance while the machine is suspended, so
+/// sleeps are short.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
-/// Makes this process independent of the session that it was started in, and says so.
+/// Makes this process independent of the session in which it was started, and reports that.
 ///
 /// # Errors
-/// If the other process has ended, so that the card is not taken.
+/// If the starting process has ended. The card is not taken then.
 pub(crate) fn detach() -> io::Result<()> {
-    // It is the leader of a session already if it was started by hand.
+    // This fails if the process was started by hand: it is a session leader already.
     let _ = rustix::process::setsid();
-    // A login manager may end all processes of a session's control group. Without version 2 of
-    // control groups, there is no such file.
+    // A login manager may end all processes of a session's control group. So this process moves to
+    // the root group. The file exists only with version 2 of control groups.
     let _ = fs::OpenOptions::new()
         .write(true)
         .open("/sys/fs/cgroup/cgroup.procs")
@@ -44,8 +45,8 @@ pub(crate) fn detach() -> io::Result<()> {
     stdout.flush()
 }
 
-/// Waits until a card's time is over, and gives it back unless that was confirmed. Returns whether
-/// it was given back.
+/// Waits until a card's time is over, and gives the card back unless the user has confirmed.
+/// Returns whether it was given back.
 ///
 /// # Errors
 /// The errors of [`restore::put_back`].
@@ -71,14 +72,14 @@ pub(crate) fn expire(host: &dyn NicHost, state: &StateDir, bdf: &str) -> io::Res
     Ok(true)
 }
 
-/// Writes down what became of a card whose time was over, since no terminal may be left.
+/// Logs the result for a card whose time was over, because there may be no terminal any more.
 pub(crate) fn log(run_dir: &Path, bdf: &str, result: &io::Result<bool>) {
     let text = match result {
         Ok(true) => format!("{bdf}: not confirmed in time, so it was given back\n"),
         Ok(false) => return,
         Err(error) => format!("{bdf}: not confirmed in time, and cannot be given back: {error}\n"),
     };
-    // Without a disk, the result is lost; the card is not.
+    // If the disk cannot be written, only the result is lost. The card is still given back.
     let _ = fs::OpenOptions::new()
         .create(true)
         .append(true)

@@ -21,14 +21,14 @@ const RECORD_LEN: usize = 16;
 /// contain the length of the frame check sequence, in units of 16 bits.
 const FCS_LEN_PRESENT: u32 = 0x0400_0000;
 
-/// What the file header says.
+/// The contents of the file header.
 #[derive(Clone, Debug)]
 pub(crate) struct PcapFileHeader {
     unit: PcapMagic,
     link_type: LinkType,
 }
 
-/// What the magic number says.
+/// The meaning of the magic number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PcapMagic {
     endian: Endian,

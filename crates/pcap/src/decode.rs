@@ -73,7 +73,7 @@ pub struct DecodeProgress<'b> {
     pub step: DecodeStep<'b>,
 }
 
-/// What a call of [`Decoder::decode`] has found.
+/// The result of a call of [`Decoder::decode`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeStep<'b> {
     /// The next packet of the file.
@@ -126,8 +126,8 @@ impl Decoder {
         }
     }
 
-    /// Checks whether the file may end here. `rest` is what remains in the buffer if the decoder
-    /// needs more bytes, but there are none.
+    /// Checks whether the file may end here. `rest` contains the remaining bytes of the buffer, if
+    /// the decoder needs more bytes but there are none.
     ///
     /// # Errors
     /// [`PcapError::Truncated`] if the file ends in a record, or is empty.

@@ -30,7 +30,7 @@ pub enum PcapError {
     Truncated {
         /// Offset of the record in the file.
         offset: u64,
-        /// What kind of record it is.
+        /// The kind of the record.
         what: &'static str,
         /// How many bytes the record needs, as far as this is known.
         need: u64,

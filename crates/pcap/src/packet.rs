@@ -33,8 +33,8 @@ pub enum PcapDirection {
     Outbound,
 }
 
-/// What was done with a packet, in the terms of Linux traffic control. Only for this form of the
-/// verdict option there are readers that display it.
+/// The action on a packet, in the terms of Linux traffic control. Only this form of the verdict
+/// option is displayed by some readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TcVerdict {
     /// The packet was passed on (`TC_ACT_OK`).

@@ -1,4 +1,4 @@
-//! What the decoder of a file format finds at the start of a buffer.
+//! The result of a format's decoder for the start of a buffer.
 
 use crate::error::PcapError;
 use crate::limits::MAX_PACKET_LEN;

@@ -74,13 +74,13 @@ pub struct PacketRecord<'a> {
     pub packet_id: Option<u64>,
     /// The queue of the interface that the packet used.
     pub queue: Option<u32>,
-    /// What was done with the packet.
+    /// The action on the packet.
     pub verdict: Option<TcVerdict>,
     /// Text for the reader, such as why the packet was dropped.
     pub comment: &'a str,
 }
 
-/// Counters of an interface. Those that are `None` are not written.
+/// Counters of an interface. Counters that are `None` are not written.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InterfaceStats {
     /// The interface to which the counters belong.

@@ -23,15 +23,15 @@ impl Width {
         self as u64
     }
 
-    /// The value of this width with all bits set: what a device that is gone reads as.
+    /// The value of this width with all bits set, which reads of a removed device return.
     #[must_use]
     pub const fn all_ones(self) -> u32 {
         u32::MAX >> (32 - 8 * self as u32)
     }
 }
 
-/// Access to registers by a call, where memory cannot be mapped: I/O ports, pages that the kernel
-/// keeps, models in other processes.
+/// Access to registers by function calls, if they cannot be mapped: I/O ports, pages that the
+/// kernel does not map, models in other processes.
 pub trait RegisterAccess: Send + Sync {
     /// Reads a register. Returns all ones if the device does not answer.
     fn read(&self, at: u64, width: Width) -> u32;
@@ -61,10 +61,10 @@ impl MappedRegisters {
     }
 }
 
-/// The registers behind one base address register.
+/// The registers of one base address register.
 ///
 /// An access to mapped registers is one load or store, after a comparison of the offset with the
-/// bounds. All others are calls. Accesses are volatile and in program order.
+/// bounds. All other accesses are calls. Accesses are volatile and in program order.
 #[derive(Clone)]
 pub struct Bar {
     shared: Arc<BarParts>,
@@ -160,7 +160,7 @@ impl Bar {
 
     #[inline(always)]
     fn locate(&self, at: u64, width: Width) -> Option<(&Mapping, usize)> {
-        // There is one mapping in nearly all cases; none for most models.
+        // There is usually one mapping; most models have none.
         let mut parts = self.shared.mapped.iter();
         parts.find_map(|part| Some((&part.memory, part.locate(at, width)?)))
     }
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!((bar.read32(12_288), bar.read16(u64::MAX)), (u32::MAX, u16::MAX));
         bar.write32(12_286, 1);
         assert!(calls.lock().unwrap().is_empty(), "nothing is passed on");
-        // Crosses the end of the mapping, and is not aligned: the transport decides.
+        // These accesses cross the end of the mapping, or are not aligned: the transport decides.
         let _ = (bar.read32(8190), bar.read32(4097));
         assert_eq!(calls.lock().unwrap().len(), 2);
     }

@@ -1,4 +1,4 @@
-//! The configuration space, as PCI Local Bus Specification 3.0, chapter 6 has it.
+//! The configuration space (PCI Local Bus Specification 3.0, chapter 6).
 
 use crate::bar::Width;
 use crate::device::PciDevice;
@@ -32,7 +32,7 @@ const LINK_CONTROL_ASPM: u32 = 3;
 
 /// The first byte after the standard header, and the end of the space that all devices have.
 const CAPABILITY_RANGE: std::ops::Range<u16> = 0x40..0x100;
-/// Maximum number of capabilities: each has at least four bytes. A list that is longer is a loop.
+/// Maximum number of capabilities: each has at least four bytes. A longer list must contain a loop.
 const MAX_CAPABILITIES: usize = 48;
 
 /// Identifies the kind of a device.
@@ -40,7 +40,7 @@ const MAX_CAPABILITIES: usize = 48;
 pub struct PciId {
     /// The maker's number.
     pub vendor: u16,
-    /// The maker's number of the chip.
+    /// The manufacturer's number of the chip.
     pub device: u16,
 }
 
@@ -54,10 +54,10 @@ fn id_of(value: u32) -> PciId {
     PciId { vendor: value as u16, device: (value >> 16) as u16 }
 }
 
-/// Reads which device this is.
+/// Reads the vendor and device identifier.
 ///
 /// # Errors
-/// [`PciError::Gone`] if there is none; the transport's error.
+/// [`PciError::Gone`] if there is no device; the transport's error.
 pub fn id(device: &dyn PciDevice) -> Result<PciId, PciError> {
     match device.config_read(IDS, Width::Long)? {
         u32::MAX => Err(PciError::Gone { address: device.address().to_owned() }),
@@ -117,7 +117,7 @@ pub fn capabilities(device: &dyn PciDevice, number: u8) -> Result<Vec<u16>, PciE
 }
 
 /// Turns off the power saving of the link (ASPM), with which several chips lose frames. Devices
-/// that are not PCI Express have none.
+/// that are not PCI Express do not have it.
 ///
 /// # Errors
 /// The transport's error.

@@ -1,4 +1,4 @@
-//! The trait that every transport implements, and all that a driver sees of it.
+//! The trait that every transport implements. Drivers use only this trait.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use crate::memory::DmaMapper;
 
 /// A PCI device.
 ///
-/// Setup goes through this trait. While frames flow, a driver uses only what it got from it: a
-/// [`Bar`], memory, and the descriptors of interrupts.
+/// Setup goes through this trait. While frames are sent and received, a driver uses only objects
+/// that it got from the trait: a [`Bar`], memory, and the descriptors of interrupts.
 ///
-/// Dropping the device takes all access to memory away from it.
+/// After the device is dropped, it can no longer access memory.
 pub trait PciDevice: Send {
     /// The device's PCI address, or the path of the socket that serves it: for messages.
     fn address(&self) -> &str;
@@ -21,7 +21,7 @@ pub trait PciDevice: Send {
     /// Reads from the configuration space, at byte `at`.
     ///
     /// # Errors
-    /// The transport's error. A device that is gone reads as all ones.
+    /// The transport's error. A removed device reads as all ones.
     fn config_read(&self, at: u16, width: Width) -> Result<u32, PciError>;
 
     /// Writes to the configuration space, at byte `at`.
@@ -30,8 +30,8 @@ pub trait PciDevice: Send {
     /// The transport's error.
     fn config_write(&self, at: u16, width: Width, value: u32) -> Result<(), PciError>;
 
-    /// Returns the registers of base address register `index`, 0 to 5. The device must decode
-    /// them: see [`config::enable`](crate::config::enable).
+    /// Returns the registers of base address register `index`, 0 to 5.
+    /// [`config::enable`](crate::config::enable) must have been called before.
     ///
     /// # Errors
     /// [`PciError::NoBar`] if the device does not have it; the transport's error.
@@ -43,9 +43,8 @@ pub trait PciDevice: Send {
     /// Returns how many interrupts of a kind the device has; 0 if it has none of the kind.
     fn interrupts(&self, kind: InterruptKind) -> u32;
 
-    /// Makes the device write to `events`, which are eventfds: to the first for its interrupt 0,
-    /// and so on. Without events, interrupts of this kind are turned off. Only one kind is on at a
-    /// time.
+    /// Makes interrupt `i` of the device write to the eventfd `events[i]`. Without events,
+    /// interrupts of this kind are turned off. Only one kind can be on at a time.
     ///
     /// # Errors
     /// The transport's error.
@@ -55,25 +54,25 @@ pub trait PciDevice: Send {
         events: &[BorrowedFd<'_>],
     ) -> Result<(), PciError>;
 
-    /// Allows the next [`InterruptKind::IntX`] interrupt. The line is masked when it has fired, as
-    /// other devices may share it; the device must have been acknowledged first.
+    /// Allows the next [`InterruptKind::IntX`] interrupt. The line is masked after it has fired,
+    /// because other devices may share it. The driver must first acknowledge the device's causes.
     ///
     /// # Errors
     /// The transport's error.
     fn unmask_intx(&self) -> Result<(), PciError>;
 
-    /// Resets the device, if the transport can. A driver resets its chip in any case.
+    /// Resets the device, if the transport can. Drivers also reset the chip themselves.
     ///
     /// # Errors
     /// The transport's error.
     fn reset(&self) -> Result<ResetResult, PciError>;
 }
 
-/// What became of a request to reset a device.
+/// The result of a request to reset a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResetResult {
-    /// The device is as after power-on.
+    /// The device is in the state after power-on.
     Reset,
-    /// The device or its transport has no reset, as many cards do not.
+    /// The device or its transport does not support a reset, as is the case with many cards.
     Unsupported,
 }

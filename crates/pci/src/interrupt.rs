@@ -7,10 +7,10 @@ use rustix::event::{EventfdFlags, eventfd};
 use crate::device::PciDevice;
 use crate::error::PciError;
 
-/// The ways in which a device signals interrupts.
+/// The kinds of interrupts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InterruptKind {
-    /// A line, which is level-triggered and may be shared.
+    /// An interrupt line, which is level-triggered and may be shared.
     IntX,
     /// Message-signalled interrupts.
     Msi,
@@ -29,7 +29,7 @@ impl InterruptKind {
         }
     }
 
-    /// VFIO's index of the kind (`VFIO_PCI_INTX_IRQ_INDEX` and so on), which vfio-user has too.
+    /// VFIO's index of the kind (`VFIO_PCI_INTX_IRQ_INDEX` and so on), which vfio-user also uses.
     pub(crate) const fn index(self) -> u32 {
         match self {
             Self::IntX => 0,
@@ -39,7 +39,7 @@ impl InterruptKind {
     }
 }
 
-/// Interrupt 0 of a device, of the best kind that it has.
+/// Interrupt 0 of a device, of the best kind that the device supports.
 ///
 /// A driver masks the device's causes while it polls and unmasks them before it sleeps, so
 /// [`Self::rearm`] is the only system call per interrupt, and only for a line.
@@ -53,13 +53,13 @@ impl Interrupt {
     /// Turns an interrupt on: MSI-X if the device has it, else MSI, else its line.
     ///
     /// # Errors
-    /// [`PciError::NoInterrupt`] if the device has none that can be turned on; the error of the
-    /// last kind that was tried.
+    /// [`PciError::NoInterrupt`] if the device supports no kind; otherwise the error of the last
+    /// kind that was tried.
     pub fn open(device: &dyn PciDevice) -> Result<Self, PciError> {
         Self::open_one_of(device, &[InterruptKind::MsiX, InterruptKind::Msi, InterruptKind::IntX])
     }
 
-    /// Like [`Self::open`], with the kinds in the order of preference.
+    /// Like [`Self::open`], but tries `kinds` in this order.
     ///
     /// # Errors
     /// Same as for [`Self::open`].

@@ -1,13 +1,13 @@
-//! The addresses of a device that are not in use.
+//! Allocates addresses of a device's address space.
 
 use std::ops::Range;
 
-/// The first address that is given out. Low addresses stay free, so that a device which is
-/// programmed with a forgotten or zero address accesses nothing.
+/// The first address that is allocated. Low addresses stay unmapped, so that a device with an
+/// uninitialised or zero address accesses no memory.
 const FIRST_ADDRESS: u64 = 16 << 20;
 /// Ranges begin at huge pages, so that the IOMMU can map huge pages as such.
 const ALIGNMENT: u64 = 2 << 20;
-/// One more than the last address, where nothing else limits it: every IOMMU can map 39 bits.
+/// One more than the last address if there is no other limit: every IOMMU can map 39 bits.
 const UNLIMITED_END: u64 = 1 << 39;
 
 /// Allocates addresses of a device.
@@ -20,7 +20,7 @@ pub(crate) struct IovaSpace {
 }
 
 impl IovaSpace {
-    /// Creates a space without holes.
+    /// Creates a space without reserved ranges.
     pub(crate) fn unlimited() -> Self {
         Self::new(std::iter::once(FIRST_ADDRESS..UNLIMITED_END))
     }
@@ -36,7 +36,8 @@ impl IovaSpace {
         Self { valid, used: Vec::new() }
     }
 
-    /// Allocates `len` addresses; returns the first one, `None` if there are no such many together.
+    /// Allocates `len` consecutive addresses. Returns the first one; `None` if there is no such
+    /// range.
     pub(crate) fn alloc(&mut self, len: u64) -> Option<u64> {
         let start = self.valid.iter().find_map(|valid| self.fit(valid, len))?;
         let at = self.used.partition_point(|range| range.start < start);

@@ -1,4 +1,4 @@
-//! PCI devices that a program drives itself.
+//! PCI devices that are driven from user space.
 //!
 //! ```text
 //!   driver --PciDevice-->  config space, Bar (registers), PciMemory (DMA), Interrupt (eventfd), reset
@@ -8,8 +8,8 @@
 //!          vfio          vfio_user          qtest
 //!          the kernel    another process    QEMU without a guest (feature `qtest`)
 //! ```
-//! A driver sees [`PciDevice`] only, so the same code drives a card, a model of it in another
-//! process, and QEMU's model of it.
+//! A driver only uses [`PciDevice`], so the same code drives a card, a model of the card in another
+//! process, and QEMU's model of the card.
 //!
 //! | module | contents |
 //! |---|---|
@@ -19,9 +19,9 @@
 //! | [`config`] | configuration space: identifiers, the command register, capabilities |
 //!
 //! # Registers
-//! An access to a register cannot fail. A device that no longer answers reads as all ones, as it
-//! does on the bus, whatever the transport. A driver that reads all ones from a register that has
-//! zeros ends its port.
+//! An access to a register cannot fail. With every transport, a device that no longer answers reads
+//! as all ones, as on the bus. A driver that reads all ones from a register in which some bits are
+//! always zero ends its port.
 //!
 //! # Not for
 //! Binding a device to `vfio-pci`, hot plug, power management, devices without an IOMMU.

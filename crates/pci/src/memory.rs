@@ -19,34 +19,35 @@ use crate::sys::mapping::Mapping;
 /// Size of a page, to which mappings are aligned.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 
-/// Bytes per slot and direction that are enough for the descriptors of every driver: a descriptor
-/// of 16 bytes, or a virtqueue's descriptor and its two ring entries.
+/// Number of bytes per slot and direction that are enough for the descriptors of every driver: two
+/// descriptors of 16 bytes, or a virtqueue's descriptor and its two ring entries.
 const BYTES_PER_SLOT: usize = 32;
 
 /// A range of this process's memory. Only this crate makes such ranges.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct MemoryRange<'m> {
-    /// Address in this process; page-aligned.
+    /// Address of the range in this process; page-aligned.
     pub start: u64,
-    /// Number of bytes; whole pages.
+    /// Length of the range in bytes; a multiple of the page size.
     pub len: u64,
-    /// The file that is mapped there, and the offset of the range in it. Another process needs it
-    /// to access the memory; the kernel does not.
+    /// The file that is mapped in the range, and the offset of the range in the file. Another
+    /// process needs the file to access the memory; the kernel does not.
     pub file: Option<(BorrowedFd<'m>, u64)>,
 }
 
 /// Gives a device access to memory.
 pub trait DmaMapper: Send + Sync {
     /// Gives the device access to a range; returns the device's address of its first byte. The
-    /// caller keeps the memory mapped until it has called [`Self::unmap`], or dropped the device.
+    /// caller must keep the memory mapped until it has called [`Self::unmap`] or dropped the
+    /// device.
     ///
     /// # Errors
-    /// The system's error: `ENOMEM` for a limit of locked memory, `InvalidInput` if the transport
-    /// needs a file and the range has none.
+    /// The system's error: `ENOMEM` if the limit of locked memory is exceeded, `InvalidInput` if
+    /// the transport needs a file and the range has none.
     fn map(&self, range: &MemoryRange<'_>) -> io::Result<DeviceAddress>;
 
-    /// Takes access to a range away, which must have been mapped as a whole.
+    /// Ends the access to a range, which must have been mapped as a whole.
     ///
     /// # Errors
     /// The system's error.
@@ -78,13 +79,13 @@ pub struct DescriptorMemory {
 }
 
 impl DescriptorMemory {
-    /// Wraps a mapping that the device sees at `address`.
+    /// Wraps a mapping that the device accesses at `address`.
     #[cfg(feature = "qtest")]
     pub(crate) fn new(memory: Mapping, address: DeviceAddress) -> Self {
         Self { memory: Arc::new(memory), address }
     }
 
-    /// The device's address of the first byte; aligned to a page.
+    /// Returns the device's address of the first byte, which is page-aligned.
     #[must_use]
     pub fn address(&self) -> DeviceAddress {
         self.address
@@ -109,14 +110,14 @@ impl DescriptorMemory {
         self.memory.words64()
     }
 
-    /// The memory as 32-bit words. A driver accesses a word with one width only.
+    /// The memory as 32-bit words. A driver must access each word with only one width.
     #[inline(always)]
     #[must_use]
     pub fn words32(&self) -> &[AtomicU32] {
         self.memory.words32()
     }
 
-    /// The memory as 16-bit words. A driver accesses a word with one width only.
+    /// The memory as 16-bit words. A driver must access each word with only one width.
     #[inline(always)]
     #[must_use]
     pub fn words16(&self) -> &[AtomicU16] {
@@ -140,7 +141,7 @@ pub struct DeviceMemory {
     descriptors: Vec<DescriptorMemory>,
 }
 
-/// The buffers of a region, as the device sees them.
+/// The buffers of a region, mapped for the device.
 #[derive(Debug, Clone, Copy)]
 struct MappedArea {
     buffers: BufferArea,
@@ -153,7 +154,7 @@ struct MappedArea {
 }
 
 impl DeviceMemory {
-    /// Creates the memory of a device, which can access nothing yet.
+    /// Creates the memory of a device. The device cannot access any memory yet.
     #[must_use]
     pub fn new(mapper: Arc<dyn DmaMapper>) -> Self {
         Self { mapper, area: None, descriptors: Vec::new() }
@@ -169,7 +170,7 @@ impl DeviceMemory {
         Ok(memory)
     }
 
-    /// Returns what maps buffer numbers to addresses, for a driver's rings.
+    /// Returns the addresses of the buffers, for a driver's rings.
     #[must_use]
     pub fn addresses(&self) -> BufferAddresses {
         let area = self.area;
@@ -213,8 +214,8 @@ impl BufferAddresses {
 impl DmaMemory for DeviceMemory {
     type DescriptorRings = RingPairMemory;
 
-    /// Maps the buffers and the slack after them, into which the last buffer reaches. Rings and
-    /// slots stay out of the device's reach.
+    /// Maps the buffers and the slack after them, because the last buffer extends into the slack.
+    /// The device cannot access rings and slots.
     fn map_buffers(&mut self, region: &Region) -> io::Result<()> {
         if self.area.is_some() {
             return Err(io::ErrorKind::AlreadyExists.into());
@@ -233,7 +234,7 @@ impl DmaMemory for DeviceMemory {
         let area = self.area.take().map(|area| (area.start, area.len));
         let rings = self.descriptors.drain(..).map(|memory| (memory.address, memory.len() as u64));
         let ranges: Vec<_> = area.into_iter().chain(rings).collect();
-        // All ranges are tried: one that cannot be unmapped must not keep the others mapped.
+        // Tries all ranges: if one cannot be unmapped, the others still are.
         let mut result = Ok(());
         for (at, len) in ranges {
             result = result.and(self.mapper.unmap(at, len));
@@ -241,7 +242,8 @@ impl DmaMemory for DeviceMemory {
         result
     }
 
-    /// Returns the address of a buffer's byte 0, which is 256 bytes after the start of its chunk.
+    /// Returns the device's address of byte 0 of a buffer, which is 256 bytes after the start of
+    /// the buffer's chunk.
     fn address_of(&self, buf: BufIdx) -> Option<DeviceAddress> {
         self.addresses().of(buf)
     }

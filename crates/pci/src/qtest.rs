@@ -1,4 +1,5 @@
-//! QEMU's device models without a guest, for tests and for learning: this process is the processor.
+//! QEMU's device models without a guest, for tests and for learning. This process takes the role of
+//! the processor.
 //!
 //! ```text
 //!   driver --- inl, readl, writel ---> QEMU -accel qtest         stdin and stdout
@@ -7,7 +8,8 @@
 //!              |  region of the port  |  descriptors  |
 //! ```
 //! The guest's RAM is a file that both processes map, so a device's address is an offset in it.
-//! QEMU's clock stands still; a thread moves it on, and turns the device's interrupts into events.
+//! QEMU's clock does not run by itself: a thread advances it, and converts the device's interrupts
+//! to events.
 
 mod device;
 mod machine;

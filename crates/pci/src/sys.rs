@@ -1,4 +1,4 @@
-//! Everything unsafe: mappings, the requests of VFIO, and barriers.
+//! All unsafe code: mappings, the requests of VFIO, and barriers.
 #![allow(unsafe_code)]
 
 pub mod barrier;

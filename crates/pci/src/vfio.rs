@@ -8,7 +8,7 @@
 //!   device              regions (pread, pwrite, mmap), interrupts, reset
 //! ```
 //! The container and group interface exists on every kernel with VFIO. When the device is closed,
-//! also because this process was killed, the kernel takes its access to memory away.
+//! for example because this process was killed, the kernel ends its access to memory.
 
 mod device;
 mod group;
@@ -20,12 +20,12 @@ use crate::error::PciError;
 pub use device::VfioDevice;
 pub use group::VfioGroup;
 
-/// Where the kernel shows devices and groups. Tests have trees of their own.
+/// The directories of the kernel's devices and groups. Tests have their own trees.
 #[derive(Debug, Clone)]
 pub struct VfioPaths {
-    /// Has `bus/pci/devices`.
+    /// The directory that contains `bus/pci/devices`.
     pub sysfs: PathBuf,
-    /// Has `vfio`, with the containers' node and the groups.
+    /// The directory that contains `vfio`, with the containers' node and the groups.
     pub dev: PathBuf,
 }
 
@@ -49,7 +49,7 @@ impl VfioPaths {
     }
 }
 
-/// Returns the address as the kernel writes it: with its domain.
+/// Returns the address in the kernel's form, which includes the domain.
 #[must_use]
 pub fn full_address(address: &str) -> String {
     let is_short = address.matches(':').count() == 1;
@@ -57,7 +57,7 @@ pub fn full_address(address: &str) -> String {
     full.to_ascii_lowercase()
 }
 
-/// The last component of what a link of sysfs points to.
+/// Returns the last component of the target of a link of sysfs.
 fn link_name(link: &Path) -> Option<String> {
     let target = std::fs::read_link(link).ok()?;
     Some(target.file_name()?.to_str()?.to_owned())

@@ -8,12 +8,12 @@
 //!     REGION_WRITE       ------>     no reply: writes are posted, as on the bus
 //!     SET_IRQS, with fd  ------>     writes to the eventfd later
 //! ```
-//! [`message`] has the messages, for both sides; [`transport`] sends and receives them. The
-//! protocol is that of QEMU's `docs/interop/vfio-user.rst`. Memory is shared by descriptors only:
-//! a server that asks the client to read memory for it is refused.
+//! [`message`] contains the messages, for both sides; [`transport`] sends and receives them. QEMU's
+//! `docs/interop/vfio-user.rst` describes the protocol. Memory is only shared by file descriptors:
+//! requests of a server to read the client's memory are refused.
 //!
-//! Nothing that the other side sends can do more than end the connection. After that, registers
-//! read as all ones.
+//! Messages of the other side can at worst end the connection. After that, registers read as all
+//! ones.
 
 mod client;
 pub mod message;

@@ -70,11 +70,12 @@ impl Iface {
         Ok(Coalescing { rx_usecs, rx_frames, adaptive_rx })
     }
 
-    /// Returns the first registers of the device, at most 256 bytes, as its driver shows them
-    /// (`ethtool -d`). What they mean depends on the driver.
+    /// Returns the first registers of the device, at most 256 bytes, as its driver reports them
+    /// (`ethtool -d`). Their meaning depends on the driver.
     ///
     /// # Errors
-    /// The kernel's error: EPERM without CAP_NET_ADMIN, EOPNOTSUPP if the driver shows none.
+    /// The kernel's error: EPERM without CAP_NET_ADMIN, EOPNOTSUPP if the driver does not report
+    /// them.
     pub fn registers(&self) -> io::Result<Vec<u8>> {
         sys::registers(&sys::control_socket()?, &self.name)
     }

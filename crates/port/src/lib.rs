@@ -1,8 +1,8 @@
 //! Ports of every kind behind netmap rings.
 //!
-//! A [`Port`] is what one name opens: one or more [`Queue`]s, each a tx and an rx ring with the
-//! driver that moves frames between them and the outside. A program fills and reads rings;
-//! nothing happens until it calls [`Queue::tx_sync`] or [`Queue::rx_sync`], once per batch.
+//! A name opens a [`Port`]: one or more [`Queue`]s, each a tx and an rx ring with the driver that
+//! moves frames between them and the outside. A program fills and reads rings; nothing happens
+//! until it calls [`Queue::tx_sync`] or [`Queue::rx_sync`], once per batch.
 //!
 //! | module | port |
 //! |---|---|

@@ -226,8 +226,8 @@ impl Netlink {
         Ok(addresses)
     }
 
-    /// Has the kernel resolve a neighbour of a link, or confirm that it is still there, as a packet
-    /// for it would.
+    /// Makes the kernel resolve a neighbour of a link, or confirm that it is still reachable, as a
+    /// packet for the neighbour would.
     ///
     /// # Errors
     /// The kernel's error.

@@ -11,8 +11,9 @@
 //! that programs a device itself implements them over the device's rings.
 //!
 //! # Invariants
-//! 1. The driver's slots name exactly the buffers that the device has and those in reserve. So a
-//!    successor can resume a queue even if its process was killed in the middle of an operation.
+//! 1. The driver's slots contain exactly the buffers that the device has and the reserve buffers.
+//!    So a successor can resume a queue even if its process was killed in the middle of an
+//!    operation.
 //! 2. A buffer is given to the device once, and only if it belongs to the port: slots that a client
 //!    wrote are checked first.
 //! 3. The device accesses the port's own buffers only. No client can write to descriptors, unless

@@ -17,14 +17,14 @@ pub enum XdpMode {
     Best,
     /// Zero-copy only. If that is not possible, the port does not open.
     ZeroCopy,
-    /// In the driver, with or without a copy. If that is not possible, the port does not open.
+    /// XDP in the driver, with or without a copy. If that is not possible, the port does not open.
     Native,
-    /// In the network stack, which works on any interface.
+    /// XDP in the network stack, which works on any interface.
     Generic,
 }
 
-/// Maximum number of VLAN identifiers that a port can be limited to; the kernel's filter compares
-/// them one after the other.
+/// Maximum number of VLAN identifiers to which a port can be limited; the kernel's filter compares
+/// them one by one.
 pub const MAX_VLAN_IDS: usize = 200;
 
 /// Options common to all kinds of ports; a kind ignores options that do not apply to it.
@@ -69,9 +69,9 @@ pub struct OpenOptions {
     pub busy_poll_us: u32,
     /// Bytes of the virtio-net header before each frame in the rings: 0, 10 or 12.
     pub vnet_hdr: u32,
-    /// Of a TAP device that the port creates: its MAC address, instead of a random one.
+    /// The MAC address of a TAP device that the port creates; `None` for a random one.
     pub tap_mac: Option<[u8; 6]>,
-    /// Of a TAP device that the port creates: its MTU in bytes, instead of 1500.
+    /// The MTU, in bytes, of a TAP device that the port creates; `None` for 1500.
     pub tap_mtu: Option<u32>,
     /// A `packet:` port receives only frames whose outermost VLAN tag has one of these identifiers,
     /// at most [`MAX_VLAN_IDS`]. `None`: all frames.

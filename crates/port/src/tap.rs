@@ -48,7 +48,7 @@ const MAX_FRAME_LEN: u32 = 65_535;
 /// The attempts themselves do not count, because each may wait long for the kernel while other
 /// processes change links.
 const REATTACH_RETRIES: u32 = 500;
-/// What to do about a name that another interface has.
+/// Advice for a name that another interface has.
 const FREE_NAME_HELP: &str = "take a name that is not in use: slipring ports lists them";
 /// Bytes of an Ethernet header with two tags.
 const TAGGED_HEADER_LEN: u32 = 22;
@@ -81,8 +81,8 @@ fn existing_device(ifname: &str) -> Result<Option<Iface>, OpenCause> {
         Err(_) => Ok(None),
         // The driver `tun` makes both kinds of devices; only TAP devices have Ethernet frames.
         Ok(iface) if iface.driver == "tun" && iface.ethernet => Ok(Some(iface)),
-        // It was found, but gone before it was asked for its driver: the kernel removes the devices
-        // of a killed program a moment after its end.
+        // The device was found, but vanished before its driver was read: the kernel removes the
+        // devices of a killed program a moment after the program ends.
         Ok(iface) if iface.driver.is_empty() && Iface::find(ifname).is_err() => Ok(None),
         Ok(iface) => {
             let what = if iface.driver == "tun" { "a TUN device" } else { "an interface" };

@@ -22,8 +22,8 @@
 //! are: it is dropped and counted, or passed on as one datagram if it fits the MTU.
 //!
 //! # Lifetime
-//! The program, promiscuous mode and the host's detachment are bound to descriptors, so the kernel
-//! undoes them when the process ends. Offloads that were switched off for the port are only
+//! The XDP program, promiscuous mode and the host's detachment are bound to descriptors, so the
+//! kernel undoes them when the process ends. Offloads that were switched off for the port are only
 //! restored by dropping it.
 
 mod delegated;
@@ -109,17 +109,17 @@ pub fn open(
         .map_err(|cause| OpenError::new(name, cause))
 }
 
-/// The map of an interface's sockets, by queue, to which a program of the map's owner redirects
-/// frames.
+/// The map of an interface's sockets, by queue, to which an XDP program of the map's owner
+/// redirects frames.
 #[derive(Debug)]
 pub struct XdpSocketMap {
     /// The map, with an entry for each queue.
     pub map: BpfMap,
-    /// Whether the program runs in the driver; otherwise in the stack.
+    /// Whether the XDP program runs in the driver; otherwise in the stack.
     pub is_native: bool,
 }
 
-/// Opens all queues of an interface for the frames that a program of the caller redirects to
+/// Opens all queues of an interface for the frames that an XDP program of the caller redirects to
 /// `sockets`. The port attaches no program, and does not take the interface from the host, whatever
 /// the options say.
 ///
@@ -140,12 +140,12 @@ pub fn open_into(
         .map_err(|cause| OpenError::new(name, cause))
 }
 
-/// What a port has to do with besides its interface.
+/// The parts of a port besides its interface.
 #[derive(Default)]
 struct XdpHost {
     /// The interface whose frames are redirected to this one.
     beyond: Option<RedirectPeer>,
-    /// The program, if the caller has attached it.
+    /// The XDP program, if the caller has attached it.
     hook: Option<Arc<XdpHook>>,
 }
 

@@ -237,8 +237,8 @@ impl WaitSet for Counted<'_> {
 
 /// Returns how often a waiter polls the port in [`WHILE`].
 ///
-/// A signal may interrupt a wait even if the process ignores it: SIGCHLD, when a command that another
-/// test has started ends. The waiter then waits again.
+/// A signal may interrupt a wait even if the process ignores it: SIGCHLD, when a command that
+/// another test has started ends. The waiter then waits again.
 fn looks(port: &mut Port, interest: Interest) -> u32 {
     let mut waiter = Waiter::for_ports([&*port], WaitStrategy::Sleep).unwrap();
     let mut counted = Counted(&mut *port.queues[0], interest, 0);

@@ -4,7 +4,8 @@
 use slipring_port::netlink::{LinkSnapshot, Netlink};
 use slipring_test_support::Namespace;
 
-/// What `ip` says of a link, without numbers and lifetimes that differ from link to link.
+/// Returns the output of `ip` about a link, without numbers and lifetimes that differ from link to
+/// link.
 fn settings(namespace: &Namespace, link: &str) -> String {
     let addresses = namespace.ip(&format!("-o addr show dev {link}"));
     let addresses = addresses.lines().filter(|line| !line.contains("fe80"));

@@ -80,7 +80,7 @@ fn datagram(to: &UdpSocket, payload: &[u8]) -> Vec<u8> {
 }
 
 /// The payload of a UDP frame, whose checksum must be right; `None` for other frames that a host
-/// sends of itself (IGMP).
+/// sends by itself (IGMP).
 fn checked_payload(frame: &[u8]) -> Option<&[u8]> {
     let headers = Headers::parse(frame).unwrap();
     let (_, 7) = headers.ports(frame)? else { return None };

@@ -587,7 +587,7 @@ fn without_privilege_the_error_names_the_capabilities() {
     let region = region(2048);
     let error = here.run(move || {
         let nobody = rustix::thread::Uid::from_raw(65_534);
-        // Changes the user ID of this thread only. The thread runs nothing but this test.
+        // Changes the user ID of this thread only. The thread only runs this test.
         rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
         xdp::open("xdp:va", "va", None, &region, &OpenOptions::default()).unwrap_err()
     });

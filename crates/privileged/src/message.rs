@@ -14,8 +14,9 @@ use crate::policy::HelperOperation;
 
 /// Bytes of a request.
 pub const REQUEST_LEN: usize = 32;
-/// Maximum number of requests, apart from those that a program may have to make at any time
-/// ([`HelperRequest::is_unlimited`]): after more, the helper assumes that its program is compromised.
+/// Maximum number of requests, without requests that a program may have to make at any time
+/// ([`HelperRequest::is_unlimited`]). After more requests, the helper assumes that its program is
+/// compromised.
 pub const MAX_REQUESTS: u32 = 4096;
 
 pub(crate) const VERSION: u16 = 1;
@@ -74,7 +75,8 @@ pub enum HelperRequest {
         /// mode).
         native: bool,
     },
-    /// Has the kernel resolve a neighbour of the interface, or confirm that it is still there.
+    /// Makes the kernel resolve a neighbour of the interface, or confirm that it is still
+    /// reachable.
     UseNeighbour {
         /// The interface.
         ifindex: u32,
@@ -210,8 +212,8 @@ impl HelperRequest {
         }
     }
 
-    /// Whether the request does not count towards [`MAX_REQUESTS`]: it is made for each neighbour, or
-    /// on behalf of a user who may change any number of routes.
+    /// Whether the request does not count towards [`MAX_REQUESTS`]: it is made for each neighbour,
+    /// or on behalf of a user who may change any number of routes.
     #[must_use]
     pub fn is_unlimited(&self) -> bool {
         matches!(

@@ -268,8 +268,8 @@ impl<D> AppRing<D> {
         }
     }
 
-    /// The word that lies beside the frame in our `i`-th slot (netmap's `ptr`). A pipe passes it on
-    /// with the frame. `None` if the slot is not ours.
+    /// The word that our `i`-th slot has in addition to the frame (netmap's `ptr`). A pipe passes
+    /// it on with the frame. `None` if the slot is not ours.
     #[must_use]
     #[inline(always)]
     pub fn word(&self, i: u32) -> Option<u64> {

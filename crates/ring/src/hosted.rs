@@ -41,7 +41,7 @@ struct HostedDirection {
     tx: RingMem,
     rx: RingMem,
     /// The words `sent` and `freed`, in separate cache lines. They are private to the host until
-    /// [`share`] moves them. `None` in a program.
+    /// [`share`] moves them. `None` in a process that is not the host.
     host_words: Option<PersistentWords<2>>,
     shared: OnceLock<MappedSyncWords>,
 }

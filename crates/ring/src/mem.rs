@@ -39,7 +39,7 @@ struct RingBlock {
     hwcur: AtomicU32,
 }
 
-/// What dropping a ring returns to its region.
+/// Which parts of a ring return to its region when the ring is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RingOwnership {
     /// Nothing, because another process created the ring.
@@ -172,8 +172,8 @@ impl RingMem {
         Ok(ring)
     }
 
-    /// Resumes a ring that a previous process laid out. `owned` is what the ring owned in that
-    /// process.
+    /// Resumes a ring that a previous process laid out. `owned` says which parts the ring owned in
+    /// that process.
     pub(crate) fn resume(
         region: &Arc<Region>,
         offset: u64,

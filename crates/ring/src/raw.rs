@@ -191,7 +191,7 @@ pub fn pipe(slots: u32) -> Result<(RawWriter, RawReader), RegionError> {
 pub struct RawWriter(PipeEnd);
 
 impl RawWriter {
-    /// Fills up to `max` slots with what `next` returns, and sends them.
+    /// Fills up to `max` slots with the frames that `next` returns, and sends them.
     ///
     /// # Errors
     /// Same as [`PipeEnd::tx_sync`].

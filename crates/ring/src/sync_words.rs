@@ -31,12 +31,12 @@ pub(crate) struct HalfWords {
     pub(crate) owner: AtomicU32,
     /// Not 0 while a program that syncs this half itself sleeps. Set by that program.
     pub(crate) guest_sleeps: AtomicU32,
-    /// Not 0 while a program sleeps for which the host syncs this half. Set by the host.
+    /// Not 0 while a program for which the host syncs this half sleeps. Set by the host.
     pub(crate) host_sleeps: AtomicU32,
     /// Not 0 if only the host may sync the half.
     pub(crate) by_host: AtomicU32,
     /// Client ID of the program that may sync this half. A program may have closed its port without
-    /// calling its library; it sees here that it no longer has the half.
+    /// calling its library; it sees here that the half is no longer lent to it.
     pub(crate) holder: AtomicU32,
 }
 

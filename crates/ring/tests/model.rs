@@ -79,7 +79,7 @@ impl Line {
         self.done += slots;
     }
 
-    /// Buffers that this direction owns; slots in flight count with the buffers of the rx ring.
+    /// Buffers that this direction owns; for slots in flight, these are the buffers in the rx ring.
     fn bufs(&self) -> Vec<BufIdx> {
         let (tx, rx) = (self.from.tx_kern(), self.to.rx_kern());
         let mut bufs = bufs_of(tx);

@@ -1,10 +1,12 @@
-//! What a frame costs in the program: test runs in the kernel, with one route and with full tables.
+//! Measures the time of the program per frame: test runs in the kernel, with one route and with
+//! full tables.
 //!
 //! ```text
 //! cargo run --release -p slipring-route-bpf --example resident_cost
 //! ```
-//! Needs CAP_BPF and CAP_NET_ADMIN. The tables are synthetic: every /24 of 1.0.0.0 to 61.255.255.255
-//! with another target than the one before, which is about 1 M routes, and 210,000 IPv6 /48.
+//! Needs CAP_BPF and CAP_NET_ADMIN. The tables are synthetic: every /24 of 1.0.0.0 to
+//! 61.255.255.255 with another target than the one before, which is about 1 M routes, and 210,000
+//! IPv6 /48.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -24,7 +26,8 @@ const XDP_PASS: u32 = 2;
 const XDP_REDIRECT: u32 = 4;
 const HOPS: u16 = 200;
 const RUNS: u32 = 1_000_000;
-/// Frames of different destinations; each is run in turn, which takes the kernel some 20 ms.
+/// Number of frames with different destinations. Each is run in turn, which takes the kernel about
+/// 20 ms.
 const DESTINATIONS: u32 = 32;
 
 #[derive(Debug)]
@@ -58,7 +61,8 @@ fn tables(generation: u64, tree: IntervalTree) -> ForwardingTables {
     let adjacency = |_| Adjacency {
         port: FibPortIndex(1),
         next_hop: NextHopAddress::OnLink,
-        // The port that receives: the kernel repeats the run with the frame that the program made.
+        // The MAC address of the ingress port is 0, because the kernel repeats a run with the frame
+        // that the program has rewritten.
         mac: Some(MacAddr([2, 0, 0, 0, 0, 0])),
     };
     let action = |at| match at {
@@ -101,8 +105,8 @@ fn v6(to: u128) -> Vec<u8> {
     frame
 }
 
-/// The average of many runs of each frame. The kernel repeats one frame, so with several frames the
-/// caches of the processor are warm, except at the first run of each.
+/// Prints the average of many runs of each frame. The kernel repeats one frame, so with several
+/// frames the caches are warm, except in the first run of each frame.
 fn measure(name: &str, router: &BpfRouter, program: &slipring_bpf::BpfProgram, frames: &[Vec<u8>]) {
     measure_expecting(XDP_REDIRECT, name, router, program, frames);
 }
@@ -120,8 +124,8 @@ fn measure_expecting(
     for _ in 0..5 {
         let mut sum = 0_u64;
         for frame in frames {
-            // Each repetition takes one off the time to live. On a busy machine, the heartbeat may be
-            // old before the run begins.
+            // Each repetition decrements the time to live. On a busy machine, the heartbeat may be
+            // too old before the run begins.
             let ran = (0..100).find_map(|_| {
                 heartbeat.beat_all(ResidentHeartbeat::now());
                 let run = program.test_run(frame, runs.min(200)).unwrap();

@@ -8,7 +8,7 @@ use slipring_classify::dir24::Cells;
 
 use crate::layout::ROOT_CELLS;
 
-/// A part of an IPv4 table that programs look destinations up in: the root, with a cell for each
+/// A part of an IPv4 table in which programs look up destinations: the root, with a cell for each
 /// /24, or the tail, with blocks of 256 cells.
 #[derive(Debug, Clone)]
 pub struct MappedCells {
@@ -44,8 +44,8 @@ impl Cells for MappedCells {
         self.cell(at).load(Ordering::Acquire)
     }
 
-    /// In the program, the load of a block's cell depends on the number that it has loaded from the
-    /// root, so it finds what was stored before that number.
+    /// The program loads a block's cell at an index that it has loaded from the root. So this load
+    /// sees everything that was stored before the root's number.
     #[inline]
     fn set(&self, at: usize, value: u16) {
         self.cell(at).store(value, Ordering::Release);

@@ -1,19 +1,20 @@
-//! What a port's program has counted.
+//! The counters of a port's program.
 
 use crate::layout::{PassReason, counter};
 
 /// The counters of a port, summed over all CPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResidentCounters {
-    /// Frames that arrived on the port and were redirected to another one.
+    /// Frames that arrived on the port and were redirected to another port.
     pub packets: u64,
-    /// Their bytes, with the Ethernet header, without bytes after the packet.
+    /// The bytes of these frames, with the Ethernet header, but without trailing bytes after the
+    /// packet.
     pub bytes: u64,
     passed: Vec<u64>,
 }
 
 impl ResidentCounters {
-    /// Sums the values of all CPUs, which are one after the other.
+    /// Sums the values of all CPUs, which are stored one after the other.
     pub(crate) fn sum(values: &[u8]) -> Self {
         let mut sums = vec![0_u64; counter::COUNT as usize];
         let (words, _) = values.as_chunks::<8>();
@@ -31,7 +32,7 @@ impl ResidentCounters {
         self.passed[reason as usize]
     }
 
-    /// The reasons for which frames were left to the kernel, with their number.
+    /// Returns the reasons for which frames were left to the kernel, each with its count.
     pub fn reasons(&self) -> impl Iterator<Item = (PassReason, u64)> {
         PassReason::ALL.iter().copied().zip(self.passed.iter().copied()).filter(|one| one.1 > 0)
     }

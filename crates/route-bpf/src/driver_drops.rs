@@ -1,7 +1,7 @@
-//! What is dropped of the frames that programs redirect to interfaces.
+//! Counts the frames that are dropped after programs have redirected them to interfaces.
 //!
-//! A program has no result to look at: it asks for a redirection, and the kernel carries it out
-//! later. What comes of it, only tracepoints tell:
+//! A program does not learn the result of a redirection, because the kernel performs it later. Only
+//! tracepoints report the result:
 //!
 //! ```text
 //!   program --redirect--> kernel --> queue of up to 16 frames --> driver's ndo_xdp_xmit
@@ -13,7 +13,7 @@
 //!
 //! An interface takes no frames at all (EOPNOTSUPP) if its driver has no such function, or if it is
 //! a veth device whose peer has neither XDP in native mode nor GRO, which may change at any time. A
-//! driver that drops some has a full ring, or a smaller MTU at its other end.
+//! driver drops some frames if its ring is full, or if the MTU at the other end is smaller.
 
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,15 +31,15 @@ use slipring_fib::FibPortIndex;
 
 /// The map of the counters, in the programs.
 const DROPS: &str = "drops";
-/// Bytes of the counters of a port: frames dropped, and those of them that were refused; a power of
-/// two.
+/// Size of the counters of a port in bytes: frames dropped, and frames refused, which are a part of
+/// these. A power of two.
 const COUNTERS_SIZE: u32 = 16;
 const REFUSED_OFFSET: i16 = 8;
-/// The index of the loopback interface, from which the frames of [`EgressProbe`](crate::EgressProbe)
-/// seem to come.
+/// The index of the loopback interface. The frames of [`EgressProbe`](crate::EgressProbe) appear to
+/// come from it.
 const LOOPBACK: i32 = 1;
 
-/// Counts dropped frames, until it is dropped itself.
+/// Counts dropped frames until this value is dropped.
 #[derive(Debug)]
 pub struct DriverDrops {
     _links: [BpfLink; 2],
@@ -47,8 +47,8 @@ pub struct DriverDrops {
 }
 
 impl DriverDrops {
-    /// Begins to count frames that are redirected to interfaces of this thread's network namespace,
-    /// by port. `egress` is the map by which they are redirected.
+    /// Starts counting the dropped frames of those redirected to interfaces of this thread's
+    /// network namespace, by port. `egress` is the map of the redirections.
     pub(crate) fn start(ifindexes: &[u32], egress: &BpfMap) -> Result<Self, BpfError> {
         let system = |what| move |source| BpfError::System { what, source };
         let places = KernelPlaces::find().map_err(system("find the kernel's network devices"))?;
@@ -71,13 +71,14 @@ impl DriverDrops {
         Ok(Self { _links: links, counters })
     }
 
-    /// Frames for a port that were dropped.
+    /// Returns how many redirected frames for a port were dropped.
     #[must_use]
     pub fn dropped(&self, port: FibPortIndex) -> u64 {
         self.count(port, 0)
     }
 
-    /// Those of them that were dropped because the interface takes no redirected frames.
+    /// How many of the frames in [`Self::dropped`] were dropped because the interface takes no
+    /// redirected frames.
     #[must_use]
     pub fn refused(&self, port: FibPortIndex) -> u64 {
         self.count(port, REFUSED_OFFSET as usize)
@@ -91,13 +92,13 @@ impl DriverDrops {
     }
 }
 
-/// Where the kernel has what the programs read, and the namespace that they look for.
+/// The offsets of the kernel's fields that the programs read, and the namespace that they look for.
 struct KernelPlaces {
-    /// In a network device: its index.
+    /// Offset in a network device of its index.
     ifindex: i32,
-    /// In a network device: the pointer to its network namespace.
+    /// Offset in a network device of the pointer to its network namespace.
     net: i32,
-    /// In a network namespace: its number.
+    /// Offset in a network namespace of its number.
     inum: i32,
     /// The number of this thread's network namespace.
     namespace: u32,
@@ -174,7 +175,8 @@ fn pass_over_loopback(program: &mut Assembler, places: &KernelPlaces, from: i16)
     program.jump_if32(BpfReg::R0, JumpIf::Eq, LOOPBACK, "end");
 }
 
-/// Adds `R7` to the counters at `R2`, and ends the program. `error` is the offset of the error.
+/// Adds `R7` to the counters at `R2`, and ends the program. `error` is the offset of the error in
+/// the tracepoint's arguments.
 fn count(program: &mut Assembler, error: i16) {
     let add = |offset| atomic(AtomicOp::Add, AccessWidth::Double, BpfReg::R2, offset, BpfReg::R7);
     program
@@ -182,7 +184,7 @@ fn count(program: &mut Assembler, error: i16) {
         .put(add(0))
         .put(load(AccessWidth::Word, BpfReg::R1, BpfReg::R6, error))
         .jump_if32(BpfReg::R1, JumpIf::Eq, -Errno::OPNOTSUPP.raw_os_error(), "refused")
-        // The driver of a veth device that has lost its peer's ring says so.
+        // The driver returns this error if a veth device's peer has lost its ring.
         .jump_if32(BpfReg::R1, JumpIf::Ne, -Errno::NXIO.raw_os_error(), "end")
         .label("refused")
         .put(add(REFUSED_OFFSET))
@@ -190,8 +192,8 @@ fn count(program: &mut Assembler, error: i16) {
         .put_all([mov_imm(BpfReg::R0, 0), exit()]);
 }
 
-/// `R0 = *(width *)(base + offset)` of the kernel's memory. The helper writes zeros for what cannot
-/// be read.
+/// `R0 = *(width *)(base + offset)` of the kernel's memory. The helper writes zeros if the memory
+/// cannot be read.
 fn read(program: &mut Assembler, base: BpfReg, offset: i32, width: AccessWidth) {
     let bytes = if width == AccessWidth::Double { 8 } else { 4 };
     program.put_all([

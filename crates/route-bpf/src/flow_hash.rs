@@ -14,15 +14,16 @@
 //!
 //! Words of the packet are big-endian: the two IPv4 addresses are one word of 64 bits, an IPv6
 //! address has two, the ports are one word of 32 bits. The ports are those of TCP, UDP and SCTP
-//! directly after the IP header, and 0 for all fragments, of which only the first has ports, and for
-//! packets in which they are cut off. The flow label is 0 unless it is to count.
+//! directly after the IP header, and 0 for all fragments, because only the first one has ports, and
+//! for packets whose ports are cut off. The flow label is 0 unless
+//! [`ResidentHash::uses_flow_label`] is set.
 
 /// How flows are spread over several next hops. Must be the same in all engines of a router.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ResidentHash {
-    /// Decides which flow takes which next hop.
+    /// Decides which next hop a flow takes.
     pub seed: u64,
-    /// Whether the IPv6 flow label counts (RFC 6438).
+    /// Whether the IPv6 flow label is part of the hash (RFC 6438).
     pub uses_flow_label: bool,
 }
 

@@ -1,9 +1,9 @@
-//! Frames that user space leaves to the kernel after all: the kernel receives them on the interface
-//! on which they arrived.
+//! Returns frames from user space to the kernel, which receives them on the interface on which they
+//! arrived.
 //!
 //! The frame is the input of a test run of a program that passes everything, with live frames: the
-//! kernel continues with it as with a frame from the driver. Programs of the interface in the driver
-//! do not see it again; those in the stack would.
+//! kernel continues with it as with a frame from the driver. Native programs of the interface do
+//! not see it again; generic programs would.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,7 +15,7 @@ use slipring_bpf::{Assembler, BpfCode, BpfProgram};
 use crate::interception::PacketInterception;
 use crate::program::context::XDP_PASS;
 
-/// Has the kernel receive frames. Loading its programs needs privileges, running them does not.
+/// Makes the kernel receive frames. Loading its programs needs privileges; running them does not.
 #[derive(Debug)]
 pub struct FrameInjector {
     program: BpfProgram,
@@ -27,8 +27,8 @@ impl FrameInjector {
         Self { program, intercepted: BTreeMap::new() }
     }
 
-    /// Makes the kernel receive frames of an interface past its interception, which would take them
-    /// again.
+    /// Makes the kernel receive frames of an interface without its interception, which would take
+    /// them again.
     ///
     /// # Errors
     /// The kernel's error, if there are too many descriptors.
@@ -37,11 +37,12 @@ impl FrameInjector {
         Ok(())
     }
 
-    /// Has the kernel receive a frame, from the destination MAC address on, as from an interface of
-    /// the calling thread's namespace.
+    /// Makes the kernel receive a frame as if it came from an interface of the calling thread's
+    /// namespace. The frame starts at the destination MAC address.
     ///
     /// # Errors
-    /// The kernel's error: EINVAL for a frame that does not fit a page, ENOBUFS if its queue is full.
+    /// The kernel's error: EINVAL for a frame that does not fit a page, ENOBUFS if its queue is
+    /// full.
     pub fn receive(&self, frame: &[u8], ifindex: u32) -> io::Result<()> {
         let Some(program) = self.intercepted.get(&ifindex) else {
             return self.program.run_as_received(frame, ifindex);

@@ -1,5 +1,4 @@
-//! Frames that an interface gives to the user-space engine through packet sockets, and not to the
-//! kernel.
+//! Diverts the frames of an interface from the kernel to packet sockets of the user-space engine.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,11 +14,12 @@ use crate::router::{BpfRouter, ResidentError};
 
 /// The interception of an interface's frames, until this is dropped or the process ends.
 ///
-/// Each packet socket of the interface gets one of [`Self::filters`]. A filter decides for each frame
-/// whether its socket gets it; the kernel does not see it then. Without a socket, without a recent
-/// [heartbeat](crate::ResidentHeartbeat) of the socket's queue, and until [`BpfRouter::enable`], the
-/// kernel gets everything. Only frames wait in a socket's ring that its reader must handle: those
-/// that find no room are counted there (`PACKET_STATISTICS`) and nowhere else.
+/// Each packet socket of the interface gets one of [`Self::filters`]. A filter decides for each
+/// frame whether its socket gets it. The kernel does not process frames that a socket gets. Without
+/// a socket, without a recent [heartbeat](crate::ResidentHeartbeat) of the socket's queue, and
+/// until [`BpfRouter::enable`], the kernel gets everything. A socket's ring contains only frames
+/// that its reader must handle. Frames that find the ring full are counted only by the socket
+/// (`PACKET_STATISTICS`).
 #[derive(Debug)]
 pub struct PacketInterception {
     filters: Vec<BpfProgram>,
@@ -52,8 +52,8 @@ impl InterceptionPrograms {
 
 impl BpfRouter {
     /// Prepares an interface of this thread's network namespace, as the router's port `port`, for
-    /// packet sockets of `queues` workers. What it leaves to the kernel is counted by reason, as of
-    /// programs that [`Self::attach`] attaches.
+    /// packet sockets of `queues` workers. Frames that it leaves to the kernel are counted by
+    /// reason, as for programs that [`Self::attach`] attaches.
     ///
     /// # Errors
     /// [`ResidentError::Attach`] with EINVAL before Linux 6.6; [`ResidentError::Bpf`].
@@ -125,7 +125,7 @@ impl InterceptionKeys {
         let [e, f, g, h, mark @ ..] = mark;
         let token = [a, b, c, d, e, f, g, h].iter().fold(0, |token, byte| token << 8 | byte);
         let mark = mark.iter().fold(0, |mark, byte| mark << 8 | byte);
-        // Neither may be what frames have that no program has marked.
+        // Neither value may be 0, which is the value in unmarked frames.
         Ok(Self { token: token | 1, returned_mark: mark as u32 | 1 })
     }
 }
@@ -150,8 +150,8 @@ impl PacketInterception {
         self.ifindex
     }
 
-    /// What makes frames arrive on the interface for the kernel, although the filters would take
-    /// them.
+    /// Returns the program that makes the kernel receive frames on the interface although the
+    /// filters would take them.
     pub(crate) fn injection(&self) -> io::Result<BpfProgram> {
         Ok(self.injection.as_fd().try_clone_to_owned()?.into())
     }

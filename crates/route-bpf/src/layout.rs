@@ -1,4 +1,4 @@
-//! The records of the maps: what the program reads, and this process writes.
+//! The records in the maps, which the program reads and this process writes.
 //!
 //! All maps but the counters and the interfaces are arrays of one value, so that the program
 //! reaches a record by an offset, without a lookup per record.
@@ -21,7 +21,7 @@
 //!
 //! A record that a packet needs as a whole is one aligned word of 8 bytes, which the program reads
 //! by one instruction and the writer replaces by one store: there are no torn records. Integers are
-//! in host byte order, MAC addresses in that of the frame.
+//! in host byte order, MAC addresses in the byte order of the frame.
 
 use slipring_bpf::{BpfMapKind, BpfMapSpec};
 use slipring_classify::{dir24, intervals};
@@ -50,13 +50,13 @@ pub(crate) mod map {
 pub(crate) const ROOT_CELLS: u32 = dir24::ROOT_CELLS as u32;
 /// Number of cells in a block of an IPv4 table's tail.
 pub(crate) const BLOCK_CELLS: u32 = dir24::BLOCK_CELLS as u32;
-/// Set in a root cell that is a block number; the other bits are a target index otherwise.
+/// Set in a root cell that contains a block number. Otherwise the other bits are a target index.
 pub(crate) const BLOCK_FLAG: u16 = dir24::MAX_NUMBER + 1;
 
 /// Offset of the word that is 1 while the program may forward.
 pub(crate) const ENABLED_OFFSET: u32 = 0;
-/// Offset of the numbers of hosts without a MAC address for which the kernel is asked in a tick: for
-/// IPv4, then for IPv6; 0 for any number.
+/// Offset of two limits, for IPv4 and for IPv6: how many hosts without a MAC address the kernel is
+/// asked to resolve in a tick; 0 for any number.
 pub(crate) const HOST_LIMITS_OFFSET: u32 = 8;
 /// Offset of the heartbeats, in their own cache lines.
 pub(crate) const BEATS_OFFSET: u32 = 64;
@@ -65,9 +65,9 @@ pub(crate) const PORT_SIZE: u32 = 16;
 pub(crate) const PORT_FLAGS_OFFSET: u32 = 6;
 pub(crate) const PORT_MTU_OFFSET: u32 = 8;
 pub(crate) const PORT_VRF_OFFSET: u32 = 12;
-/// Frames that arrive on the port may be forwarded here.
+/// Flag of a port: frames that arrive on it may be forwarded here.
 pub(crate) const PORT_INGRESS: u16 = 1 << 0;
-/// Frames may leave through the port.
+/// Flag of a port: frames may leave through it.
 pub(crate) const PORT_EGRESS: u16 = 1 << 1;
 /// There must be a route to the sources of IPv4 packets that arrive on the port.
 pub(crate) const PORT_LOOSE: u16 = 1 << 2;
@@ -81,21 +81,21 @@ pub(crate) const PORT_V6_SHIFT: u32 = 2;
 pub(crate) const TARGET_SIZE: u32 = 8;
 pub(crate) const ADJACENCY_SIZE: u32 = 8;
 pub(crate) const GROUP_SIZE: u32 = 512;
-/// The port of an adjacency to which the program does not send: the MAC address is not known, or
-/// the interface is not ours.
+/// The port in an adjacency through which the program does not send: the MAC address is not known,
+/// or the interface is not one of the router.
 pub(crate) const NO_PORT: u16 = u16::MAX;
-/// The same, of the hosts of a connected subnet that have no adjacency of their own.
+/// Like [`NO_PORT`], for the hosts of a connected subnet that have no adjacency of their own.
 pub(crate) const HOST_WITHOUT_MAC: u16 = u16::MAX - 1;
 
-/// A tick of the hosts is this power of two of nanoseconds: 1.07 s.
+/// The length of a tick of the hosts is this power of two of nanoseconds: 1.07 s.
 pub(crate) const TICK_BITS: i32 = 30;
-/// The kernel asks for a host three times, a second apart, before it gives up.
+/// The kernel requests a host three times, one second apart, before it gives up.
 pub(crate) const RESOLVING_TICKS: i32 = 3;
-/// The slots of hosts are this power of two.
+/// The number of host slots is this power of two.
 pub(crate) const HOST_SLOT_BITS: i32 = 16;
-/// Offset of the slots, after the numbers of hosts in their own cache line.
+/// Offset of the slots, after the numbers of hosts, which have their own cache line.
 pub(crate) const HOST_SLOTS_OFFSET: u32 = 64;
-/// The greatest limit at which few hosts share a slot.
+/// The greatest limit for which it is rare that hosts share a slot.
 pub(crate) const MAX_HOST_LIMIT: u32 = 1 << 14;
 
 /// Bytes of the bit set of the hashes of local addresses.
@@ -112,7 +112,7 @@ pub(crate) const NODE_KEYS: u32 = intervals::FANOUT as u32;
 /// Offset of the entries in a node, after the keys.
 pub(crate) const NODE_ENTRIES_OFFSET: u32 = 8 * NODE_KEYS;
 
-/// How old a heartbeat may be.
+/// Maximum age of a heartbeat.
 pub(crate) const BEAT_LIMIT_NS: u64 = 100_000_000;
 
 /// The capacity of a router's maps. Kernel memory is taken when the maps are created, except for
@@ -121,7 +121,7 @@ pub(crate) const BEAT_LIMIT_NS: u64 = 100_000_000;
 pub struct BpfLimits {
     /// Number of interfaces and subinterfaces; at most 4096.
     pub ports: u16,
-    /// Number of receive queues per interface. Frames of queues beyond go to the kernel.
+    /// Number of receive queues per interface. Frames of further queues go to the kernel.
     pub queues: u16,
     /// Number of VRFs.
     pub vrfs: u16,
@@ -131,9 +131,9 @@ pub struct BpfLimits {
     pub adjacencies: u16,
     /// Number of groups of next hops.
     pub groups: u16,
-    /// Number of blocks for the prefixes longer than /24 of a VRF, 512 bytes each; at most 32768.
+    /// Number of blocks per VRF for prefixes longer than /24; 512 bytes each, at most 32768.
     pub tail_blocks: u16,
-    /// Number of nodes of the IPv6 tree of a VRF, twice 192 bytes each; at most 2^21.
+    /// Number of nodes of a VRF's IPv6 tree; twice 192 bytes each, at most 2^21.
     pub v6_nodes: u32,
 }
 
@@ -172,7 +172,7 @@ impl BpfLimits {
             map::V6 => NODES_OFFSET + NODE_SIZE * self.v6_nodes,
             _ => return None,
         };
-        // The kernel makes no empty values.
+        // The kernel does not create empty values.
         Some(BpfMapSpec::mappable_array(size.max(8), 1))
     }
 
@@ -193,7 +193,7 @@ impl BpfLimits {
     }
 }
 
-/// What the program does for a target.
+/// What the program does with packets for a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ActionCode {
     NoRoute = 0,
@@ -207,20 +207,20 @@ pub(crate) const fn target_word(action: ActionCode, index: u16, mtu: u32) -> u64
     mtu as u64 | (index as u64) << 32 | (action as u64) << 48
 }
 
-/// A word of a MAC address and 16 bits: an adjacency and its port, or a port and its flags.
+/// A word with a MAC address and 16 more bits: an adjacency and its port, or a port and its flags.
 pub(crate) const fn mac_word(mac: MacAddr, with: u16) -> u64 {
     let [a, b, c, d, e, f] = mac.0;
     let [g, h] = with.to_ne_bytes();
     u64::from_ne_bytes([a, b, c, d, e, f, g, h])
 }
 
-/// The number of the bit of a local IPv4 address. Several addresses may share a bit, so packets
-/// with some other sources go to the kernel as well.
+/// The number of the bit for a local IPv4 address. Several addresses may share a bit, so packets
+/// from some addresses that are not local also go to the kernel.
 pub(crate) const fn local_bit(address: [u8; 4]) -> u16 {
     (u32::from_be_bytes(address).wrapping_mul(LOCAL_MULTIPLIER) >> 16) as u16
 }
 
-/// As [`local_bit`], of an IPv6 address.
+/// Like [`local_bit`], but of an IPv6 address.
 pub(crate) const fn local_bit_v6(address: u128) -> u16 {
     let halves = (address >> 64) as u64 ^ address as u64;
     (halves.wrapping_mul(LOCAL_MULTIPLIER_V6) >> 48) as u16
@@ -248,14 +248,14 @@ macro_rules! pass_reasons {
             /// All reasons, in the order of their counters.
             pub const ALL: &[Self] = &[$(Self::$reason),*];
 
-            /// The reason's name in outputs.
+            /// The name of the reason, as printed.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$reason => $name),* }
             }
 
-            /// Whether the frames were dropped: the kernel would drop them as well, or the program found
-            /// out too late to leave them.
+            /// Whether frames with this reason are dropped: the kernel would also drop them, or it
+            /// is too late to leave them to the kernel.
             #[must_use]
             pub const fn is_drop(self) -> bool {
                 matches!(
@@ -273,17 +273,18 @@ macro_rules! pass_reasons {
 pass_reasons! {
     /// Forwarding is disabled: the tables are not complete.
     Disabled = "disabled",
-    /// No heartbeat for 100 ms, or a queue without one.
+    /// There was no heartbeat for 100 ms, or the queue has no heartbeat.
     Stale = "no-heartbeat",
     /// The port's frames need rules or policing, or the port is not up.
     Policy = "policy",
-    /// Not sent to the port's MAC address.
+    /// The frame was not sent to the port's MAC address.
     OtherMac = "other-mac",
-    /// The device has taken a VLAN tag out of the frame.
+    /// The device has removed a VLAN tag from the frame.
     Tagged = "vlan-tag",
-    /// Neither IPv4 nor IPv6 directly after the Ethernet header, or too short.
+    /// There is neither IPv4 nor IPv6 directly after the Ethernet header, or the frame is too
+    /// short.
     NotIp = "not-ip",
-    /// A wrong version, IPv4 options, or an IPv6 hop-by-hop header.
+    /// The packet has a wrong version, IPv4 options, or an IPv6 hop-by-hop header.
     Options = "options",
     /// The length in the header is impossible, or the frame is too short for it.
     Length = "length",
@@ -291,23 +292,25 @@ pass_reasons! {
     Checksum = "checksum",
     /// Time to live or hop limit of 0 or 1.
     Ttl = "ttl",
-    /// An address that is not forwarded: own, loopback, multicast, unspecified, link-local.
+    /// An address of the packet is not forwarded: own, loopback, multicast, unspecified or
+    /// link-local.
     Address = "address",
     /// The transport checksum may be unfinished: the frame is from a sender on this machine.
     PartialChecksum = "partial-checksum",
-    /// No route.
+    /// There is no route to the destination.
     NoRoute = "no-route",
     /// The route is local, or of a kind that the kernel handles.
     Kernel = "kernel-route",
     /// The next hop's MAC address is not known, or its interface is not the router's.
     Unresolved = "unresolved",
-    /// More hosts whose MAC address is not known than the kernel could ask for: the frame was dropped.
+    /// There are more hosts with unknown MAC address than the kernel could resolve: the frame was
+    /// dropped.
     UnresolvedLimit = "unresolved-limit",
     /// The next hop is on the interface on which the frame arrived: the kernel sends a redirect.
     SamePort = "same-port",
     /// Frames cannot leave through the next hop's interface.
     PortDown = "port-down",
-    /// Larger than the MTU of the interface or of the route.
+    /// The packet is larger than the MTU of the interface or of the route.
     TooBig = "too-big",
     /// Only the kernel knows the route to the source, so only the kernel can check it.
     ReversePath = "reverse-path",
@@ -316,7 +319,7 @@ pass_reasons! {
     ReversePathStrict = "reverse-path-strict",
     /// There is no route to the source (`rp_filter` of 2): the frame was dropped.
     ReversePathLoose = "reverse-path-loose",
-    /// The VRF has no such table, or an index is out of range.
+    /// The VRF has no table of this family, or an index is out of range.
     NoTable = "no-table",
     /// The queue has no socket of the engine in user space.
     NoSocket = "no-socket",

@@ -1,4 +1,4 @@
-//! Packets routed inside the kernel's XDP hook, by tables that this process writes.
+//! Routes packets in the kernel's XDP hook, with tables that this process writes.
 //!
 //! ```text
 //!   ForwardingTables --TableWriter--> BPF arrays <--reads-- program on each interface
@@ -8,14 +8,16 @@
 //!
 //! [`BpfRouter`] creates the maps, attaches programs ([`BpfRouter::attach`]) and takes snapshots
 //! ([`BpfRouter::apply`]). A program forwards only frames that it understands completely, while
-//! forwarding is enabled ([`BpfRouter::enable`]) and the heartbeat of the frame's queue is not older
-//! than 100 ms ([`ResidentHeartbeat`]). All other frames go on to the kernel's stack unchanged.
+//! forwarding is enabled ([`BpfRouter::enable`]) and the heartbeat of the frame's queue is not
+//! older than 100 ms ([`ResidentHeartbeat`]). All other frames go on to the kernel's stack
+//! unchanged.
 //!
-//! The walk of a frame is in `program`, the records of the maps in `layout`, the order in which a
-//! snapshot replaces another in `writer`.
+//! `program` describes the steps for a frame, `layout` the records of the maps, and `writer` the
+//! order in which a snapshot replaces another.
 //!
 //! # Not for
-//! Rules, source checks, policing, answers: those ports are taken out by [`ResidentOptions`].
+//! Ports that need rules, source checks, policing or ICMP errors. [`ResidentOptions`] excludes
+//! these ports.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

@@ -1,4 +1,4 @@
-//! The maps themselves: in the kernel, or, for tests, in the memory of this process.
+//! Where the maps are: in the kernel, or, for tests, in the memory of this process.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -13,7 +13,7 @@ use slipring_bpf::{
 
 use crate::layout::{BpfLimits, map};
 
-/// A place for the maps that [`TableWriter`](crate::writer::TableWriter) fills.
+/// Creates the maps that [`TableWriter`](crate::writer::TableWriter) fills.
 pub(crate) trait MapHost: Debug + Send {
     /// A table of one VRF.
     type Table: Debug + Send;
@@ -22,7 +22,7 @@ pub(crate) trait MapHost: Debug + Send {
     fn array(&mut self, name: &'static str, spec: BpfMapSpec)
     -> Result<Arc<MappedArray>, BpfError>;
 
-    /// Makes a table of zeros for the array of tables `name`, without putting it there.
+    /// Creates a table of zeros for the array of tables `name`, without adding it to the array.
     fn table(
         &mut self,
         name: &'static str,
@@ -33,7 +33,7 @@ pub(crate) trait MapHost: Debug + Send {
     /// previous one.
     fn publish(&mut self, name: &'static str, vrf: u16, table: &Self::Table) -> io::Result<()>;
 
-    /// Waits for the end of all programs that run now.
+    /// Waits until all programs that run now have ended.
     fn quiesce(&mut self) -> io::Result<()>;
 
     /// Sets the interface to which frames for a port are redirected.
@@ -44,11 +44,11 @@ pub(crate) trait MapHost: Debug + Send {
 #[derive(Debug)]
 pub(crate) struct KernelMaps {
     arrays: BTreeMap<&'static str, BpfMap>,
-    /// Arrays of the VRFs' tables. The first table that is made is their template.
+    /// Arrays of the VRFs' tables. The first table of each array is the template of the others.
     tables: BTreeMap<&'static str, BpfMap>,
     vrfs: u16,
     barrier: Barrier,
-    /// Bytes of the arrays and tables made so far.
+    /// Total size of the arrays and tables created so far, in bytes.
     pub(crate) bytes: u64,
 }
 
@@ -67,19 +67,19 @@ impl KernelMaps {
         Ok(maps)
     }
 
-    /// The counters of a port, of all CPUs one after the other.
+    /// Returns the counters of a port: those of all CPUs, one after the other.
     pub(crate) fn counters(&self, port: u16) -> io::Result<Vec<u8>> {
         let value = self.arrays[map::COUNTERS].lookup(&u32::from(port).to_ne_bytes())?;
         value.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// The interfaces to redirect to, by port.
+    /// Returns the map of the interfaces to redirect to, by port.
     pub(crate) fn egress(&self) -> &BpfMap {
         &self.arrays[map::EGRESS]
     }
 
-    /// Loads an XDP program, for any interface or for one whose driver it calls. `sockets` is the map
-    /// of the interface's sockets, for a program that has it.
+    /// Loads an XDP program for any interface, or for one interface if the program calls its
+    /// driver. `sockets` is the map of the interface's sockets, if the program uses it.
     pub(crate) fn load(
         &self,
         code: &BpfCode,
@@ -129,8 +129,8 @@ impl KernelMaps {
     }
 }
 
-/// Waits for running programs. The kernel does so after each update of an array of maps, so that the
-/// previous map has no reader when the system call returns.
+/// Waits for running programs to end. After each update of an array of maps, the kernel waits, so
+/// that the previous map has no reader when the system call returns.
 #[derive(Debug)]
 struct Barrier {
     outer: BpfMap,
@@ -148,7 +148,7 @@ impl Barrier {
     }
 }
 
-/// The name of a map for people who list maps.
+/// Returns the name of a map that lists of maps show.
 fn kernel_name(name: &str) -> String {
     format!("slip_{name}")
 }
@@ -180,7 +180,7 @@ impl MapHost for KernelMaps {
     }
 
     fn publish(&mut self, name: &'static str, vrf: u16, table: &BpfMap) -> io::Result<()> {
-        // The kernel waits for running programs after it has changed an array of maps.
+        // After changing an array of maps, the kernel waits until running programs have ended.
         self.tables[name].set_descriptor(vrf.into(), table.as_fd())
     }
 

@@ -1,9 +1,9 @@
-//! Whether frames that a program redirects to an interface leave it.
+//! Tests whether frames that a program redirects to an interface leave by it.
 //!
 //! A driver may drop them without a count: a veth device does so unless its peer has XDP in native
 //! mode or GRO on, and a driver may have no transmit function for XDP at all. So some frames are
-//! redirected to the interface, and its transmit counter must show them, in comparison with a time
-//! of equal length without them, since the kernel may be sending as well:
+//! redirected to the interface, and its transmit counter must show them, compared with an interval
+//! of equal length without them, since the kernel may also be sending:
 //!
 //! ```text
 //!   destination = source = the interface's own address | EtherType 88b5 | zeros     60 bytes
@@ -22,17 +22,17 @@ use slipring_wire::mac::MacAddr;
 use crate::layout::map;
 use crate::program::context::XDP_ABORTED;
 
-/// Frames of a round on an idle interface.
+/// Number of frames per round on an idle interface.
 const MIN_FRAMES: u32 = 64;
-/// Frames of a round at most.
+/// Maximum number of frames per round.
 const MAX_FRAMES: u32 = 16_384;
-/// Rounds on an interface that also sends other frames.
+/// Number of rounds on an interface that also sends other frames.
 const BUSY_ROUNDS: u32 = 3;
-/// How long a round waits for the counter after its frames.
+/// How long a round waits after its frames until the counter is current.
 const SETTLING_TIME: Duration = Duration::from_millis(20);
 
-/// Sends frames to an interface as programs redirect them. Loading it needs privileges, running it
-/// does not.
+/// Sends frames to an interface in the way in which programs redirect them. Loading needs
+/// privileges; running does not.
 #[derive(Debug)]
 pub struct EgressProbe {
     program: BpfProgram,
@@ -45,8 +45,8 @@ impl EgressProbe {
     }
 
     /// Whether redirected frames leave the port's interface, which has this name in the calling
-    /// thread's namespace. The port must be in the tables that were applied, and up: otherwise none
-    /// leaves. Takes about 100 ms, or four times that if the interface also sends other frames.
+    /// thread's namespace. The port must be up and in the applied tables: otherwise no frames
+    /// leave. Takes about 100 ms, or four times that if the interface also sends other frames.
     ///
     /// # Errors
     /// The kernel's error; `NotFound` if there is no such interface.
@@ -55,7 +55,7 @@ impl EgressProbe {
         if first.without == 0 {
             return Ok(first.shows(MIN_FRAMES));
         }
-        // Enough frames to stand out from the others.
+        // Enough frames to be visible among the frames that other programs send.
         let others = u32::try_from(first.without).unwrap_or(u32::MAX);
         let frames = (others / 4).clamp(MIN_FRAMES, MAX_FRAMES);
         for _ in 0..BUSY_ROUNDS {
@@ -66,7 +66,7 @@ impl EgressProbe {
         Ok(true)
     }
 
-    /// Sends at least `frames` frames: a signal ends a run early, and another one follows.
+    /// Sends at least `frames` frames. A signal ends a test run early; then another run follows.
     fn send(&self, frames: u32) -> io::Result<()> {
         loop {
             match self.program.run_live(&probe_frame(self.mac), frames, MIN_FRAMES) {
@@ -76,7 +76,7 @@ impl EgressProbe {
         }
     }
 
-    /// Sends frames, and then waits for as long as that took.
+    /// Sends frames, and then waits for the same time without sending.
     fn round(&self, ifname: &str, frames: u32) -> io::Result<ProbeRound> {
         let (start, before) = (Instant::now(), sent_packets(ifname)?);
         self.send(frames)?;
@@ -89,12 +89,12 @@ impl EgressProbe {
     }
 }
 
-/// By how much the transmit counter has increased in two times of equal length.
+/// By how much the transmit counter increased in two intervals of equal length.
 #[derive(Debug, Clone, Copy)]
 struct ProbeRound {
     /// While the probe's frames were sent.
     with: u64,
-    /// In the time after that.
+    /// In the interval after that.
     without: u64,
 }
 
@@ -129,9 +129,10 @@ fn sent_packets(ifname: &str) -> io::Result<u64> {
     transmitted(&text, ifname).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// The number of packets sent, in the text of `/proc/net/dev`.
+/// Reads the number of sent packets from the text of `/proc/net/dev`.
 fn transmitted(text: &str, ifname: &str) -> Option<u64> {
-    /// Columns after the name: eight about receiving, bytes sent, packets sent.
+    /// The columns after the name are eight about receiving, then bytes sent, then packets sent.
+    /// This is the index of the last.
     const COLUMN: usize = 9;
     let mut lines = text.lines().filter_map(|line| line.split_once(':'));
     let (_, columns) = lines.find(|(name, _)| name.trim() == ifname)?;

@@ -1,7 +1,7 @@
 //! The XDP program that forwards, as a list of small parts.
 //!
-//! One program runs per interface; what belongs to the interface is a constant in it ([`PortConstants`]).
-//! The numbers are those of the walk:
+//! There is one program per interface; the properties of the interface are constants in it
+//! ([`PortConstants`]). A frame passes these steps:
 //!
 //! ```text
 //!  1 guard       forwarding is enabled, and the queue's heartbeat is recent
@@ -17,22 +17,23 @@
 //! 10 transmit    redirect to the port's interface, count
 //! ```
 //!
-//! A port whose frames are forwarded in user space has another program after step 2, in `hand_over`.
+//! On a port whose frames are forwarded in user space, the program in `hand_over` follows step 2.
 //!
-//! Up to step 7 the program changes nothing and each doubt ends in `XDP_PASS`, with a counter: the
-//! kernel then handles the frame as if the program did not exist. Only a source that the kernel would
-//! refuse, and more unknown hosts than it could ask for, end in `XDP_DROP`, with a counter as well. After
-//! step 7 the frame is forwarded.
+//! Up to step 7, the program changes nothing, and returns `XDP_PASS` with a counter for every frame
+//! that it does not forward: the kernel then handles the frame as if the program did not exist. The
+//! program only drops packets whose source the kernel would refuse, and packets for more unknown
+//! hosts than the kernel could resolve. It counts these as well. After step 7 the frame is
+//! forwarded.
 //!
 //! # Registers
-//! `R6` the context, `R7` the start of the frame, `R8` the length of the IP packet, `R9` what the
-//! lookup has found so far; `R0` to `R5` are scratch. Words that outlive a call of a helper are at
-//! the offsets of [`context::stack`].
+//! `R6` the context, `R7` the start of the frame, `R8` the length of the IP packet, `R9` the result
+//! of the lookup so far; `R0` to `R5` are scratch. Words that must survive the call of a helper are
+//! on the stack, at the offsets in [`context::stack`].
 //!
 //! # Invariants
 //! 1. A frame that the kernel would not forward unchanged except for the fields of step 9 is passed.
-//! 2. The words of target, bucket, adjacency and egress port are read once for a frame, so each is
-//!    of one version.
+//! 2. The words of target, bucket, adjacency and egress port are read once per frame, so each is
+//!    consistent in itself.
 
 mod balance;
 mod choose;
@@ -90,7 +91,8 @@ pub(crate) fn forwarding_program(constants: &PortConstants) -> BpfCode {
     program.assemble().expect("each label is defined once, and the program is short")
 }
 
-/// 1: leaves unless forwarding is enabled and the heartbeat of the frame's queue is recent.
+/// Step 1: passes the frame to the kernel unless forwarding is enabled and the heartbeat of the
+/// frame's queue is recent.
 ///
 /// A heartbeat may be ahead of the clock by as much as it may be old: both sides read a clock that
 /// advances in ticks.
@@ -105,8 +107,8 @@ fn guard(program: &mut Assembler, constants: &PortConstants) {
     queue_is_alive(program);
 }
 
-/// Leaves unless forwarding is enabled and the heartbeat of the queue `R2`, which is within the
-/// limits, is recent.
+/// Passes the frame to the kernel unless forwarding is enabled and the heartbeat of the queue in
+/// `R2` is recent. The queue is within the limits.
 fn queue_is_alive(program: &mut Assembler) {
     let limit = layout::BEAT_LIMIT_NS as i32;
     program
@@ -120,7 +122,7 @@ fn queue_is_alive(program: &mut Assembler) {
         .jump_if(BpfReg::R0, JumpIf::Gt, 2 * limit, pass_label(PassReason::Stale));
 }
 
-/// 10: redirects to the egress port, and counts. In: `R8` the packet's length.
+/// Step 10: redirects the frame to the egress port, and counts it. In: `R8` the packet's length.
 fn transmit(program: &mut Assembler, constants: &PortConstants) {
     program
         .label("transmit")
@@ -141,7 +143,7 @@ fn transmit(program: &mut Assembler, constants: &PortConstants) {
     program.label("aborted").put_all([mov_imm(BpfReg::R0, XDP_ABORTED), exit()]);
 }
 
-/// The end of a frame that the kernel handles.
+/// The end of the program for a frame that the kernel handles.
 fn pass(program: &mut Assembler, constants: &PortConstants) {
     let is_used = |reason| match reason {
         reason if reason.is_drop() => false,
@@ -157,7 +159,7 @@ fn pass(program: &mut Assembler, constants: &PortConstants) {
     program.put_all([mov_imm(BpfReg::R0, XDP_PASS), exit()]);
 }
 
-/// The end of a frame that the kernel would drop as well.
+/// The end of the program for a frame that the kernel would also drop.
 fn drop_frame(program: &mut Assembler, constants: &PortConstants) {
     let reasons =
         [PassReason::ReversePathStrict, PassReason::ReversePathLoose, PassReason::UnresolvedLimit];
@@ -165,8 +167,8 @@ fn drop_frame(program: &mut Assembler, constants: &PortConstants) {
     program.put_all([mov_imm(BpfReg::R0, XDP_DROP), exit()]);
 }
 
-/// The labels of these reasons: each counts, and then continues after this. The verifier refuses
-/// instructions that no path reaches, so all reasons must be in use.
+/// Emits the label of each reason: the code counts the frame, and then continues after this code.
+/// The verifier refuses instructions that no path reaches, so all reasons must be in use.
 fn count_reasons(
     program: &mut Assembler,
     constants: &PortConstants,
@@ -193,7 +195,8 @@ fn counters(program: &mut Assembler, constants: &PortConstants, otherwise: &str)
     emit::look_up(program, otherwise);
 }
 
-/// Adds to a counter of the value at `R0`. The program owns the CPU's counters while it runs.
+/// Adds to a counter in the value at `R0`. The increment is not atomic: no other program runs on
+/// this CPU meanwhile.
 fn count(program: &mut Assembler, counter: u32, by: impl Into<slipring_bpf::insn::Operand>) {
     let at = 8 * counter as i16;
     program

@@ -33,26 +33,29 @@ use crate::writer::{ResidentOptions, TableWriter};
 pub enum ResidentMode {
     /// In the driver.
     Native,
-    /// In the stack, before protocols: works on any interface, and costs a copy of most frames.
+    /// In the network stack (generic XDP), before protocols: works on any interface, and costs a
+    /// copy of most frames.
     Generic,
 }
 
 /// How an interface's program is attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttachOptions {
-    /// Where it runs.
+    /// Where the program runs.
     pub mode: ResidentMode,
-    /// The driver takes VLAN tags out of frames, so the program asks it for them and leaves such
-    /// frames to the kernel. This needs [`ResidentMode::Native`], Linux 6.8 and a driver that
-    /// answers. If false, the interface must leave tags in frames (`rxvlan off`).
+    /// Whether the driver takes VLAN tags out of frames. The program then asks the driver for the
+    /// tags, and leaves frames that had one to the kernel. This needs [`ResidentMode::Native`],
+    /// Linux 6.8 and a driver that supports it. If false, the interface must leave tags in frames
+    /// (`rxvlan off`).
     pub checks_stripped_tags: bool,
-    /// Frames may come from senders on this machine: veth, TAP, bridges. TCP and UDP packets whose
-    /// checksum may be unfinished then go to the kernel.
+    /// Whether frames may come from senders on this machine: veth, TAP, bridges. TCP and UDP
+    /// packets whose checksum may be unfinished then go to the kernel.
     pub is_software: bool,
-    /// If it is not 0, the frames of this number of queues go to AF_XDP sockets, whose map is
-    /// [`ResidentAttachment::take_sockets`], and are forwarded by the engine in user space.
+    /// If it is not 0, the frames of this number of queues go to AF_XDP sockets, and are forwarded
+    /// by the engine in user space. [`ResidentAttachment::take_sockets`] returns the map of these
+    /// sockets.
     pub socket_queues: u32,
-    /// Packets with options go to the sockets as well, instead of the kernel.
+    /// Whether packets with IP options go to the sockets as well, instead of the kernel.
     pub takes_options: bool,
 }
 
@@ -71,7 +74,7 @@ pub enum ResidentError {
     Attach {
         /// The interface.
         ifindex: u32,
-        /// EBUSY if another program is attached, EOPNOTSUPP if the driver has no XDP.
+        /// EBUSY if another program is attached, EOPNOTSUPP if the driver does not support XDP.
         source: io::Error,
     },
 }
@@ -80,8 +83,8 @@ pub enum ResidentError {
 /// value writes.
 ///
 /// The process that creates it needs CAP_BPF and CAP_NET_ADMIN, also to attach, to probe, and for
-/// the first use of a VRF. All else works without capabilities.
-/// Nothing is forwarded until [`Self::enable`], and without a heartbeat.
+/// the first use of a VRF. Everything else works without capabilities. Frames are forwarded only
+/// after [`Self::enable`], and only with recent heartbeats.
 #[derive(Debug)]
 pub struct BpfRouter {
     pub(crate) writer: TableWriter<KernelMaps>,
@@ -90,7 +93,7 @@ pub struct BpfRouter {
 }
 
 impl BpfRouter {
-    /// Creates the maps. `hash` is the one of the router's other engines.
+    /// Creates the maps. `hash` must be the same as in the router's other engines.
     ///
     /// # Errors
     /// [`ResidentError::Bpf`]: EPERM without the privileges, ENOMEM.
@@ -149,7 +152,8 @@ impl BpfRouter {
         self.load(port, is_software, None, None)
     }
 
-    /// Returns what has the kernel receive frames that the engine in user space leaves to it.
+    /// Returns an injector, which makes the kernel receive frames that the engine in user space
+    /// leaves to it.
     ///
     /// # Errors
     /// [`ResidentError::Bpf`].
@@ -158,7 +162,7 @@ impl BpfRouter {
     }
 
     /// Loads the program of a port. If an interface is given, the program asks its driver for tags.
-    /// With the map of sockets, whether they get packets with options.
+    /// The map of sockets comes with a flag: whether the sockets get packets with options.
     fn load(
         &self,
         port: FibPortIndex,
@@ -185,10 +189,10 @@ impl BpfRouter {
         Ok(self.writer.host.load(&code, asks_driver_of, map)?)
     }
 
-    /// Returns what finds out whether frames that are redirected to a port leave its interface. `mac`
-    /// is the address of the interface. Programs in [`ResidentMode::Generic`] can redirect to any
-    /// interface; for those in the driver, switch off [`ResidentOptions::egress`] if frames do not
-    /// leave.
+    /// Returns a probe that finds out whether frames that are redirected to a port leave its
+    /// interface. `mac` is the address of the interface. Programs in [`ResidentMode::Generic`] can
+    /// redirect to any interface; for programs in native mode, switch off
+    /// [`ResidentOptions::egress`] if frames do not leave.
     ///
     /// # Errors
     /// [`ResidentError::Bpf`].
@@ -201,8 +205,8 @@ impl BpfRouter {
         Ok(EgressProbe::new(program, mac))
     }
 
-    /// Begins to count the frames that are dropped after they were redirected to the interfaces with
-    /// these indices, by port. Also needs CAP_PERFMON.
+    /// Starts counting, by port, the frames that are dropped after they were redirected to the
+    /// interfaces with these indices. Also needs CAP_PERFMON.
     ///
     /// # Errors
     /// [`ResidentError::Bpf`]: without the privilege, or if the kernel does not describe its
@@ -220,8 +224,8 @@ impl BpfRouter {
         Ok(MappedCells::of(&self.writer.v4(vrf)?))
     }
 
-    /// Returns the IPv4 table of a VRF as a [`Mirror`](slipring_fib::Mirror) takes it. The mirror's
-    /// limits should not be above those of this router.
+    /// Returns the IPv4 table of a VRF in the form that a [`Mirror`](slipring_fib::Mirror) uses.
+    /// The mirror's limits should not exceed those of this router.
     ///
     /// # Errors
     /// [`ResidentError::Bpf`].
@@ -230,44 +234,46 @@ impl BpfRouter {
         Ok(slipring_fib::dir24_table(Dir24::new(root, tail)))
     }
 
-    /// Sets the addresses of this machine (the routes of its local table), with the lengths of their
-    /// prefixes: packets with such a source go to the kernel.
+    /// Sets the addresses of this machine (the routes of its local table), with the lengths of
+    /// their prefixes: packets with such a source go to the kernel.
     pub fn set_local(&mut self, addresses: &[(IpAddr, u8)]) {
         self.writer.set_local(addresses);
     }
 
-    /// Limits the hosts of connected subnets for whose MAC addresses the kernel is asked in a second, for
-    /// IPv4 and for IPv6; packets for more of them are dropped. 0 is no limit, as are limits above
-    /// 16,384. Sensible is the number of neighbours that the kernel stores, since no more can wait for
-    /// an answer; and no limit if hosts that the kernel knows may have no adjacency.
+    /// Limits how many hosts of connected subnets per second the kernel is asked to resolve, for
+    /// IPv4 and for IPv6; packets for further hosts are dropped. 0 means no limit, and so do values
+    /// above 16,384. A good limit is the number of neighbours that the kernel can store, since no
+    /// more can be resolved at a time. Use no limit if the tables may lack adjacencies of hosts
+    /// that the kernel knows.
     pub fn set_host_limits(&self, limits: [u32; 2]) {
         self.writer.set_host_limits(limits);
     }
 
-    /// Sets what a port takes part in.
+    /// Sets which frames of a port are forwarded.
     pub fn set_options(&mut self, port: FibPortIndex, options: ResidentOptions) {
         self.writer.set_options(port, options);
     }
 
-    /// Sets the interfaces of ports, for probes before the first snapshot. The calling thread must be in
-    /// the namespace of the interfaces.
+    /// Sets the interfaces of ports, for probes before the first snapshot. The calling thread must
+    /// be in the namespace of the interfaces.
     pub fn set_interfaces(&mut self, ports: &[FibPort]) {
         self.writer.set_interfaces(ports);
     }
 
-    /// Writes the ports, targets, adjacencies, buckets and IPv6 destinations of a snapshot, as far
-    /// as they differ. The calling thread must be in the namespace of the interfaces.
+    /// Writes the ports, targets, adjacencies, buckets and IPv6 destinations of a snapshot, if they
+    /// differ from the previous ones. The calling thread must be in the namespace of the
+    /// interfaces.
     ///
     /// # Errors
-    /// [`ResidentError::Bpf`]: the maps are partly written, and a repetition completes them.
+    /// [`ResidentError::Bpf`]: the maps are partly written, and a repeated call completes them.
     pub fn apply(&mut self, tables: &ForwardingTables) -> Result<(), ResidentError> {
         Ok(self.writer.apply(tables)?)
     }
 
     /// Waits until no running program uses an index of an earlier snapshot, or a block of an IPv4
     /// table that was retired before the call, and drops the snapshots that [`Self::apply`] has
-    /// kept. Then tell [`Mirror::quiesced`](slipring_fib::Mirror::quiesced) the generation. It takes
-    /// as long as a grace period of the kernel's RCU, some milliseconds.
+    /// kept. Then tell [`Mirror::quiesced`](slipring_fib::Mirror::quiesced) the generation. It
+    /// takes as long as a grace period of the kernel's RCU, some milliseconds.
     ///
     /// # Errors
     /// The kernel's error.
@@ -312,7 +318,7 @@ impl BpfRouter {
         ResidentHeartbeat::of(Arc::clone(&self.writer.control), self.limits.queues)
     }
 
-    /// Returns what the program of a port has counted.
+    /// Returns the counters of a port's program.
     ///
     /// # Errors
     /// The kernel's error, ENOENT if there is no such port.
@@ -346,7 +352,8 @@ impl ResidentHeartbeat {
         now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
     }
 
-    /// Beats for one queue of all interfaces. Queues beyond the limit have no heartbeat.
+    /// Writes the heartbeat of one queue, for all interfaces. Queues beyond the limit have no
+    /// heartbeat.
     pub fn beat(&self, queue: u16, now: u64) {
         let offset = BEATS_OFFSET as usize + 8 * usize::from(queue);
         if let Some(beat) = self.control.atomic::<AtomicU64>(0, offset) {
@@ -354,7 +361,7 @@ impl ResidentHeartbeat {
         }
     }
 
-    /// Whether no queue goes to the kernel for lack of a heartbeat.
+    /// Whether all queues have a recent heartbeat.
     #[must_use]
     pub fn is_current(&self, now: u64) -> bool {
         let is_late = |queue: u16| {
@@ -367,7 +374,7 @@ impl ResidentHeartbeat {
         !(0..self.queues).any(is_late)
     }
 
-    /// Beats for all queues.
+    /// Writes the heartbeats of all queues.
     pub fn beat_all(&self, now: u64) {
         (0..self.queues).for_each(|queue| self.beat(queue, now));
     }
@@ -383,8 +390,8 @@ pub struct ResidentAttachment {
 }
 
 impl ResidentAttachment {
-    /// Takes the map of the interface's AF_XDP sockets, by queue; `None` if the program has none, or
-    /// it was taken before. The program uses it until it is detached.
+    /// Takes the map of the interface's AF_XDP sockets, by queue; `None` if the program has none,
+    /// or it was taken before. The program uses it until it is detached.
     pub fn take_sockets(&mut self) -> Option<BpfMap> {
         self.sockets.take()
     }

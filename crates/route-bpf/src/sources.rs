@@ -1,5 +1,5 @@
-//! What a target says about packets from an address that it stands for, by the port on which they
-//! arrive: whether the route to the source leads back.
+//! For each target and port, whether the route with this target leads back through the port. It is
+//! used to check the sources of packets that arrive on the port.
 //!
 //! ```text
 //!   target --> | port 0: 2 bits | port 1 | ... | port 31 |  next word: ports 32 to 63  ...
@@ -11,23 +11,23 @@ use slipring_fib::{AdjacencyIndex, ForwardingTables, Target, TargetAction};
 
 /// Number of ports in a word.
 pub(crate) const PORTS_PER_WORD: u32 = 32;
-/// A code in each place.
+/// The same code for all ports of a word.
 const EVERYWHERE: u64 = 0x5555_5555_5555_5555;
 
-/// What a packet's source says about the port on which it has arrived.
+/// Whether the route to a packet's source leads through the port on which the packet arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SourceCode {
-    /// Only the kernel knows the route. Also of targets that are not in use.
+    /// Only the kernel knows the route. Also the code of unused targets.
     Kernel = 0,
     /// The route leads through other ports.
     Elsewhere = 1,
-    /// The route leads through this port; of one with several next hops, one does.
+    /// The route, or one of its next hops, leads through this port.
     Here = 2,
-    /// There is no route, or one that refuses packets.
+    /// There is no route, or the route refuses packets.
     NoRoute = 3,
 }
 
-/// Where the code of a port is in its word.
+/// The position of a port's code in its word, in bits.
 pub(crate) const fn shift(port: u16) -> u32 {
     2 * (port as u32 % PORTS_PER_WORD)
 }

@@ -1,11 +1,11 @@
-//! Packets that the programs leave to the kernel for their header alone: for explanations. Tests
-//! compare it with the programs.
+//! Recognises packets that the programs leave to the kernel because of their header alone. It is
+//! used for explanations; tests compare it with the programs.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::layout::{local_bit, local_bit_v6};
 
-/// The parts of an IP header that the programs look at.
+/// The parts of an IP header that the programs check.
 #[derive(Clone, Copy)]
 struct SpecialFields {
     source: IpAddr,
@@ -36,9 +36,10 @@ impl SpecialFields {
     }
 }
 
-/// Whether the program that forwards leaves a valid packet to the kernel for its addresses, of which
-/// the engine in user space would forward some: reserved ones, and sources that share a bit with an
-/// address of this machine. `local` are those of `BpfRouter::set_local`.
+/// Whether the forwarding program leaves a valid packet to the kernel because of its addresses. The
+/// engine in user space would forward some of these: reserved addresses, and sources that share a
+/// bit with an address of this machine. `local` contains the addresses given to
+/// `BpfRouter::set_local`.
 #[must_use]
 pub fn has_address_for_kernel(packet: &[u8], local: &[(IpAddr, u8)]) -> bool {
     let Some(SpecialFields { source, destination, .. }) = SpecialFields::of(packet) else {
@@ -69,7 +70,8 @@ fn is_never_forwarded(address: IpAddr) -> bool {
 }
 
 /// Whether the program that hands packets over to the engine in user space leaves a packet to the
-/// kernel for its header. `takes_options` is that of [`AttachOptions`](crate::AttachOptions).
+/// kernel because of its header. `takes_options` is the field of
+/// [`AttachOptions`](crate::AttachOptions).
 #[must_use]
 pub fn is_kept_from_sockets(packet: &[u8], takes_options: bool) -> bool {
     let Some(fields) = SpecialFields::of(packet) else { return true };
@@ -96,7 +98,7 @@ mod tests {
         let config =
             ProptestConfig { cases: 6000, failure_persistence: None, ..ProptestConfig::default() };
         proptest!(config, |(frame in frames())| {
-            // The packets of others are not valid.
+            // Frames with other types do not contain valid IP packets.
             let version = frame.get(14).map(|first| (frame[12], first >> 4));
             prop_assume!(matches!(version, Some((0x08, 4) | (0x86, 6))));
             let mut router = router.borrow_mut();
@@ -115,7 +117,7 @@ mod tests {
             let found = has_address_for_kernel(&frame[14..], &local);
             match reason {
                 Some(PassReason::Address) => assert!(found),
-                // Before the addresses, the program looks at these.
+                // The program checks for these reasons before it checks addresses.
                 Some(
                     PassReason::OtherMac
                     | PassReason::NotIp

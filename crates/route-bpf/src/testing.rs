@@ -1,5 +1,5 @@
-//! A router without a kernel: maps in memory, programs in the interpreter. And one snapshot of
-//! tables in which each target is a case.
+//! A router without a kernel: maps in memory, programs in the interpreter. There is one snapshot of
+//! tables, in which each target is a test case.
 //!
 //! ```text
 //!   10.0.T.0/24, 10.1.0.T, 2001:db8:T::/48, 2001:db8:ff::T  -->  target T
@@ -44,7 +44,7 @@ pub(crate) const LIMITS: BpfLimits = BpfLimits {
     tail_blocks: 4,
     v6_nodes: 64,
 };
-/// The function that tells of tags, in the interpreter.
+/// The function that returns removed tags, in the interpreter.
 pub(crate) const TAG_FUNCTION: i32 = 4711;
 pub(crate) const SEED: u64 = 0x1234_5678_9abc_def0;
 pub(crate) const HASH: ResidentHash = ResidentHash { seed: SEED, uses_flow_label: true };
@@ -181,7 +181,7 @@ fn tree() -> IntervalTree {
     starts.extend((1..target::COUNT).map(|at| (group(at), at.into())));
     starts.push((group(target::COUNT), 0));
     starts.extend((0..target::COUNT).map(|at| (group(0xff) | u128::from(at), at.into())));
-    // The last target has the rest of the /64.
+    // The last target covers the rest of the /64.
     starts.push((group(0xff) + (1 << 64), 0));
     IntervalTree::build(&starts, Simd::detect())
 }
@@ -202,8 +202,8 @@ pub(crate) fn in_kernel() -> Option<TableWriter<KernelMaps>> {
     Some(writer)
 }
 
-/// Beats for all queues ahead of the kernel's clock, as far as programs accept it: other tests may keep
-/// this machine busy until the program runs.
+/// Writes heartbeats of all queues that are as far ahead of the kernel's clock as programs accept:
+/// other tests may keep this machine busy until the program runs.
 pub(crate) fn beat_ahead(writer: &TableWriter<KernelMaps>) {
     const AHEAD_NS: u64 = 90_000_000;
     let heartbeat = ResidentHeartbeat::of(Arc::clone(&writer.control), LIMITS.queues);
@@ -220,7 +220,7 @@ pub(crate) fn fill<H: MapHost>(writer: &mut TableWriter<H>) {
         tail.set(256 + usize::from(at), at);
     }
     root.set(10 << 16 | 1 << 8, BLOCK_FLAG | 1);
-    // Block numbers and targets that do not exist.
+    // These block numbers and targets do not exist.
     root.set(10 << 16 | 2 << 8, BLOCK_FLAG | LIMITS.tail_blocks);
     root.set(10 << 16 | 3 << 8, LIMITS.targets);
     let control = Arc::clone(&writer.control);
@@ -233,9 +233,9 @@ pub(crate) struct MemoryMaps {
     arrays: Vec<(String, Arc<MappedArray>)>,
     published: BTreeMap<(&'static str, u16), String>,
     egress: BTreeMap<u16, u32>,
-    /// The word at this offset of a map is noted at each wait for programs.
+    /// At each wait for programs, the word at this offset of a map is recorded.
     pub(crate) watched: Option<(&'static str, usize)>,
-    /// What was noted, or 0.
+    /// The recorded words; 0 if no word is watched.
     pub(crate) waits: Vec<u64>,
 }
 
@@ -314,7 +314,8 @@ impl Simulation {
         Self::with(&constants(is_software))
     }
 
-    /// The same router with the program that hands over packets of queue 0 to [`SOCKET`].
+    /// The router of the test snapshot, with the program that hands packets of queue 0 over to
+    /// [`SOCKET`].
     pub(crate) fn with_socket() -> Self {
         let mut router = Self::with(&PortConstants { has_sockets: true, ..constants(false) });
         let sockets = BpfMapSpec::of_descriptors(BpfMapKind::XskMap, 2);
@@ -361,7 +362,7 @@ impl Simulation {
         self
     }
 
-    /// Writes a heartbeat of this moment, and leaves alone what programs have written.
+    /// Writes a heartbeat of this moment, and keeps what programs have written to the map of hosts.
     pub(crate) fn beat_and_keep_hosts(&mut self) {
         self.beat();
         let host = &self.writer.host;

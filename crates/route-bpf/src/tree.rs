@@ -8,10 +8,10 @@ use slipring_classify::intervals::{IntervalTree, NODE_FLAG};
 
 use crate::layout::{NODE_SIZE, NODES_OFFSET};
 
-/// A root entry that is no node and no target: the program leaves all packets to the kernel.
+/// A root entry that is neither a node nor a target: the program leaves all packets to the kernel.
 const NO_TREE: u32 = NODE_FLAG - 1;
 
-/// Two tables; `active` is the number of the one that programs use.
+/// Two tables; `active` is the number of the table that programs use.
 #[derive(Debug)]
 pub(crate) struct TreeBuffers<T> {
     buffers: [(T, Arc<MappedArray>); 2],
@@ -23,9 +23,9 @@ impl<T> TreeBuffers<T> {
         Self { buffers: [first, second], active: 0 }
     }
 
-    /// Writes a tree into the table that no program uses; returns the table, which the caller
-    /// publishes. Without a tree, or if it has more than `capacity` nodes, all packets are left to
-    /// the kernel.
+    /// Writes a tree into the table that no program uses, and returns this table. The caller then
+    /// publishes it. If there is no tree, or it has more than `capacity` nodes, all packets are
+    /// left to the kernel.
     pub(crate) fn write(&self, tree: Option<&IntervalTree>, capacity: u32) -> &T {
         let (table, array) = &self.buffers[self.active ^ 1];
         let tree = tree.filter(|tree| tree.nodes().len() <= capacity as usize);
@@ -43,7 +43,8 @@ impl<T> TreeBuffers<T> {
         table
     }
 
-    /// Notes that programs use the table that was written last, and no longer the other one.
+    /// Records that programs now use the table that was written last, and no longer the other
+    /// table.
     pub(crate) fn set_published(&mut self) {
         self.active ^= 1;
     }

@@ -1,8 +1,8 @@
 //! Writes forwarding tables into the maps, as differences, while programs read them.
 //!
 //! Each record is a word that one store replaces. Records are written before the words that contain
-//! their indices, so a program that finds a new word finds a new record. More is needed where an
-//! index gets another meaning: a program may have read an old word that contains the index and not
+//! their indices, so a program that finds a new word finds a new record. This is not enough if an
+//! index gets another meaning: a program may have read an old word that contains the index, but not
 //! yet the record to which the index now refers.
 //!
 //! ```text
@@ -12,10 +12,11 @@
 //!   4  egress interfaces, adjacencies, buckets, targets, sources, ports
 //!   5  IPv6 trees, into the buffer that no program uses; then the buffers change places
 //! ```
-//! The owner of the IPv4 cells writes them before the snapshot: until step 4, a target index that is
-//! new has the meaning "kernel".
+//! The owner of the IPv4 cells writes them before the snapshot: until step 4, a new target index
+//! means "kernel".
 //!
-//! What the maps cannot represent goes to the kernel: indices beyond the limits, subinterfaces.
+//! Packets for anything that the maps cannot represent go to the kernel: indices beyond the limits,
+//! and subinterfaces.
 //!
 //! # Invariants
 //! 1. A program that reads an index in one record finds the meaning that the index had when the
@@ -43,13 +44,14 @@ use crate::sources::{self, PORTS_PER_WORD};
 use crate::tree::TreeBuffers;
 use changes::ChangedIndices;
 
-/// What a router does with the frames of a port inside the kernel.
+/// What the programs may do with the frames of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResidentOptions {
-    /// Frames that arrive on the port may be forwarded. False if they need rules or policing.
+    /// Whether frames that arrive on the port may be forwarded. False if they need rules or
+    /// policing.
     pub ingress: bool,
-    /// Frames may leave through the port. False if its driver cannot send redirected frames, or if
-    /// leaving frames need rules.
+    /// Whether frames may leave through the port. False if its driver cannot send redirected
+    /// frames, or if frames that leave need rules.
     pub egress: bool,
 }
 
@@ -77,7 +79,7 @@ pub(crate) struct TableWriter<H: MapHost> {
     adjacencies: Arc<MappedArray>,
     buckets: Arc<MappedArray>,
     local: Arc<MappedArray>,
-    /// Only programs write it.
+    /// Only BPF programs write to this map.
     _hosts: Arc<MappedArray>,
     vrfs: BTreeMap<u16, VrfMaps<H::Table>>,
     options: BTreeMap<FibPortIndex, ResidentOptions>,
@@ -177,8 +179,8 @@ impl<H: MapHost> TableWriter<H> {
         }
     }
 
-    /// Limits the hosts without a MAC address for which the kernel is asked in a tick, for IPv4 and for
-    /// IPv6; 0 for any number, as are limits too great for the slots of hosts.
+    /// Limits how many hosts without a MAC address the kernel is asked to resolve in a tick, for
+    /// IPv4 and for IPv6. 0 means no limit, and so does a limit too large for the slots of hosts.
     pub(crate) fn set_host_limits(&self, limits: [u32; 2]) {
         let offsets = (layout::HOST_LIMITS_OFFSET as usize..).step_by(8);
         for (limit, at) in limits.into_iter().zip(offsets) {
@@ -216,18 +218,19 @@ impl<H: MapHost> TableWriter<H> {
         }
         let previous = self.current.clone();
         let is_published = self.write_v6(previous.as_ref(), tables)?;
-        // Only now, so that a repetition writes the trees that could not be published.
+        // This comes last, so that a retry also writes the trees that could not be published.
         self.current = Some(tables.clone());
         self.retired.extend(previous);
         if is_published {
-            // Each publication has waited, after all other records were written.
+            // Each publication has waited for running programs, after all other records were
+            // written.
             self.retired.clear();
             self.quiesced = tables.generation;
         }
         Ok(())
     }
 
-    /// Step 5: replaces the IPv6 trees that differ; returns whether there are any.
+    /// Step 5: replaces the IPv6 trees that differ. Returns whether there were any.
     fn write_v6(
         &mut self,
         previous: Option<&ForwardingTables>,
@@ -258,8 +261,8 @@ impl<H: MapHost> TableWriter<H> {
         self.quiesced
     }
 
-    /// Steps 2: takes words that contain indices with another meaning out of use. Returns whether
-    /// there are any.
+    /// Step 2: disables words that contain indices whose meaning changes. Returns whether there
+    /// were any.
     fn suspend(&mut self, changed: &ChangedIndices, tables: &ForwardingTables) -> bool {
         let mut suspended = false;
         for &port in &changed.ports {
@@ -310,8 +313,8 @@ impl<H: MapHost> TableWriter<H> {
         }
     }
 
-    /// What targets say about sources. A target index gets another meaning only when no program uses
-    /// it, as elsewhere; the words contain no other index.
+    /// Writes the words about sources. They contain no indices, and a target index gets another
+    /// meaning only when no program uses it.
     fn write_sources(&self, tables: &ForwardingTables) {
         let words = (tables.ports.len() as u32).div_ceil(PORTS_PER_WORD);
         let words = words.min(self.limits.source_size() / 8);
@@ -323,7 +326,8 @@ impl<H: MapHost> TableWriter<H> {
         }
     }
 
-    /// The word of a target; that of a kernel route if the maps have no place for its index.
+    /// Returns the word of a target; the word of a kernel route if its index is beyond the maps'
+    /// limits.
     fn target(&self, target: &Target) -> u64 {
         let word = |action, index| layout::target_word(action, index, target.mtu);
         match target.action {
@@ -343,10 +347,11 @@ impl<H: MapHost> TableWriter<H> {
         let options = self.options.get(&FibPortIndex(at)).copied().unwrap_or_default();
         let usable = port.is_up && port.tags == VlanTags::default();
         if !usable {
-            // The kernel forgets interfaces that leave the namespace; they go down before.
+            // When an interface leaves the namespace, the kernel removes it from the map. It goes
+            // down before that.
             self.egress.remove(&at);
         }
-        // The map has the interface even if programs do not use it: a probe does.
+        // The map contains the interface even if programs do not use it, because probes do.
         let egress = usable && self.has_egress(at, port.ifindex) && options.egress;
         let flag = |is_set, flag| if is_set { flag } else { 0 };
         let flags = flag(usable && options.ingress, layout::PORT_INGRESS)
@@ -359,8 +364,8 @@ impl<H: MapHost> TableWriter<H> {
         store(&self.ports, record, layout::mac_word(port.mac, flags));
     }
 
-    /// Sets the interfaces that frames for ports are redirected to, before the first snapshot: probes need
-    /// no more.
+    /// Sets the interfaces to which frames for ports are redirected, before the first snapshot.
+    /// Probes need nothing else.
     pub(crate) fn set_interfaces(&mut self, ports: &[FibPort]) {
         for (port, at) in ports.iter().take(self.limits.ports.into()).zip(0..) {
             if port.is_up && port.tags == VlanTags::default() {
@@ -370,7 +375,7 @@ impl<H: MapHost> TableWriter<H> {
     }
 
     /// Whether frames for a port can be redirected to its interface. They cannot if the interface
-    /// does not exist any more.
+    /// no longer exists.
     fn has_egress(&mut self, port: u16, ifindex: u32) -> bool {
         if self.egress.get(&port) == Some(&ifindex) {
             return true;
@@ -414,7 +419,7 @@ fn adjacency_word(adjacency: &Adjacency, tables: &ForwardingTables) -> u64 {
     let port = tables.ports.get(usize::from(adjacency.port.0));
     match adjacency.mac {
         Some(mac) => layout::mac_word(mac, adjacency.port.0),
-        // Hosts of a subinterface are asked for by the router itself.
+        // The router itself resolves the hosts of a subinterface.
         None if adjacency.next_hop == NextHopAddress::OnLink
             && port.is_some_and(|port| port.tags == VlanTags::default()) =>
         {

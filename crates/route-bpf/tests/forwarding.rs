@@ -12,7 +12,7 @@ use slipring_route_bpf::{PassReason, ResidentMode, ResidentOptions};
 use slipring_test_support::{Program, close, eventually, installed};
 use slipring_wire::mac::MacAddr;
 
-/// Builds the hosts and starts the router in the driver; returns from the test if that is not
+/// Builds the hosts and starts the router in native mode; returns from the test if that is not
 /// possible here.
 macro_rules! running {
     ($mode:expr) => {{
@@ -30,7 +30,7 @@ fn pings_cross_the_router_in_both_modes_and_both_protocols() {
     for mode in [ResidentMode::Native, ResidentMode::Generic] {
         let (net, router) = running!(mode);
         for to in ["10.3.0.2", "fd03::2"] {
-            // The kernel resolves the hosts' neighbours of the router.
+            // Makes the kernel resolve the hosts, as neighbours of the router.
             net.ping(to, 1);
             let before = (router.counters(LEFT).packets, router.counters(RIGHT).packets);
             let output = net.ping(to, 10);
@@ -40,7 +40,7 @@ fn pings_cross_the_router_in_both_modes_and_both_protocols() {
         }
         let own = router.counters(LEFT).passed(PassReason::Kernel);
         net.ping("10.1.0.1", 1);
-        // At least: the hosts also ask whether the router is still there.
+        // At least one more: the hosts may also probe whether the router is still reachable.
         assert!(router.counters(LEFT).passed(PassReason::Kernel) > own, "own address");
     }
 }
@@ -119,7 +119,7 @@ fn dropped_attachments_leave_the_interfaces_as_they_were() {
 /// The name of the variable that makes [`holder`] hold a router.
 const HOLD: &str = "SLIPRING_HOLD_ROUTER";
 
-/// Not a test of its own: the process that the next test kills.
+/// Not a test of its own: the next test runs this function in a process that it kills.
 #[test]
 fn holder() {
     if std::env::var_os(HOLD).is_none() {
@@ -176,7 +176,7 @@ fn a_tcp_stream_crosses_with_finished_and_with_half_finished_checksums() {
         let forwarded = after.packets - before.packets;
         let half = PassReason::PartialChecksum;
         let passed = after.passed(half) - before.passed(half);
-        // A segment has at most 1448 bytes.
+        // A segment has at most 1448 bytes of data.
         let segments = (BYTES / 1448) as u64;
         match offload {
             "off" => assert!(forwarded > segments, "{forwarded} forwarded, {passed} passed"),
@@ -227,13 +227,13 @@ fn a_probe_finds_the_interface_whose_peer_drops_redirected_frames() {
     assert!(probe(LEFT, "la") && probe(RIGHT, "ra"));
     net.right.command("ethtool", "-K e0 gro off");
     assert!(probe(LEFT, "la") && !probe(RIGHT, "ra"));
-    // A port without egress can be probed as well: that is how it may get it.
+    // A port without egress can be probed as well, because a successful probe enables egress.
     router.change(|router| {
         router.set_options(LEFT, ResidentOptions { ingress: true, egress: false });
     });
     assert!(probe(LEFT, "la"));
     router.change(|router| router.set_options(LEFT, ResidentOptions::default()));
-    // Without the port as egress, the kernel forwards in that direction.
+    // While the port is not used as egress, the kernel forwards in that direction.
     router.change(|router| {
         router.set_options(RIGHT, ResidentOptions { ingress: true, egress: false });
     });
@@ -256,7 +256,8 @@ fn a_thread_without_capabilities_writes_tables_and_reads_counters() {
                 let none = CapabilitySet::empty();
                 let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
                 set_capabilities(None, sets).unwrap();
-                // Another interface for each port: egress interfaces and IPv6 trees are replaced.
+                // Each port gets another interface, so egress interfaces and IPv6 trees are
+                // replaced.
                 router.apply(&lab::tables([right, left])).unwrap();
                 router.apply(&lab::tables([left, right])).unwrap();
                 router.quiesce().unwrap();

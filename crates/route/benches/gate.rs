@@ -1,5 +1,6 @@
-//! Instruction counts of the stages, by valgrind, which other load does not affect. A count more
-//! than 5 % above the expected one fails the run; when a count shrinks, update it here.
+//! Instruction counts of the stages, measured by valgrind. Other load on the machine does not
+//! affect them. A count more than 5 % above the expected one fails the run; when a count shrinks,
+//! update it here.
 //!
 //! One batch of 64 frames of 64 bytes, with routes to random destinations.
 #![allow(missing_docs, reason = "the macros make public items")]

@@ -1,5 +1,5 @@
-//! Prints nanoseconds for each packet of 64 bytes, from parse to rewrite, and how often memcpy moves
-//! 1500 bytes a second on the same machine.
+//! Prints the nanoseconds per packet of 64 bytes, from parse to rewrite, and how many copies of
+//! 1500 bytes per second memcpy makes on the same machine.
 
 #[path = "../benches/router/mod.rs"]
 mod router;
@@ -28,7 +28,7 @@ fn main() {
     }
 }
 
-/// Nanoseconds for each packet: of the fastest batch in a hundred, and in the median.
+/// Returns the nanoseconds per packet: of the fastest batch in a hundred, and in the median batch.
 fn measure(router: &mut Router) -> (f64, f64) {
     let mut bytes = router.frames(0);
     let mut batch = RouteBatch::new();
@@ -52,7 +52,7 @@ fn measure(router: &mut Router) -> (f64, f64) {
     (times[BATCHES / 100], times[BATCHES / 2])
 }
 
-/// Makes a frame that was forwarded one that arrives, with another destination.
+/// Converts a forwarded frame back to an arriving one, with another destination.
 fn refresh(frame: &mut [u8], destination: u128) {
     frame[..6].copy_from_slice(&MAC.0);
     if frame[12] == 0x86 {
@@ -67,7 +67,8 @@ fn refresh(frame: &mut [u8], destination: u128) {
     }
 }
 
-/// Copies of 1500 bytes a second, between two areas of 1024 buffers, as `slipring bench` measures.
+/// Returns the number of copies of 1500 bytes per second between two areas of 1024 buffers, as
+/// `slipring bench` measures it.
 fn memcpy_rate() -> f64 {
     const BUFFERS: usize = 1024;
     const ROUNDS: usize = 500;

@@ -1,5 +1,5 @@
-//! Prints what each stage says about three packets: one that is forwarded, one that expires, and one
-//! with an impossible source.
+//! Prints what each stage decides about three packets: one that is forwarded, one that expires, and
+//! one with an impossible source.
 
 #[path = "../benches/router/mod.rs"]
 #[expect(dead_code, reason = "the benchmarks use the rest")]

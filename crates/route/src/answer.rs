@@ -33,7 +33,7 @@ const LINK_LEN: usize = 14;
 /// Precedence "internetwork control" of the TOS field (RFC 1812, 4.3.2.5).
 const INTERNETWORK_CONTROL: u8 = 0xc0;
 
-/// The parts of an engine with which packets are answered.
+/// The parts of an engine that are needed to answer packets.
 #[derive(Debug)]
 pub(crate) struct AnswerParts<'e> {
     pub(crate) counters: &'e mut RouteCounters,
@@ -58,18 +58,18 @@ impl AnswerParts<'_> {
     }
 }
 
-/// What became of an error.
+/// What happened to an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AnswerOutcome {
-    /// It is in the output queue.
+    /// The answer is in the output queue.
     Queued,
     /// No error may or can be sent.
     Silent,
-    /// Only the kernel knows the way to the sender.
+    /// Only the kernel knows the route to the sender.
     Kernel,
 }
 
-/// Answers all rejected packets, and settles them.
+/// Answers all rejected packets, and sets their verdicts.
 pub(crate) fn run(
     view: &RouteView,
     mut parts: AnswerParts<'_>,
@@ -168,8 +168,8 @@ pub(crate) fn route_to(view: &RouteView, destination: IpAddr, vrf: u16) -> Optio
     Some(target[0])
 }
 
-/// Sends a packet of the router's own, about `cause`, to `peer` by a route. It counts as generated, and then
-/// as whatever becomes of it.
+/// Sends a packet of the router itself, about `cause`, to `peer` by a route. The packet counts as
+/// generated, and then by its verdict.
 pub(crate) fn dispatch(
     view: &RouteView,
     parts: &mut AnswerParts<'_>,
@@ -208,8 +208,8 @@ pub(crate) fn dispatch(
     }
 }
 
-/// Puts a frame of the router's own into the output queue, unless its verdict is to drop it. Returns
-/// whether the packet is in the queue.
+/// Puts a frame of the router's own into the output queue, unless its verdict is to drop it.
+/// Returns whether the packet is in the queue.
 pub(crate) fn enqueue(
     output: &mut OutputQueue,
     mut frame: Vec<u8>,
@@ -228,7 +228,7 @@ pub(crate) fn enqueue(
 }
 
 impl PacketTraits {
-    /// The traits of a packet about one with these traits.
+    /// Returns the traits of the router's own packet about a packet with these traits.
     fn of_own_packet(self) -> Self {
         if self.has(Self::V6) { Self::OWN.with(Self::V6) } else { Self::OWN }
     }

@@ -18,14 +18,14 @@ pub const MAX_ROUTE_BATCH: usize = 64;
 /// A received frame.
 #[derive(Debug)]
 pub struct RouteFrame<'f> {
-    /// The whole frame, from the destination MAC address on, in memory that no other party writes.
+    /// The whole frame, from the destination MAC address on, in memory to which no one else writes.
     pub bytes: &'f mut [u8],
     /// The port at which the frame arrived: any port of the interface, whatever the frame's tags.
     pub ingress: FibPortIndex,
     /// The outermost VLAN tag if the kernel removed it from the frame (AF_PACKET does).
     pub stripped_tag: Option<TagSpec>,
     /// Whether the transport checksum may be incomplete, because the sender is on this machine and
-    /// expects a NIC to complete it. The router completes it.
+    /// expects a NIC to complete it. The router completes the checksum.
     pub is_partial: bool,
 }
 
@@ -46,8 +46,8 @@ pub(crate) struct Rejection {
 
 /// The state of up to 64 frames between the stages. A worker keeps one batch and uses it again.
 ///
-/// Bit `i` of each mask is frame `i`. A frame is in exactly one of `v4`, `v6` (still on its way),
-/// `rejected`, or has a verdict.
+/// Bit `i` of each mask is frame `i`. A frame is in exactly one of `v4`, `v6` (still being
+/// processed), `rejected`, or has a verdict.
 #[derive(Clone, Debug)]
 pub struct RouteBatch {
     pub(crate) len: usize,
@@ -114,13 +114,13 @@ impl RouteBatch {
         self.len == 0
     }
 
-    /// The frames that no stage has decided about yet: bit `i` is frame `i`.
+    /// Returns the frames without a decision so far: bit `i` is frame `i`.
     #[must_use]
     pub const fn live(&self) -> u64 {
         self.v4 | self.v6
     }
 
-    /// The verdict about a frame; `None` as long as there is none.
+    /// Returns the verdict about a frame; `None` if there is none yet.
     ///
     /// # Panics
     /// If there is no such frame.
@@ -157,8 +157,8 @@ impl RouteBatch {
         packet.l3()..packet.end as usize
     }
 
-    /// Has a live frame looked up by `next_hop` instead of its destination: before the third stage.
-    /// Returns whether the address is of the packet's family; otherwise nothing changes.
+    /// Makes the third stage look up `next_hop` instead of the destination of a live frame. Returns
+    /// whether the address is of the packet's family; otherwise nothing changes.
     ///
     /// # Panics
     /// If there is no such frame.
@@ -179,7 +179,7 @@ impl RouteBatch {
         self.reasons[..len].fill(None);
     }
 
-    /// Takes a frame out of the ways on.
+    /// Removes a frame from the live frames.
     #[inline(always)]
     pub(crate) fn leave(&mut self, at: usize) {
         let others = !(1 << at);
@@ -220,7 +220,7 @@ impl RouteBatch {
         self.settle(counters, at, RouteVerdict::Kernel(class));
     }
 
-    /// Drops a packet and has its sender told.
+    /// Drops a packet; the last stage sends an ICMP error to its sender.
     #[inline]
     pub(crate) fn reject(&mut self, at: usize, rejection: Rejection) {
         self.leave(at);

@@ -37,7 +37,7 @@ drop_causes! {
     LinkGroup = "link-group",
     /// The frame ends inside its IPv4 header.
     V4Truncated = "v4-truncated",
-    /// The EtherType says IPv4, the header another version.
+    /// The EtherType is IPv4, but the header has another version.
     V4Version = "v4-version",
     /// The IPv4 header claims to be shorter than 20 bytes.
     V4HeaderLength = "v4-header-length",
@@ -65,7 +65,7 @@ drop_causes! {
     V4DestinationLoopback = "v4-destination-loopback",
     /// The frame ends inside its IPv6 header.
     V6Truncated = "v6-truncated",
-    /// The EtherType says IPv6, the header another version.
+    /// The EtherType is IPv6, but the header has another version.
     V6Version = "v6-version",
     /// The IPv6 payload length goes beyond the end of the frame.
     V6BeyondFrame = "v6-beyond-frame",
@@ -95,9 +95,9 @@ drop_causes! {
     NoRoute = "no-route",
     /// The route is a black hole.
     Blackhole = "blackhole",
-    /// The route says that the destination is unreachable.
+    /// The route is of type `unreachable`.
     Unreachable = "unreachable",
-    /// The route prohibits communication with the destination.
+    /// The route is of type `prohibit`.
     Prohibited = "prohibited",
     /// The IPv4 TTL expired.
     TtlExpired = "ttl-expired",
@@ -119,7 +119,7 @@ drop_causes! {
     OutputQueueFull = "output-queue-full",
     /// The egress port's transmit queue was full.
     TransmitQueueFull = "transmit-queue-full",
-    /// The thread that was to process the frame had too many.
+    /// The queue of the thread that was to process the frame was full.
     ThreadQueueFull = "thread-queue-full",
 }
 

@@ -1,8 +1,8 @@
-//! Fourth stage: whether the source of a packet may come from its port (RFC 3704).
+//! Fourth stage: checks whether a packet with this source may arrive on its port (RFC 3704).
 //!
-//! It follows the lookup, as in Linux: a packet without a route is answered whatever its source is.
-//! The source is looked up in the tables of the port by which the packet would leave, which are
-//! those that an answer would be looked up in.
+//! As in Linux, it comes after the lookup of the destination: a packet without a route is answered
+//! whatever its source is. The source is looked up in the tables of the egress port, in which an
+//! answer would also be looked up.
 
 use slipring_fib::{AdjacencyIndex, ReversePathMode, TargetAction, TargetIndex};
 use slipring_wire::assigned::EtherType;
@@ -17,7 +17,7 @@ use crate::punt::{PuntReason, classify};
 use crate::verdict::RouteVerdict;
 use crate::view::RouteView;
 
-/// Checks the sources of packets that have a route, and come from ports that want it.
+/// Checks the sources of packets that have a route and arrived on ports with source checks.
 pub(crate) fn run(
     view: &RouteView,
     counters: &mut RouteCounters,
@@ -25,7 +25,8 @@ pub(crate) fn run(
     frames: &[RouteFrame<'_>],
 ) {
     let mut checked = 0;
-    // The VRF and the target of the destination, in whose place those of the source are for a while.
+    // Saves the VRF and the target of each destination; the lookup of the sources overwrites them
+    // for a while.
     let mut found = [(0, 0); MAX_ROUTE_BATCH];
     for at in Bits(batch.live()) {
         let packet = &mut batch.packets[at];
@@ -77,7 +78,7 @@ enum Judgement {
     Kernel,
 }
 
-/// Judges a source by the target that it matched (RFC 3704, 2.2 and 2.4).
+/// Decides about a source by the target that it matched (RFC 3704, 2.2 and 2.4).
 fn judge(view: &RouteView, packet: &RoutedPacket) -> Judgement {
     let is_strict = mode(view, packet) == ReversePathMode::Strict;
     let leads_back = |index: AdjacencyIndex| {
@@ -90,7 +91,7 @@ fn judge(view: &RouteView, packet: &RoutedPacket) -> Judgement {
             let buckets = view.tables.buckets.get(usize::from(group));
             !is_strict || buckets.is_some_and(|all| all.iter().any(|index| leads_back(*index)))
         }
-        // A black hole for a source drops its packets, too (RFC 5635).
+        // A black hole route to the source also drops the packets (RFC 5635).
         _ => false,
     };
     match (is_accepted, is_strict) {

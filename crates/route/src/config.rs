@@ -1,4 +1,4 @@
-//! What an administrator can choose.
+//! The options of an engine.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -9,7 +9,7 @@ use slipring_neighbour::icmp::{IcmpLimits, QuoteLength};
 /// Options of an engine.
 #[derive(Clone, Debug)]
 pub struct RouteConfig {
-    /// Decides which flow of a route with several next hops takes which.
+    /// Decides which next hop a flow takes if a route has several.
     pub seed: u64,
     /// Limits on the rate of ICMP errors.
     pub icmp_limits: IcmpLimits,
@@ -17,17 +17,18 @@ pub struct RouteConfig {
     pub quote: QuoteLength,
     /// Whether ICMP and ICMPv6 redirects are sent (RFC 1812, 5.2.7.2; RFC 4861, 8.2).
     pub sends_redirects: bool,
-    /// Whether the IPv6 flow label counts when flows are spread over several next hops (RFC 6438).
+    /// Whether the IPv6 flow label is part of the hash that chooses among several next hops (RFC
+    /// 6438).
     pub uses_flow_label: bool,
-    /// Whether packets of the router's own, such as errors, are looked up in the tables of the first
-    /// VRF, as Linux does unless a VRF device is involved. Otherwise they are in those of the port
-    /// whose packet they answer.
+    /// Whether packets of the router's own, such as errors, are looked up in the tables of the
+    /// first VRF, as Linux does unless a VRF device is involved. Otherwise they are looked up in
+    /// the tables of the port whose packet they answer.
     pub answers_in_first_vrf: bool,
     /// Whether unicast frames for other MAC addresses go to the kernel, for devices that share the
     /// interface with it (macvlan). Otherwise they are dropped.
     pub punts_other_macs: bool,
-    /// Addresses of the router apart from those of its ports, such as those of the loopback
-    /// interface: packets from outside with such a source are dropped.
+    /// Further addresses of the router, which belong to none of its ports, such as those of the
+    /// loopback interface. Packets from outside with such a source are dropped.
     pub own_addresses: Vec<IpAddr>,
 }
 
@@ -79,8 +80,8 @@ pub struct PolicerSpec {
 /// What happens to packets beyond a policer's rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExceedAction {
-    /// They are dropped.
+    /// The packets are dropped.
     Drop,
-    /// They get this DSCP.
+    /// The packets get this DSCP.
     Remark(u8),
 }

@@ -1,5 +1,4 @@
-//! Counters, which balance: every packet is counted once when it appears and once by what became of
-//! it.
+//! Counters. They balance: every packet is counted once when it appears, and once by its outcome.
 
 use alloc::vec::Vec;
 
@@ -9,16 +8,16 @@ use crate::cause::RouteDropCause;
 use crate::punt::{PuntClass, PuntReason};
 use crate::verdict::{ForwardedFrame, RouteVerdict};
 
-/// Counters of a port. Drops and packets for the kernel count at the port where the packet arrived.
+/// Counters of a port. Drops and packets for the kernel count at the ingress port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoutePortCounters {
     /// Frames received.
     pub rx_packets: u64,
-    /// Bytes of these frames.
+    /// Bytes of the received frames.
     pub rx_bytes: u64,
     /// Frames sent, fragments and ICMP errors included.
     pub tx_packets: u64,
-    /// Bytes of these frames.
+    /// Bytes of the sent frames.
     pub tx_bytes: u64,
     /// Packets for the kernel, by [`PuntClass`].
     pub kernel: [u64; PuntClass::COUNT],
@@ -26,7 +25,7 @@ pub struct RoutePortCounters {
     pub reasons: [u64; PuntReason::COUNT],
     /// Packets dropped, by [`RouteDropCause`].
     pub dropped: [u64; RouteDropCause::COUNT],
-    /// Packets beyond the rate of the port's policer that got another DSCP for it.
+    /// Packets that exceeded the rate of the port's policer and therefore got another DSCP.
     pub marked: u64,
 }
 
@@ -48,25 +47,25 @@ impl Default for RoutePortCounters {
 /// Counters of an engine.
 ///
 /// # Invariant
-/// Between two batches, received packets and ICMP errors together are as many as packets forwarded,
-/// held, delayed, dropped and given to the kernel ([`Self::is_balanced`]).
+/// Between two batches, the number of received packets and ICMP errors is equal to the number of
+/// packets forwarded, held, delayed, dropped and given to the kernel ([`Self::is_balanced`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RouteCounters {
     /// Packets forwarded, including fragmented ones and sent ICMP errors.
     pub forwarded: u64,
     /// Packets that wait for a neighbour now.
     pub held: u64,
-    /// Packets that the program keeps now, to process them again later.
+    /// Packets of which the program keeps copies now, to process them again later.
     pub delayed: u64,
-    /// ICMP errors and redirects that the router made, and other packets of its own.
+    /// Packets that the router itself created: ICMP errors, redirects and others.
     pub generated: u64,
     /// Redirects among them.
     pub redirects: u64,
-    /// ICMP errors that no rule forbids, but the rate limit does.
+    /// ICMP errors that were not sent only because of the rate limit.
     pub suppressed: u64,
     /// Packets that were fragmented; they count as forwarded.
     pub fragmented: u64,
-    /// Fragments made of them.
+    /// Fragments of the fragmented packets.
     pub fragments: u64,
     /// Counters of each port, by [`FibPortIndex`].
     pub ports: Vec<RoutePortCounters>,
@@ -88,7 +87,7 @@ impl RouteCounters {
         }
     }
 
-    /// Counts what became of a packet that arrived at `port`.
+    /// Counts the outcome of a packet that arrived at `port`.
     #[inline]
     pub(crate) fn count(&mut self, port: u16, verdict: &RouteVerdict) {
         match *verdict {
@@ -106,7 +105,7 @@ impl RouteCounters {
         }
     }
 
-    /// Takes back the count of a packet that was to be forwarded or held.
+    /// Reverts the count of a packet that was to be forwarded or held.
     pub(crate) fn uncount(&mut self, verdict: &RouteVerdict) {
         match *verdict {
             RouteVerdict::Forward(frame) => {
@@ -127,7 +126,7 @@ impl RouteCounters {
         self.count_frame(port, len);
     }
 
-    /// Counts a sent frame of `len` bytes, which may be one of several of a packet.
+    /// Counts a sent frame of `len` bytes, which may be one of several frames of a packet.
     #[inline(always)]
     pub(crate) fn count_frame(&mut self, port: FibPortIndex, len: u32) {
         let counters = self.port(port.0);
@@ -135,7 +134,7 @@ impl RouteCounters {
         counters.tx_bytes += u64::from(len);
     }
 
-    /// Counts a packet as dropped that was counted as forwarded.
+    /// Counts a packet as dropped that was counted as forwarded before.
     pub(crate) fn count_unsent(&mut self, ingress: FibPortIndex, frame: &ForwardedFrame) {
         self.forwarded -= 1;
         let egress = self.port(frame.port.0);
@@ -184,7 +183,7 @@ impl RouteCounters {
         self.total(|port| port.reasons[reason as usize])
     }
 
-    /// Returns whether every packet was counted once by what became of it. To be asked between two
+    /// Returns whether every packet was counted once by its outcome. Only valid between two
     /// batches.
     #[must_use]
     pub fn is_balanced(&self) -> bool {

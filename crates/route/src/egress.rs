@@ -1,5 +1,5 @@
-//! What every packet needs that leaves the router: a TTL above 1, an MTU that it fits, a neighbour,
-//! one hop less, and a link header.
+//! Prepares packets to leave the router: checks TTL and MTU, finds the neighbour, decrements the
+//! TTL, and writes the link header.
 
 mod fragment;
 mod header;
@@ -27,8 +27,8 @@ pub(crate) use link::LinkHeader;
 /// Minimum MTU of a link with IPv6 (RFC 8200, 5).
 const MIN_V6_MTU: u32 = 1280;
 
-/// Sends a packet to the neighbour of its adjacency, or has it wait. `key` is the address that was
-/// looked up: the neighbour's, if the adjacency is for all hosts of the link.
+/// Sends a packet to the neighbour of its adjacency, or holds it. `key` is the address that was
+/// looked up. It is the neighbour's address if the adjacency is for all hosts of the link.
 ///
 /// # Errors
 /// The [`Rejection`] of a packet that cannot be sent. The frame is then unchanged.
@@ -71,14 +71,14 @@ pub(crate) fn release(
     send(egress, counters, output, bytes, held.packet, (held.port, mac))
 }
 
-/// A port, and the MTU for a packet on it.
+/// The egress port, and the MTU for a packet on it.
 #[derive(Clone, Copy, Debug)]
 struct Egress<'v> {
     facts: &'v PortFacts,
     mtu: u32,
 }
 
-/// Checks all that can be wrong with a packet that has a neighbour.
+/// Checks everything that can prevent sending a packet whose neighbour is known.
 fn check<'v>(
     view: &'v RouteView,
     bytes: &[u8],
@@ -97,7 +97,8 @@ fn check<'v>(
     };
     let mtu = match packet.mtu {
         0 => facts.mtu,
-        // A route cannot go below the minimum, or senders could never reduce their packets enough.
+        // The MTU of a route is at least the minimum, or senders could never reduce their packets
+        // enough.
         route if packet.is_v6() => facts.mtu.min(route.max(MIN_V6_MTU)),
         route => facts.mtu.min(route),
     };
@@ -149,7 +150,7 @@ fn send(
     Ok(RouteVerdict::Forward(ForwardedFrame { port, start, end: packet.end, prepend }))
 }
 
-/// Checks that all fragments of a packet fit, each into the MTU, and together into the output queue.
+/// Checks that each fragment of a packet fits into the MTU, and that all fit into the output queue.
 fn can_fragment(
     mtu: u32,
     output: &OutputQueue,

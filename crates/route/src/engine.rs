@@ -21,7 +21,7 @@ use crate::verdict::{ForwardedFrame, HeldPacket, RouteVerdict};
 use crate::view::RouteView;
 use crate::{check_sources, look_up, parse, rewrite};
 
-/// A router's decisions. Each worker has one of its own; they share only the tables.
+/// Makes a router's decisions. Each worker has its own engine; engines share only the tables.
 ///
 /// All times are in ns and never go back.
 #[derive(Clone, Debug)]
@@ -52,14 +52,15 @@ impl RouteEngine {
         }
     }
 
-    /// Takes over a snapshot. Costs time in proportion to the number of ports and their addresses,
-    /// not of routes.
+    /// Uses a snapshot from now on. Takes time in proportion to the number of ports and their
+    /// addresses, not to the number of routes.
     pub fn set_tables(&mut self, tables: Arc<ForwardingTables>) {
         self.counters.grow(tables.ports.len());
         self.view = RouteView::new(tables, &self.config, &self.policies);
     }
 
-    /// Sets the policies of all ports, by port index; ports beyond them have the default one.
+    /// Sets the policies of all ports, by port index. Ports without a policy get the default
+    /// policy.
     pub fn set_policies(&mut self, policies: Vec<PortPolicy>, now_ns: u64) {
         self.policers = Policers::new(&policies, &self.policers, now_ns);
         self.policies = policies;
@@ -120,7 +121,7 @@ impl RouteEngine {
         self.answer(batch, frames, now_ns);
     }
 
-    /// First stage: starts a batch with these frames, which all other stages get as well.
+    /// First stage: starts a batch with these frames. All other stages must get the same frames.
     ///
     /// # Panics
     /// If there are more than [`crate::MAX_ROUTE_BATCH`] frames.
@@ -129,7 +130,8 @@ impl RouteEngine {
         parse::run(&self.view, punts, &mut self.counters, batch, frames);
     }
 
-    /// Parses a live frame again, after its addresses were changed: before the third stage.
+    /// Parses a live frame again after its addresses were changed. Only valid before the third
+    /// stage.
     ///
     /// # Panics
     /// If there is no such frame.
@@ -191,8 +193,8 @@ impl RouteEngine {
         }
     }
 
-    /// Decides about a live frame between two stages, in place of the stages that follow; counts
-    /// the verdict.
+    /// Sets and counts the verdict about a live frame between two stages. The later stages skip the
+    /// frame.
     ///
     /// # Panics
     /// If the frame has a verdict.
@@ -201,7 +203,7 @@ impl RouteEngine {
         batch.settle(&mut self.counters, at, verdict);
     }
 
-    /// Drops a live frame between two stages and lets the last stage tell its sender.
+    /// Drops a live frame between two stages. The last stage sends an ICMP error to its sender.
     ///
     /// # Panics
     /// If the frame has a verdict.
@@ -226,9 +228,9 @@ impl RouteEngine {
         self.output.recycle(buffer);
     }
 
-    /// Sends a held packet, whose next hop has this MAC address. `frame` is the frame as it was
-    /// when it was held, and is rewritten. Instead of `Forward`, the verdict can be anything that
-    /// [`Self::process`] finds out about a packet with a neighbour.
+    /// Sends a held packet, whose next hop has this MAC address. `frame` must contain the frame as
+    /// it was held, and is rewritten. The verdict is `Forward`, or any other that [`Self::process`]
+    /// can give to a packet whose neighbour is known.
     pub fn release(
         &mut self,
         held: &HeldPacket,
@@ -251,8 +253,8 @@ impl RouteEngine {
         verdict
     }
 
-    /// Drops a held packet whose next hop did not answer, and tells its sender (ICMP 3/1, ICMPv6
-    /// 1/3). `frame` is the frame as it was when it was held.
+    /// Drops a held packet whose next hop did not answer, and sends an error to its sender (ICMP
+    /// 3/1, ICMPv6 1/3). `frame` is the frame as it was when it was held.
     pub fn unanswered(&mut self, held: &HeldPacket, frame: &[u8], now_ns: u64) -> RouteVerdict {
         let (view, mut parts) = self.parts();
         let rejection = Rejection {
@@ -275,8 +277,9 @@ impl RouteEngine {
         self.config.punts_other_macs
     }
 
-    /// Drops a packet from `ingress` after its verdict, because there is no space to send it: it
-    /// counts as dropped for [`RouteDropCause::TransmitQueueFull`] instead of as forwarded.
+    /// Drops a packet from `ingress` after its verdict, because there is no space to send it. The
+    /// packet no longer counts as forwarded, but as dropped for
+    /// [`RouteDropCause::TransmitQueueFull`].
     pub fn unsent(&mut self, ingress: FibPortIndex, frame: &ForwardedFrame) {
         self.counters.count_unsent(ingress, frame);
     }
@@ -300,7 +303,7 @@ impl RouteEngine {
     }
 }
 
-/// Tells the sender of a held packet why it is dropped.
+/// Sends the sender of a held packet an error with the reason for the drop.
 fn reply(
     view: &RouteView,
     parts: &mut AnswerParts<'_>,

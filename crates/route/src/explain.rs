@@ -1,4 +1,5 @@
-//! What each stage says about one packet, for `why` and `trace`. The same stages decide.
+//! Explains the decision of each stage about one packet, for `why` and `trace`. The engine's own
+//! stages make these decisions.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -16,12 +17,12 @@ use crate::packet::PacketTraits;
 use crate::punt::PuntReason;
 use crate::verdict::RouteVerdict;
 
-/// What one stage found out about a packet.
+/// The result of one stage for a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RouteStep {
     /// The first stage accepted the packet.
     Parsed {
-        /// The port that the frame's tags name.
+        /// The port that the frame's tags select.
         port: FibPortIndex,
         /// The VRF of that port.
         vrf: VrfIndex,
@@ -48,22 +49,22 @@ pub enum RouteStep {
         /// The neighbour, if the packet is to be forwarded.
         adjacency: Option<Adjacency>,
     },
-    /// A stage rejected the packet; its sender may be told.
+    /// A stage rejected the packet. Its sender may get an ICMP error.
     Rejected {
         /// Why the packet is dropped.
         cause: RouteDropCause,
-        /// What the ICMP error would say.
+        /// The content of the ICMP error.
         problem: IcmpProblem,
     },
-    /// The decision, and why the kernel gets the packet, if it does.
+    /// The verdict, and why the kernel gets the packet, if it does.
     Decided(RouteVerdict, Option<PuntReason>),
-    /// A packet that the router made: an ICMP error, or a fragment.
+    /// A packet that the router created: an ICMP error, or a fragment.
     Made(RouteOutput),
 }
 
-/// What others decide between the engine's stages about a packet that is explained.
+/// Stages between the engine's own stages, such as rules, in the explanation of a packet.
 pub trait ExplainedStages {
-    /// After the first stage.
+    /// Called after the engine's first stage.
     fn after_parse(
         &mut self,
         engine: &mut RouteEngine,
@@ -72,7 +73,7 @@ pub trait ExplainedStages {
         now_ns: u64,
     );
 
-    /// After the third stage.
+    /// Called after the engine's third stage.
     fn after_look_up(
         &mut self,
         engine: &mut RouteEngine,
@@ -82,7 +83,7 @@ pub trait ExplainedStages {
     );
 }
 
-/// No stages.
+/// `()` stands for no stages.
 impl ExplainedStages for () {
     fn after_parse(
         &mut self,
@@ -104,14 +105,14 @@ impl ExplainedStages for () {
 }
 
 impl RouteEngine {
-    /// What each stage would say about a frame. Neither the frame nor the engine changes: no
-    /// counter, no policer, no limit of ICMP errors, no output.
+    /// Returns what each stage would decide about a frame. Neither the frame nor the engine
+    /// changes: counters, policers, limits of ICMP errors and the output queue stay as they are.
     #[must_use]
     pub fn explain(&self, frame: &RouteFrame<'_>, now_ns: u64) -> Vec<RouteStep> {
         self.explain_with(&mut (), frame, now_ns)
     }
 
-    /// As [`Self::explain`], with the stages of others between those of the engine.
+    /// Like [`Self::explain`], with the stages of another component between the engine's stages.
     pub fn explain_with(
         &self,
         others: &mut impl ExplainedStages,
@@ -136,7 +137,7 @@ impl RouteEngine {
         }
         engine.check_sources(&mut batch, &frames);
         others.after_look_up(&mut engine, &mut batch, &mut frames, now_ns);
-        // A rule may have sent the packet elsewhere.
+        // A rule may have changed the next hop of the packet.
         if batch.live() != 0 && steps.last() != Some(&matched(&engine, &batch)) {
             steps.push(matched(&engine, &batch));
         }
@@ -154,7 +155,7 @@ impl RouteEngine {
     }
 }
 
-/// Appends a step if the packet is still on its way.
+/// Appends a step if the packet is still live.
 fn note(batch: &RouteBatch, steps: &mut Vec<RouteStep>, step: impl Fn(&RouteBatch) -> RouteStep) {
     if batch.live() != 0 {
         steps.push(step(batch));
@@ -238,7 +239,7 @@ impl fmt::Display for RouteStep {
     }
 }
 
-/// What a route says, in a word or two.
+/// The action of a route in one or two words.
 const fn action_name(action: TargetAction) -> &'static str {
     match action {
         TargetAction::NoRoute => "no route",

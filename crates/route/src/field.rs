@@ -39,8 +39,8 @@ pub(crate) fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
     }
 }
 
-/// A MAC address as a number whose lowest byte is the first on the wire, so that it compares with
-/// one load from a frame.
+/// A MAC address as a number whose lowest byte is the first one on the wire, so that it can be
+/// compared with a word that is loaded from a frame.
 #[inline(always)]
 pub(crate) const fn mac_word(mac: [u8; 6]) -> u64 {
     let [a, b, c, d, e, f] = mac;

@@ -1,8 +1,9 @@
 //! The hash that decides which next hop a flow takes.
 //!
 //! Packets with TCP, UDP or SCTP directly after the IP header are hashed by addresses, protocol and
-//! ports; all others, and all fragments, by addresses and protocol, so that the fragments of a
-//! packet take one way. Flows of IPv6 can be told apart by their flow label as well (RFC 6438).
+//! ports; all others, and all fragments, by addresses and protocol, so that all fragments of a
+//! packet take the same next hop. IPv6 flows can also be distinguished by their flow label (RFC
+//! 6438).
 
 use slipring_wire::assigned::IpProto;
 

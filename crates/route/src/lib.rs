@@ -1,4 +1,4 @@
-//! A router's decisions for each packet.
+//! Makes a router's decision about each packet.
 
 #![no_std]
 #![forbid(unsafe_code)]

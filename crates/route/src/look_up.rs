@@ -1,4 +1,4 @@
-//! Third stage: the route of each packet, and the neighbour that it leads to.
+//! Third stage: finds the route of each packet, and the neighbour to which it leads.
 //!
 //! ```text
 //!   keys by VRF and family -> targets (prefetch) -> adjacencies (prefetch) -> rewrite
@@ -95,7 +95,7 @@ fn look_up_in(view: &RouteView, vrf: u16, is_v6: bool, scratch: &mut LookupScrat
     }
 }
 
-/// What a target means for one packet.
+/// The meaning of a target for one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Resolution {
     /// Index of the adjacency, and the MTU of the route.
@@ -105,7 +105,7 @@ pub(crate) enum Resolution {
     Reject(Rejection),
 }
 
-/// Reads a target; of several next hops, chooses that of the packet's flow.
+/// Reads a target. If it has several next hops, chooses that of the packet's flow.
 #[inline(always)]
 pub(crate) fn read_target(
     view: &RouteView,
@@ -153,7 +153,7 @@ fn resolve(
 }
 
 impl PacketTraits {
-    /// Returns whether a router may forward the packet at all.
+    /// Returns whether a router may forward the packet to another link.
     #[inline(always)]
     fn may_leave_link(self) -> bool {
         !self.has(Self::LINK_GROUP.with(Self::LINK_SOURCE))
@@ -179,7 +179,7 @@ fn refuse(
         _ if packet.traits.has(PacketTraits::LINK_SOURCE) => RouteDropCause::V6SourceLinkLocal,
         Resolution::Drop(cause) => cause,
         Resolution::Reject(rejection) => return batch.reject(at, rejection),
-        // Only packets that must not leave their link come here with an adjacency.
+        // Packets only come here with an adjacency if they must not leave their link.
         Resolution::Adjacency(..) => RouteDropCause::LinkGroup,
     };
     batch.settle(counters, at, RouteVerdict::Drop(verdict));

@@ -1,4 +1,4 @@
-//! Packets that the router makes: ICMP errors and fragments.
+//! Packets that the router itself creates: ICMP errors and fragments.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -7,13 +7,13 @@ use slipring_fib::FibPortIndex;
 
 use crate::verdict::HeldPacket;
 
-/// Maximum number of packets in the queue. Without room, no ICMP errors are sent, and packets that
-/// would have to be fragmented are dropped.
+/// Maximum number of packets in the queue. If the queue is full, no ICMP errors are sent, and
+/// packets that need fragmentation are dropped.
 const MAX_OUTPUTS: usize = 1024;
-/// Maximum number of buffers that are kept for use again.
+/// Maximum number of buffers that are kept for reuse.
 const MAX_SPARE_BUFFERS: usize = 64;
 
-/// A packet that the router made.
+/// A packet that the router itself created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RouteOutput {
     /// A frame to send.
@@ -23,9 +23,9 @@ pub enum RouteOutput {
         /// The whole frame with its tags.
         frame: Vec<u8>,
     },
-    /// A frame whose next hop has no MAC address yet, to be treated like one that is held.
+    /// A frame whose next hop has no MAC address yet. The program must hold it like a held frame.
     Hold {
-        /// What to pass back with the frame.
+        /// The value that must be passed back with the frame.
         held: HeldPacket,
         /// The frame, whose link header is not valid yet.
         frame: Vec<u8>,
@@ -45,7 +45,7 @@ impl OutputQueue {
         self.queue.len() + count <= MAX_OUTPUTS
     }
 
-    /// Appends a packet; the caller has asked for room.
+    /// Appends a packet. The caller has checked that there is room.
     pub(crate) fn push(&mut self, output: RouteOutput) {
         self.queue.push_back(output);
     }
@@ -60,7 +60,7 @@ impl OutputQueue {
         self.spare.pop().unwrap_or_default()
     }
 
-    /// Keeps a buffer for use again.
+    /// Keeps a buffer for reuse.
     pub(crate) fn recycle(&mut self, mut buffer: Vec<u8>) {
         if self.spare.len() < MAX_SPARE_BUFFERS {
             buffer.clear();

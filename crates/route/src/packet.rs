@@ -1,6 +1,6 @@
-//! What the stages know about a packet.
+//! The state of a packet between stages.
 
-/// Properties of a packet that need more than the fast paths do.
+/// Properties of a packet that the fast paths do not handle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PacketTraits(u8);
 
@@ -11,7 +11,7 @@ impl PacketTraits {
     pub(crate) const LINK_GROUP: Self = Self(1 << 1);
     /// The transport checksum is incomplete.
     pub(crate) const PARTIAL: Self = Self(1 << 2);
-    /// The router itself sends the packet, an ICMP error: no hop is counted.
+    /// The router itself sends the packet (an ICMP error), so its TTL is not decremented.
     pub(crate) const OWN: Self = Self(1 << 3);
     /// A policer changes the DSCP.
     pub(crate) const REMARK: Self = Self(1 << 4);
@@ -20,13 +20,13 @@ impl PacketTraits {
     /// The source is a link-local IPv6 address, so the packet must not leave its link.
     pub(crate) const LINK_SOURCE: Self = Self(1 << 6);
 
-    /// These traits and `other`.
+    /// Returns these traits and `other`.
     #[inline(always)]
     pub(crate) const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// These traits and, if `condition` is true, `other`.
+    /// Returns these traits, and also `other` if `condition` is true.
     pub(crate) const fn with_if(self, condition: bool, other: Self) -> Self {
         if condition { self.with(other) } else { self }
     }
@@ -44,7 +44,7 @@ impl PacketTraits {
     }
 }
 
-/// A packet on its way through the stages.
+/// A packet between stages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RoutedPacket {
     /// Offset of the end of the IP packet in the frame.

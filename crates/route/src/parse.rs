@@ -1,8 +1,8 @@
 //! First stage: which port a frame belongs to, and whether the router may forward its packet.
 //!
-//! A fast path accepts valid packets of the most common forms in a few comparisons; it only ever
-//! accepts. All other frames go through the complete checks, which name what is wrong. A test
-//! compares both.
+//! A fast path accepts valid packets of the most common forms with a few comparisons. It never
+//! rejects: all other frames go through the complete checks, which name the cause. A test compares
+//! both.
 
 mod ipv4;
 mod ipv6;
@@ -21,7 +21,7 @@ use crate::verdict::RouteVerdict;
 use crate::view::RouteView;
 use outcome::{Accepted, ParseRefusal};
 
-/// Parses all frames; those that are not to be forwarded get their verdicts.
+/// Parses all frames. Frames that must not be forwarded get their verdicts.
 pub(crate) fn run(
     view: &RouteView,
     punts_other_macs: bool,
@@ -117,7 +117,7 @@ fn examine(
 }
 
 impl RouteBatch {
-    /// Puts a packet on its way.
+    /// Makes a packet live.
     #[inline(always)]
     fn accept(&mut self, at: usize, packet: RoutedPacket, destination: u128) {
         self.packets[at] = packet;

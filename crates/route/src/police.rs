@@ -1,4 +1,4 @@
-//! Second stage: ingress policers. Without any they cost one test for each batch.
+//! Second stage: ingress policers. If there are none, the stage costs one test per batch.
 
 mod policer;
 

@@ -1,4 +1,4 @@
-//! Packets for the kernel: their class, for which rates are limited (RFC 6192), and the reason.
+//! Packets for the kernel: their class, by which rates are limited (RFC 6192), and the reason.
 
 use slipring_wire::assigned::{EtherType, IpProto};
 
@@ -60,7 +60,8 @@ pub enum PuntReason {
     Group,
     /// The IPv6 destination is link-local.
     LinkLocal,
-    /// The route says so: local addresses, broadcasts, routes that the tables cannot represent.
+    /// The route leads to the kernel: local addresses, broadcasts, and routes that the tables
+    /// cannot represent.
     Route,
     /// The route to the source is one that the tables cannot represent, so that only the kernel can
     /// check the reverse path.
@@ -123,7 +124,8 @@ pub(crate) fn classify(bytes: &[u8], ethertype: EtherType, l3: usize) -> PuntCla
             }
             transport(bytes, next, l4, false)
         }
-        // IEEE 802.3 length: LLC with the DSAP and SSAP of OSI is IS-IS (ISO 10589, 8.4.8).
+        // A value below 0x600 is an IEEE 802.3 length. LLC with the DSAP and SSAP of OSI is IS-IS
+        // (ISO 10589, 8.4.8).
         EtherType(..0x600) if be16(bytes, l3) == 0xfefe => PuntClass::Igp,
         _ => PuntClass::Other,
     }

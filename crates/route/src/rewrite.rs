@@ -1,7 +1,7 @@
-//! Fourth stage: the packet on its next link.
+//! Rewrites packets for their next link.
 //!
 //! The fast path is for packets without special traits, between untagged links, to a known
-//! neighbour. All others go through [`egress::depart`], which does the same in general.
+//! neighbour. All others go through [`egress::depart`], which handles every case.
 
 use slipring_fib::FibPortIndex;
 
@@ -13,8 +13,8 @@ use crate::packet::RoutedPacket;
 use crate::verdict::{ForwardedFrame, LinkPrefix, RouteVerdict};
 use crate::view::RouteView;
 
-/// Rewrites all live packets. Those that cannot be sent are left to the stage that tells their
-/// senders.
+/// Rewrites all live packets. Packets that cannot be sent are left to the stage that sends ICMP
+/// errors.
 pub(crate) fn run(
     view: &RouteView,
     mut parts: AnswerParts<'_>,
@@ -51,7 +51,7 @@ fn rewrite_plain(
     let egress = view.port(adjacency.port.0)?;
     let mac = adjacency.mac?;
     let ip_len = packet.ip_len();
-    // A route without an MTU has 0, which becomes the greatest number here.
+    // If the route has no MTU (0), it becomes the greatest number here.
     let fits = (ip_len <= egress.plain_mtu) & (ip_len - 1 <= packet.mtu.wrapping_sub(1));
     let may_redirect = sends_redirects & (adjacency.port.0 == packet.port);
     if !fits | !packet.traits.is_plain() | may_redirect {
@@ -67,7 +67,8 @@ fn rewrite_plain(
         }
         count_hop_v4(hop_fields);
     }
-    // The destination's 6 bytes and the first 2 of the source are one word, the other 4 another.
+    // The 6 bytes of the destination and the first 2 of the source are one word; the last 4 of the
+    // source are another.
     let word = mac_word(mac.0) | egress.mac << 48;
     head[..8].copy_from_slice(&word.to_le_bytes());
     head[8..12].copy_from_slice(&((egress.mac >> 16) as u32).to_le_bytes());

@@ -1,4 +1,5 @@
-//! What stages of the program, such as filter rules, do to frames between the engine's own stages.
+//! Operations on frames for stages of the program, such as filter rules, between the engine's own
+//! stages.
 
 use core::net::IpAddr;
 
@@ -16,7 +17,7 @@ use crate::verdict::RouteVerdict;
 use crate::{look_up, parse};
 
 impl RouteEngine {
-    /// Drops a frame that a stage has given to the kernel, instead.
+    /// Drops a frame that a stage had given to the kernel.
     ///
     /// # Panics
     /// If the verdict about the frame is not [`RouteVerdict::Kernel`].
@@ -32,8 +33,8 @@ impl RouteEngine {
         batch.settle(&mut self.counters, at, RouteVerdict::Drop(cause));
     }
 
-    /// Returns whether the kernel will forward a frame that it gets, as far as is known: because of
-    /// the packet's options or its route, and not to the router itself.
+    /// Returns whether the kernel will probably forward a frame that it gets: it gets the frame
+    /// because of the packet's options or its route, and the packet is not for the router itself.
     ///
     /// # Panics
     /// If there is no such frame.
@@ -59,8 +60,8 @@ impl RouteEngine {
         })
     }
 
-    /// Finds the route of one live frame again, after [`RouteBatch::set_next_hop`]: after the
-    /// third stage.
+    /// Finds the route of one live frame again after [`RouteBatch::set_next_hop`]. Only valid after
+    /// the third stage.
     ///
     /// # Panics
     /// If there is no such frame.
@@ -69,8 +70,8 @@ impl RouteEngine {
         look_up::run_one(&self.view, hash, &mut self.counters, batch, frames, at);
     }
 
-    /// As [`Self::parse`], for frames that were [`RouteVerdict::Delayed`]. They are counted as
-    /// received already.
+    /// Like [`Self::parse`], but for frames whose verdict was [`RouteVerdict::Delayed`]. They were
+    /// already counted as received.
     ///
     /// # Panics
     /// If there are more than [`crate::MAX_ROUTE_BATCH`] frames, or more than are delayed.
@@ -83,7 +84,7 @@ impl RouteEngine {
         }
     }
 
-    /// Drops a frame of `len` bytes that arrived at `port`, in place of all stages.
+    /// Drops a frame of `len` bytes that arrived at `port` and has not passed any stage.
     pub fn refuse(&mut self, port: FibPortIndex, len: usize, cause: RouteDropCause) {
         let counters = self.counters.port(port.0);
         counters.rx_packets += 1;
@@ -97,9 +98,9 @@ impl RouteEngine {
         self.counters.count(port.0, &RouteVerdict::Drop(cause));
     }
 
-    /// Moves a copy of a frame with the verdict `Forward` or `Hold` to the output queue, for a
-    /// frame that is not in memory of a port. Other verdicts need nothing. Returns `false` if the
-    /// queue is full, and counts the frame as dropped then.
+    /// For a frame that is not in a port's memory: if its verdict is `Forward` or `Hold`, puts a
+    /// copy into the output queue. Other verdicts need no action. Returns `false` if the queue is
+    /// full, and counts the frame as dropped then.
     ///
     /// # Panics
     /// If there is no such frame.
@@ -119,8 +120,9 @@ impl RouteEngine {
         answer::enqueue(&mut self.output, frame, &verdict)
     }
 
-    /// Routes an IP packet that the router itself sends, as if it had arrived at `port`, but without
-    /// counting a hop. It is in the output queue then. Returns `false` if it is dropped.
+    /// Routes an IP packet that the router itself sends, as if it had arrived at `port`, but
+    /// without decrementing its TTL. The packet is then in the output queue. Returns `false` if it
+    /// is dropped.
     pub fn originate(&mut self, port: FibPortIndex, packet: &[u8]) -> bool {
         let Some((destination, traits)) = destination_of(packet) else { return false };
         let vrf = self.view.port(port.0).map_or(0, |facts| facts.vrf);

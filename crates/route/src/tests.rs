@@ -1,4 +1,5 @@
-//! Tests of the engine as a whole. Oracles are written from the RFCs, with arithmetic of their own.
+//! Tests of the engine as a whole. Expected values are computed from the RFCs, with separate
+//! arithmetic.
 
 mod behaviour;
 mod counters;

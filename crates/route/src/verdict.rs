@@ -1,4 +1,4 @@
-//! What becomes of a frame.
+//! The router's decision about a frame.
 
 use core::net::IpAddr;
 use core::ops::Range;
@@ -22,7 +22,7 @@ pub enum RouteVerdict {
     Delayed,
     /// The kernel handles the frame, which is unchanged.
     Kernel(PuntClass),
-    /// The packet is dropped, and its sender is not told.
+    /// The packet is dropped, and its sender gets no error.
     Drop(RouteDropCause),
     /// The packet is dropped; an ICMP error about it is in the engine's output queue.
     Answered(RouteDropCause),
@@ -53,8 +53,8 @@ impl ForwardedFrame {
         self.start as usize..self.end as usize
     }
 
-    /// The bytes to send before them: the start of a link header that is longer than that of the
-    /// given frame.
+    /// The bytes to send before [`Self::range`]: the start of a link header that is longer than
+    /// that of the given frame.
     #[must_use]
     pub fn prepend(&self) -> &[u8] {
         &self.prepend.bytes[..usize::from(self.prepend.len)]
@@ -86,21 +86,21 @@ pub struct HeldPacket {
 }
 
 impl HeldPacket {
-    /// Length of the frame without a trailer: that many bytes have to be kept.
+    /// Length of the frame without a trailer. The program must keep this many bytes.
     #[must_use]
     pub const fn frame_len(&self) -> usize {
         self.packet.end as usize
     }
 
-    /// The port at which the packet arrived; of the router's own packets, the one of the packet that they
-    /// are about.
+    /// The port at which the packet arrived. For an ICMP error, the port of the packet that it is
+    /// about.
     #[must_use]
     pub const fn ingress(&self) -> FibPortIndex {
         FibPortIndex(self.packet.port)
     }
 
-    /// Returns whether the router itself has made the packet, such as an ICMP error: it did not arrive,
-    /// so it is not one that is forwarded.
+    /// Returns whether the router itself created the packet, such as an ICMP error. Such a packet
+    /// did not arrive, so it does not count as forwarded.
     #[must_use]
     pub const fn is_own(&self) -> bool {
         self.packet.traits.has(PacketTraits::OWN)

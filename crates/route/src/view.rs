@@ -1,4 +1,4 @@
-//! A snapshot of the forwarding tables, with what the stages need of its ports in compact form.
+//! A snapshot of the forwarding tables, with the properties of its ports in a compact form.
 
 mod own;
 
@@ -18,10 +18,10 @@ use own::OwnAddresses;
 
 /// Maximum length of a link header: MAC addresses, two tags, type.
 pub(crate) const MAX_LINK_LEN: usize = 22;
-/// "No port", in tables of port indices.
+/// The value for "no port" in tables of port indices.
 const NO_PORT: u16 = u16::MAX;
 
-/// What the stages need of a port.
+/// The properties of a port that the stages need.
 #[derive(Clone, Debug)]
 pub(crate) struct PortFacts {
     /// The MAC address, as [`mac_word`].
@@ -35,7 +35,7 @@ pub(crate) struct PortFacts {
     pub(crate) vrf: u16,
     /// Whether the port can send.
     pub(crate) is_up: bool,
-    /// How sources are checked, of IPv4 and of IPv6.
+    /// How sources are checked, for IPv4 and for IPv6.
     pub(crate) reverse_path: [ReversePathMode; 2],
     /// Priorities of tagged frames.
     pub(crate) priorities: [u8; 8],
@@ -51,12 +51,12 @@ impl PortFacts {
     }
 }
 
-/// The ports of the interface of a given ingress port.
+/// The ports of one interface.
 #[derive(Clone, Debug)]
 struct InterfaceFacts {
     /// The port of untagged frames.
     untagged: u16,
-    /// The other ports, sorted by [`tag_key`].
+    /// The ports of tagged frames, sorted by [`tag_key`].
     tagged: Box<[(u64, u16)]>,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct RouteView {
 }
 
 impl RouteView {
-    /// Prepares a snapshot. Ports without a policy have the default one.
+    /// Prepares a snapshot. Ports without a policy get the default policy.
     pub(crate) fn new(
         tables: Arc<ForwardingTables>,
         config: &RouteConfig,
@@ -133,9 +133,9 @@ impl RouteView {
         Some(buckets[hash as usize % buckets.len()])
     }
 
-    /// The address from which errors about packets from `port` come: the port's address in the
-    /// subnet of `peer`, else its first one of that family that reaches as far as the peer, else
-    /// one of another port (RFC 1812, 4.3.2.4; RFC 4443, 2.2).
+    /// The source address of errors about packets from `port`: the port's address in the subnet of
+    /// `peer`, else its first address of that family with at least the scope of the peer's address,
+    /// else an address of another port (RFC 1812, 4.3.2.4; RFC 4443, 2.2).
     pub(crate) fn own_address(&self, port: u16, peer: IpAddr) -> Option<IpAddr> {
         let own = self.tables.ports.get(usize::from(port))?;
         // Senders with link-local addresses get no errors, because their packets are not forwarded.

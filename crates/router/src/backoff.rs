@@ -1,12 +1,14 @@
-//! When an interface is probed again whose driver has refused redirected frames.
+//! Decides when an interface is probed again after its driver has refused redirected frames.
 //!
-//! A driver may take the probe's frames and refuse others, such as frames in several buffers. Without a
-//! back-off, packets for it would change between the router and the kernel with each of them.
+//! A driver may take the probe's frames and refuse others, such as frames in several buffers.
+//! Without a back-off, each such frame would switch the interface's packets from the router to the
+//! kernel, and each probe would switch them back.
 
 use slipring_fib::FibPortIndex;
 use slipring_port::Nanos;
 
-/// The first wait after a refusal that follows another one.
+/// The wait if an interface refuses frames again after a probe. The first wait is 0; each further
+/// wait is twice as long.
 const FIRST_DELAY_NS: Nanos = 1_000_000_000;
 const MAX_DELAY_NS: Nanos = 300_000_000_000;
 /// An interface that has sent for this time is probed at once.
@@ -20,10 +22,10 @@ pub(crate) struct ProbeBackoff {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct PortBackoff {
-    /// When it was due to be probed the last time.
+    /// When the last probe was due.
     probed_at: Option<Nanos>,
     delay: Nanos,
-    /// When it is to be probed.
+    /// When the next probe is due.
     due: Option<Nanos>,
 }
 

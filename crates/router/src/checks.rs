@@ -1,5 +1,5 @@
-//! What the kernel would do to forwarded packets that the fast path does not: found before the
-//! router forwards, and while it runs.
+//! Finds the stages of the kernel that forwarded packets would bypass, before the router forwards
+//! and while it runs.
 //!
 //! ```text
 //!   packet --> XDP: forwarded here -----------------------------------------> other interface
@@ -7,8 +7,8 @@
 //!                '--> tc --> netfilter --> routing --> IPsec --> netfilter --> tc --> …
 //! ```
 //!
-//! A packet that XDP forwards passes none of the lower row. So these stages must be empty, or the
-//! user must have said that they may be bypassed.
+//! A packet that XDP forwards bypasses all stages of the lower row. So these stages must be empty,
+//! or the user must have allowed the bypass.
 
 mod forwarding;
 mod hooks;
@@ -26,8 +26,8 @@ pub(crate) use obstacle::{CheckedInterface, Obstacle, ObstacleKind};
 #[cfg(test)]
 pub(crate) use tcx::accept_all;
 
-/// Finds everything that packets between these interfaces would bypass, and where they would not be
-/// forwarded.
+/// Finds all stages of the kernel that packets between these interfaces would bypass, and the
+/// interfaces on which the kernel would not forward them.
 ///
 /// # Errors
 /// If the kernel refuses to list it: then it is not known that nothing is bypassed.
@@ -37,7 +37,7 @@ pub(crate) fn obstacles(interfaces: &[CheckedInterface]) -> io::Result<Vec<Obsta
     Ok(found)
 }
 
-/// The part of [`obstacles`] whose changes netlink announces. Its lists may be long.
+/// The part of [`obstacles`] whose changes netlink announces. The lists may be long.
 ///
 /// # Errors
 /// As [`obstacles`].
@@ -50,7 +50,8 @@ pub(crate) fn announced(interfaces: &[CheckedInterface]) -> io::Result<Vec<Obsta
     Ok(found)
 }
 
-/// The part of [`obstacles`] that must be looked for, by some tens of system calls.
+/// The part of [`obstacles`] whose changes netlink does not announce, so that it must be polled.
+/// This takes some tens of system calls.
 ///
 /// # Errors
 /// As [`obstacles`].
@@ -64,7 +65,7 @@ pub(crate) fn unannounced(
     Ok(found)
 }
 
-/// What cannot be listed might be there.
+/// An obstacle for stages that cannot be listed, because they might not be empty.
 pub(crate) fn unlisted(error: &io::Error) -> Obstacle {
     Obstacle {
         kind: ObstacleKind::Bypass,
@@ -74,12 +75,12 @@ pub(crate) fn unlisted(error: &io::Error) -> Obstacle {
     }
 }
 
-/// Lines for sysctl(8) that switch on the forwarding of the kernel, where it is off.
+/// Returns lines for sysctl(8) that switch on the kernel's forwarding where it is off.
 pub(crate) fn missing_forwarding() -> Vec<String> {
     forwarding::missing()
 }
 
-/// Whether a setting of IPv4 is on for all interfaces, or for this one.
+/// Whether an IPv4 setting is on for all interfaces, or for this interface.
 pub(crate) fn is_set_for(interface: &str, setting: &str) -> bool {
     forwarding::of_interface(interface, setting) > 0
 }
@@ -91,7 +92,7 @@ mod tests {
 
     use super::*;
 
-    /// What is found in a namespace with a veth pair `r0`, `p0` after these commands.
+    /// Returns the obstacles in a namespace with a veth pair `r0`, `p0` after these commands.
     fn found_after(commands: &[(&str, &str)]) -> Option<Vec<Obstacle>> {
         if !commands.iter().all(|(program, _)| installed(program)) {
             return None;

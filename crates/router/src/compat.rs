@@ -8,10 +8,10 @@
 //! ```
 //!
 //! netmap-fwd kept tables of its own. Here the kernel's tables are the only ones, so `route add`,
-//! `route delete` and `arp -d` change these, through the helper process, and only where they lead
+//! `route delete` and `arp -d` change these, through the helper process, and only for routes
 //! through interfaces of the router.
 //!
-//! Not for: IPv6, and all that netmap-fwd did not have; `slipring route ctl` shows that.
+//! Not for: IPv6, and features that netmap-fwd did not have; `slipring route ctl` has these.
 
 mod answers;
 mod columns;

@@ -21,7 +21,7 @@ use crate::source_checks::{self, SourceCheck};
 
 pub(crate) use print::print;
 
-/// What a file says. Settings with a flag are `None` if the file does not have them.
+/// The contents of a file. Settings that also have a flag are `None` if the file does not set them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct RouterConfig {
     pub(crate) interfaces: Option<Vec<String>>,
@@ -43,13 +43,13 @@ pub(crate) struct RouterConfig {
     pub(crate) live: LiveSettings,
 }
 
-/// Settings of the threads, which hold from the start to the end of a run.
+/// Settings of the threads. They cannot change during a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EngineSettings {
     pub(crate) wait: WaitStrategy,
-    /// Packets that wait for a neighbour.
+    /// Maximum number of packets that wait for one neighbour.
     pub(crate) hold_packets: u32,
-    /// Neighbours in any state, and those that are asked for at once, by interface.
+    /// Maximum number of neighbours in any state, and of those being resolved, per interface.
     pub(crate) max_entries: u32,
     pub(crate) max_incomplete: u32,
 }
@@ -62,7 +62,7 @@ impl Default for EngineSettings {
 }
 
 impl EngineSettings {
-    /// These limits of neighbours, within others.
+    /// Returns `within` with these limits for neighbours.
     pub(crate) fn limits(&self, within: NeighbourLimits) -> NeighbourLimits {
         NeighbourLimits {
             entries: self.max_entries as usize,
@@ -77,7 +77,7 @@ impl EngineSettings {
 const BUSY_POLL: [&str; 3] = ["adaptive", "always", "never"];
 
 impl RouterConfig {
-    /// Reads a file. Paths in it start at its directory.
+    /// Reads a file. Relative paths in it start at its directory.
     ///
     /// # Errors
     /// The first mistake, with its line, and what is allowed.
@@ -166,7 +166,7 @@ struct FibSettings {
 
 fn fib(section: &mut SettingsSection<'_>) -> Result<FibSettings, Diagnostic> {
     let max_routes = section.number("max_routes", 1..=u64::from(u32::MAX))?;
-    // The heartbeat says that the tables are those of 100 ms ago at most.
+    // A heartbeat promises that the tables are at most 100 ms old.
     let coalesce_ms = section.number("coalesce_ms", 0..=50)?;
     let min_vrfs = section.number("vrfs", 1..=MAX_VRFS as u64)?;
     Ok(FibSettings {
@@ -194,7 +194,7 @@ fn icmp(section: &mut SettingsSection<'_>) -> Result<LiveSettings, Diagnostic> {
     let mut live = LiveSettings::default();
     let limits = &mut live.icmp_limits;
     if let Some(rate) = section.number("errors_per_s", 0..=1_000_000)? {
-        // A burst of a twentieth of a second.
+        // The burst is a twentieth of a second.
         (limits.per_second, limits.burst) = (rate as u32, rate.div_ceil(20) as u32);
     }
     if let Some(rate) = section.number("per_source_per_s", 0..=1_000_000)? {

@@ -191,7 +191,8 @@ pub(crate) fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     Ok(Box::new(move |session| send(what, args, name.as_deref(), session)))
 }
 
-/// Executes a line of the shell, for the run with this name unless the line has another one.
+/// Executes a line of the shell. The line applies to the run with this name, unless it names
+/// another run.
 pub(crate) fn execute(
     matches: &ArgMatches,
     name: Option<&str>,
@@ -258,8 +259,8 @@ fn request(matches: &ArgMatches) -> Result<(&'static str, Value, &ArgMatches), F
     })
 }
 
-/// Reads `ADDRESS/LENGTH`, or an address as a prefix of full length; returns it with its host bits
-/// cleared.
+/// Reads `ADDRESS/LENGTH`, or an address as a prefix of full length. Returns the prefix with its
+/// host bits cleared.
 pub(crate) fn read_prefix(text: &str) -> Result<String, Failure> {
     let fault = |cause: &str| -> Failure {
         Diagnostic::new(SR0002, format!("`{text}` is no prefix"))
@@ -277,7 +278,7 @@ pub(crate) fn read_prefix(text: &str) -> Result<String, Failure> {
     Ok(format!("{}/{len}", masked(address, len)))
 }
 
-/// Converts the words of a packet to the arguments of `why`.
+/// Converts the description of a packet to the arguments of `why`.
 fn described_packet(args: &ArgMatches) -> Result<Value, Failure> {
     let words: Vec<_> =
         args.get_many::<String>("words").into_iter().flatten().map(String::as_str).collect();
@@ -303,7 +304,7 @@ fn packet_request(words: &[&str]) -> Result<Value, CommandFault> {
     Ok(json!({ "in": port, "packet": packet_words::hex(&frame[ETHERNET_LEN..]) }))
 }
 
-/// Sends a request, and more for the following pages of a list, and prints the answers.
+/// Sends a request, and further requests for the other pages of a list, and prints the answers.
 fn ask(
     client: &mut ControlClient,
     what: &'static str,
@@ -325,7 +326,7 @@ fn ask(
     Ok(Exit::Done)
 }
 
-/// Prints the packets of a trace as they come, until the last one, or the end of the router.
+/// Prints the packets of a trace as they arrive, until the last packet or the end of the router.
 fn follow_trace(
     client: &mut ControlClient,
     args: Value,

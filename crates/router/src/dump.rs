@@ -1,4 +1,4 @@
-//! Lists what the kernel has, by netlink: one dump request and all its answers.
+//! Lists the kernel's objects over netlink: one dump request and all its answers.
 
 use std::io;
 
@@ -13,11 +13,11 @@ const NLM_F_REQUEST: u16 = 0x1;
 const NLM_F_DUMP: u16 = 0x300;
 /// `NLA_TYPE_MASK` in linux/netlink.h: without the flags for nested attributes and byte order.
 const TYPE_MASK: u16 = 0x3fff;
-/// Bytes of a read. The kernel writes at most 32 KiB of a dump at once.
+/// Size of a read in bytes. The kernel writes at most 32 KiB of a dump at once.
 const READ_BYTES: usize = 1 << 16;
 
 /// Returns the bodies of all messages with which the kernel answers a dump request of this type.
-/// `body` is what follows the netlink header.
+/// `body` follows the netlink header.
 ///
 /// # Errors
 /// The kernel's error. `EPROTONOSUPPORT` if the kernel does not have this netlink family.
@@ -25,7 +25,7 @@ pub(crate) fn dump(family: isize, request: u16, body: &[u8]) -> io::Result<Vec<V
     DumpSocket::open(family)?.dump(request, body)
 }
 
-/// A socket for dumps, one after the other. After an error, answers may be left in it.
+/// A socket for one dump after the other. After an error, it may still contain answers.
 pub(crate) struct DumpSocket {
     socket: Socket,
     buffer: Vec<u8>,
@@ -44,7 +44,7 @@ impl DumpSocket {
         std::os::fd::AsRawFd::as_raw_fd(&self.socket)
     }
 
-    /// As [`dump`].
+    /// Like [`dump`].
     ///
     /// # Errors
     /// As [`dump`].
@@ -68,7 +68,7 @@ fn connected(family: isize) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Sends a request on a socket of its own, and passes on what is received until `is_last` returns
+/// Sends a request on its own socket, and passes on the received messages until `is_last` returns
 /// true.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! The kernel's routing state by netlink: everything there is, then every change.
+//! Reads the kernel's routing state over netlink: first all objects, then every change.
 //!
 //! ```text
 //!   socket 1: links, addresses, settings, neighbours   notifications  -----+
@@ -7,16 +7,19 @@
 //! ```
 //!
 //! A dump shares its socket with the notifications about the same objects. A part of a dump may be
-//! older than notifications that were read before it; the mirror tells the two apart. The sockets
-//! have no common order: the mirror has all objects that a purge concerns dumped again.
+//! older than notifications that were read before it; the mirror tells the two apart. Messages of
+//! different sockets have no common order. So when the kernel purges objects without notifications,
+//! the mirror requests dumps of all that may be concerned.
 //!
-//! The kernel composes a dump in the system calls that read it, which takes longer than to take it
-//! in. So at the start, other threads read the dumps of routes ([`ReadAhead`]), each family in one.
+//! The kernel composes a dump during the system calls that read it, which takes longer than
+//! processing it. So at the start, other threads read the dumps of routes ([`ReadAhead`]), one
+//! thread per family.
 //!
 //! # Invariants
 //! 1. A socket has at most one dump in progress; others wait for its end.
 //! 2. Every dump that begins ends, or is aborted.
-//! 3. One thread reads a socket at a time, and all messages are taken in the order of their reading.
+//! 3. One thread reads a socket at a time, and all messages are processed in the order in which
+//!    they were read.
 //!
 //! Not for: deciding what must be dumped.
 
@@ -60,44 +63,44 @@ const fn is_long(kind: DumpKind) -> bool {
 const LINK_GROUPS: [u32; 5] = [1, 3, 5, 9, 24];
 const ROUTE_GROUPS: [u32; 4] = [7, 8, 19, 32];
 const IPV6_GROUPS: [u32; 1] = [11];
-/// Bytes that the kernel may queue: notifications of about a million routes. With the usual 208 KiB,
-/// a full table that changes at once overruns the socket.
+/// Size of the kernel's receive queue in bytes: enough for notifications of about a million routes.
+/// With the default of 208 KiB, the socket overruns when a full table changes at once.
 const RECEIVE_BUFFER: usize = 128 << 20;
 /// The kernel writes at most 32 KiB of a dump at once, and notifications one at a time.
 const READ_BYTES: usize = 1 << 16;
-/// Reads of one socket in one turn, so that a flood of changes does not keep the thread from its
-/// other duties.
+/// Maximum number of reads of one socket in one turn, so that a flood of changes does not keep the
+/// thread from its other work.
 const MAX_READS: u32 = 64;
 
-/// Takes what the kernel tells.
+/// Receives the messages of the kernel.
 pub(crate) trait FeedReader {
-    /// A dump begins; until its end, messages of this kind list what exists.
+    /// A dump begins. Until its end, messages of this kind list the existing objects.
     fn begin(&mut self, kind: DumpKind);
-    /// A dump has come to its end.
+    /// A dump is complete.
     fn end(&mut self, kind: DumpKind);
-    /// A dump has failed; it listed some objects, or none.
+    /// A dump has failed. It may have listed some of the objects.
     fn abort(&mut self, kind: DumpKind);
-    /// An object, or a change of one.
+    /// An object of a dump, or a change of an object.
     fn message(&mut self, message: &NetlinkMessage<'_>);
     /// The kernel dropped notifications.
     fn overrun(&mut self);
 }
 
-/// How much the kernel may still have to tell after a reading.
+/// What may still be unread after [`KernelFeed::receive`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum FeedProgress {
     /// Nothing: all sockets are empty.
     Empty,
-    /// More of a dump. All notifications from before its last part have been read.
+    /// More of a dump. All notifications that precede its last part have been read.
     Dumping,
-    /// What another thread reads: a descriptor becomes readable with the next part.
+    /// Messages that another thread reads: a descriptor becomes readable with the next part.
     Ahead,
-    /// Notifications, which may be old.
+    /// Notifications, which may have waited for some time.
     Backlog,
 }
 
 impl FeedProgress {
-    /// Whether there is nothing to take in until a descriptor is readable.
+    /// Whether there is nothing to process until a descriptor is readable.
     pub(crate) const fn must_wait(self) -> bool {
         matches!(self, Self::Empty | Self::Ahead)
     }
@@ -145,8 +148,9 @@ impl KernelFeed {
         self.links.is_quiet() && self.routes.is_quiet() && self.ipv6.is_quiet()
     }
 
-    /// Reads what has arrived, a bounded number of buffers. With `reads_ahead`, long dumps that begin
-    /// are read by other threads: then it is not known up to when all has been read.
+    /// Reads what has arrived, up to a bounded number of buffers. With `reads_ahead`, other threads
+    /// read long dumps that begin now; then it is not known up to which time all messages have been
+    /// read.
     ///
     /// # Errors
     /// The kernel's error.
@@ -174,7 +178,7 @@ struct FeedSocket {
     waiting: VecDeque<DumpKind>,
     /// The dump in progress.
     running: Option<DumpKind>,
-    /// What reads the socket in place of this thread.
+    /// The thread that reads the socket in place of this one.
     ahead: Option<ReadAhead>,
 }
 
@@ -208,7 +212,7 @@ impl FeedSocket {
         self.running = Some(kind);
         reader.begin(kind);
         if reads_ahead && is_long(kind) {
-            // Without another thread, this one reads.
+            // If the thread cannot be started, this thread reads.
             self.ahead = ReadAhead::start(&self.socket).ok();
         }
         Ok(())
@@ -246,8 +250,8 @@ impl FeedSocket {
         Ok(progress)
     }
 
-    /// Takes the next part in that another thread has read, if there is one. After the last, this
-    /// thread reads again.
+    /// Takes in the next part that the read-ahead thread has read, if there is one. After the last
+    /// part, this thread reads the socket again.
     fn take_ahead(&mut self, reader: &mut impl FeedReader) -> io::Result<bool> {
         let Some(mut ahead) = self.ahead.take() else { return Ok(false) };
         match ahead.next() {
@@ -267,12 +271,13 @@ impl FeedSocket {
         Ok(true)
     }
 
-    /// Reads a buffer; the result says whether it was a part of a dump.
+    /// Reads the messages in a buffer; the result says whether it was a part of a dump.
     fn read(&mut self, bytes: &[u8], reader: &mut impl FeedReader) -> FeedProgress {
         let mut progress = FeedProgress::Backlog;
         for message in Messages::new(bytes) {
             let Ok(message) = message else {
-                // It may have been any change, so it is as good as lost.
+                // The message could not be parsed. It may have been any change, so it counts as
+                // lost.
                 reader.overrun();
                 continue;
             };
@@ -299,12 +304,12 @@ impl FeedSocket {
     }
 }
 
-/// Lets the kernel queue much more than usual. Without CAP_NET_ADMIN, as much as
-/// `net.core.rmem_max` permits: overruns are then more likely, and each costs a dump.
+/// Lets the kernel queue much more than by default. Without CAP_NET_ADMIN, the size is limited by
+/// `net.core.rmem_max`: overruns are then more likely, and each costs a dump.
 fn enlarge(socket: &Socket) {
     let forced = sockopt::set_socket_recv_buffer_size_force(socket, RECEIVE_BUFFER);
     if forced.is_err() {
-        // The usual size works too.
+        // The default size works too.
         let _ = sockopt::set_socket_recv_buffer_size(socket, RECEIVE_BUFFER);
     }
 }
@@ -319,7 +324,7 @@ mod tests {
 
     use super::*;
 
-    /// The IPv4 routes of the main table that exist, by what was told.
+    /// The IPv4 routes of the main table that exist according to the messages so far.
     #[derive(Default)]
     struct Routes {
         known: BTreeSet<String>,
@@ -385,7 +390,7 @@ mod tests {
         let mut fds = feed.descriptors().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         let limit = i64::try_from(TIMEOUT.as_secs()).unwrap();
         let ready = poll(&mut fds, Some(&Timespec { tv_sec: limit, tv_nsec: 0 }));
-        // Interrupted or not, what has come is read.
+        // Even if a signal interrupted the poll, the messages that have arrived are read.
         assert_ne!(ready, Ok(0), "nothing more came");
     }
 
@@ -422,7 +427,7 @@ mod tests {
 
     #[test]
     fn a_dump_that_is_read_ahead_is_complete_and_in_order_with_changes() {
-        // More than are read ahead at most.
+        // More routes than fit into the buffers that are read ahead.
         const COUNT: u32 = 60_000;
         let prefix =
             |n: u32| format!("10.{}.{}.{}/30", 64 + (n >> 14), n >> 6 & 255, (n & 63) << 2);
@@ -457,7 +462,7 @@ mod tests {
         in_namespace(|namespace| {
             let (mut feed, mut routes) = namespace.run(|| {
                 let feed = KernelFeed::open().unwrap();
-                // The smallest buffer: a few notifications.
+                // The smallest buffer has space for a few notifications.
                 sockopt::set_socket_recv_buffer_size(&feed.routes.socket, 1).unwrap();
                 (feed, Routes::default())
             });

@@ -1,4 +1,4 @@
-//! What the router has counted, for reports, the control socket and metrics.
+//! The router's counters, for reports, the control socket and metrics.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -16,7 +16,8 @@ use crate::subinterface::SubinterfaceFigures;
 use crate::traffic::ForwardedTraffic;
 use crate::worker::WorkerFigures;
 
-/// The counters of an interface: what arrived on it was forwarded, or left to the kernel.
+/// The counters of an interface: packets that arrived on it were forwarded, dropped, or left to the
+/// kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct InterfaceFigures {
     pub(crate) name: String,
@@ -32,11 +33,11 @@ pub(crate) struct InterfaceFigures {
     /// Packets that the engine in user space has left to the kernel, by class. They are among
     /// `passed`.
     pub(crate) punted: BTreeMap<&'static str, u64>,
-    /// Packets beyond the rate of a policer that got another DSCP for it; they are forwarded.
+    /// Forwarded packets that exceeded the rate of a policer and therefore got another DSCP.
     pub(crate) marked: u64,
 }
 
-/// What a thread of the engine in user space has done.
+/// The counters of a thread of the engine in user space.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct WorkerSummary {
     pub(crate) id: usize,
@@ -44,36 +45,36 @@ pub(crate) struct WorkerSummary {
     pub(crate) queues: Vec<u16>,
     /// Frames received.
     pub(crate) frames: u64,
-    /// Frames given to the thread whose rules must check them, which counts them as received.
+    /// Frames given to the thread whose rules must check them; that thread counts them as received.
     pub(crate) handed: u64,
     /// Time of turns that moved frames, in ns.
     pub(crate) busy_ns: u64,
     /// Packets that wait for a neighbour.
     pub(crate) held: u64,
-    /// ICMP errors and redirects that it has sent.
+    /// ICMP errors and redirects that the thread has sent.
     pub(crate) generated: u64,
     /// Packets for the kernel that exceeded the rate of their class, and were dropped, by class.
     pub(crate) limited: BTreeMap<&'static str, u64>,
     /// Packets that the kernel did not take.
     pub(crate) failed: u64,
-    /// What its rules have done; only with `--rules`.
+    /// The counters of its rules; only with `--rules`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) rules: Option<RuleFigures>,
 }
 
-/// What the rules of a thread have done besides deciding: what each rule has counted is in
-/// `slipring ipfw -a list`.
+/// Counters of a thread's rules as a whole. `slipring ipfw -a list` shows the counters of each
+/// rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct RuleFigures {
     /// Packets that rules and pipes have dropped.
     pub(crate) dropped: u64,
-    /// Packets that were put into pipes, or have waited for other fragments.
+    /// Packets that were put into pipes, or that waited for other fragments.
     pub(crate) delayed: u64,
-    /// Those that wait now.
+    /// Packets that wait now.
     pub(crate) waiting: u64,
     /// Packets that the rules have made: resets and keepalives.
     pub(crate) made: u64,
-    /// Those of them for which there was no way.
+    /// How many of the packets in `made` could not be sent, because there was no route.
     pub(crate) unsent: u64,
 }
 
@@ -84,20 +85,21 @@ pub(crate) struct FibFigures {
     pub(crate) v6: u64,
     /// Neighbours on the router's interfaces.
     pub(crate) neighbours: u64,
-    /// Snapshots that the programs were given.
+    /// Number of snapshots that the programs have used.
     pub(crate) generation: u64,
-    /// Tables of the kernel that were read again after the first time.
+    /// How often a table of the kernel was read again after the first time.
     pub(crate) resyncs: u64,
     pub(crate) overruns: u64,
-    /// Routes and neighbours for which there was no space, so that the kernel forwards.
+    /// Routes and neighbours for which there was no space, so that the kernel forwards their
+    /// packets.
     pub(crate) refused: u64,
-    /// Snapshots that the kernel did not take at the first attempt.
+    /// How often the kernel did not accept a snapshot at the first attempt.
     pub(crate) failed: u64,
     /// Requests to refresh neighbours for which there was no space.
     pub(crate) dropped_requests: u64,
 }
 
-/// Everything at one moment.
+/// All counters at one moment.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct RouterFigures {
     pub(crate) state: &'static str,
@@ -120,11 +122,11 @@ pub(crate) const UNSENT_OF_KERNEL: &str = "ring-full-from-kernel";
 /// Why the kernel gets packets of a subinterface without a decision of the engine.
 pub(crate) const OWN_PASSES: [&str; 2] = ["unresolved", "left-to-kernel"];
 
-/// The number of tables that a start reads.
+/// Number of tables that are read at the start.
 const FIRST_DUMPS: u64 = DumpKind::ALL.len() as u64;
 
 impl RoutingHandle {
-    /// The figures of the workers. A worker that has ended has none any more.
+    /// Returns the counters of the workers, without workers that have ended.
     pub(crate) fn worker_figures(&self) -> Vec<WorkerFigures> {
         let workers = self.ask(|routing| routing.workers.clone()).unwrap_or_default();
         workers.iter().filter_map(|worker| worker.ask(|it| it.figures())).collect()
@@ -132,14 +134,14 @@ impl RoutingHandle {
 }
 
 impl RouterFigures {
-    /// The figures of this moment; `None` if the routing thread has ended. This thread waits for the
-    /// workers, since the routing thread must beat.
+    /// Returns the current figures; `None` if the routing thread has ended. This thread waits for
+    /// the workers, since the routing thread must not miss a heartbeat.
     pub(crate) fn ask(handle: &RoutingHandle) -> Option<Self> {
         let workers = handle.worker_figures();
         handle.ask(move |routing| Self::of(routing, &workers))
     }
 
-    /// As [`Self::ask`], with what [`RoutingHandle::worker_figures`] has returned.
+    /// Like [`Self::ask`], with the result of [`RoutingHandle::worker_figures`].
     pub(crate) fn of(routing: &Routing, workers: &[WorkerFigures]) -> Self {
         let counters = routing.engine.counters().unwrap_or_default();
         let attached = routing.engine.interfaces().iter().zip(&counters);
@@ -176,7 +178,7 @@ impl RouterFigures {
         Self { state: state(routing), fib, interfaces, workers }
     }
 
-    /// One line for people.
+    /// Returns one line of text for users.
     pub(crate) fn line(&self) -> String {
         let mut line = format!("{}: ", self.state);
         for figures in &self.interfaces {
@@ -214,12 +216,12 @@ impl RouterFigures {
         text.trim_end().to_owned()
     }
 
-    /// What the rules of each thread have done.
+    /// Returns the rule counters of each thread.
     fn rules(&self) -> impl Iterator<Item = RuleFigures> + '_ {
         self.workers.iter().filter_map(|worker| worker.rules)
     }
 
-    /// What all rules have done; `None` without rules.
+    /// Returns the sums of the rule counters; `None` without rules.
     pub(crate) fn rule_sums(&self) -> Option<RuleFigures> {
         self.rules().reduce(|sums, of| RuleFigures {
             dropped: sums.dropped + of.dropped,
@@ -331,7 +333,8 @@ impl InterfaceFigures {
         let SubinterfaceFigures { counters, routed, .. } = figures;
         let passed = PuntReason::ALL.into_iter().zip(routed.reasons);
         let passed = passed.map(|(reason, count)| (reason.name(), count));
-        // What no stage of the engine has seen: tables were old, or the interface was left.
+        // Packets that did not reach any stage of the engine, because the tables were old or the
+        // interface was left to the kernel.
         let by_class: u64 = routed.kernel.iter().sum();
         let by_reason: u64 = routed.reasons.iter().sum();
         let given = counters.to_kernel + counters.resolution_from_wire;
@@ -359,7 +362,8 @@ impl InterfaceFigures {
         }
     }
 
-    /// Of subinterface `number`, whose port is `first + number`, as the workers have counted it.
+    /// Returns the figures of subinterface `number`, whose port is `first + number`, as the workers
+    /// have counted them.
     fn of_own_in_workers(
         (name, state): (&str, &'static str),
         first: usize,
@@ -385,7 +389,8 @@ impl InterfaceFigures {
         figures
     }
 
-    /// Replaces what the program has handed over by what became of it in the workers.
+    /// Replaces the count of packets that the program handed over by what the workers did with
+    /// them.
     fn set_user_space(&mut self, port: usize, workers: &[WorkerFigures]) {
         self.forwarded = ForwardedTraffic::default();
         for worker in workers {
@@ -433,14 +438,14 @@ impl WorkerSummary {
     }
 }
 
-/// Adds counters to those of the same names, without those that are 0.
+/// Adds counters to the counters of the same names, except those that are 0.
 fn add(sums: &mut BTreeMap<&'static str, u64>, counts: impl Iterator<Item = (&'static str, u64)>) {
     for (name, count) in counts.filter(|(_, count)| *count > 0) {
         *sums.entry(name).or_default() += count;
     }
 }
 
-/// What becomes of packets that arrive on a port.
+/// Returns what happens to packets that arrive on a port.
 fn interface_state(routing: &Routing, at: usize) -> &'static str {
     match at {
         _ if routing.deleted[at] => "deleted",
@@ -473,8 +478,8 @@ fn neighbour_count(routing: &Routing) -> u64 {
 /// The mode of subinterfaces that the kernel does not have.
 pub(crate) const OWN_MODE: &str = "packet, tap";
 
-/// What the router does: `loading` until all tables have been read, then `forwarding`, or `kernel`
-/// if all interfaces are left to the kernel.
+/// Returns the state of the router: `loading` until all tables have been read, then `forwarding`,
+/// or `kernel` if all interfaces are left to the kernel.
 fn state(routing: &Routing) -> &'static str {
     if !routing.mirror.is_complete() || routing.counters.published == 0 {
         "loading"

@@ -3,20 +3,20 @@
 use slipring_port::XdpMode;
 use slipring_route_bpf::ResidentMode;
 
-/// Where packets are forwarded.
+/// How and where packets are forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IoChoice {
-    /// In XDP, in the driver if it can, else in the stack.
+    /// XDP: native mode if the driver supports it, otherwise generic mode.
     Auto,
-    /// In XDP, in the driver.
+    /// XDP in native mode.
     Xdp,
-    /// In XDP, in the stack.
+    /// XDP in generic mode.
     XdpGeneric,
-    /// By threads behind AF_XDP sockets, without a copy if the driver can.
+    /// Threads with AF_XDP sockets, zero-copy if the driver supports it.
     Xsk,
-    /// By threads behind AF_XDP sockets, without a copy.
+    /// Threads with AF_XDP sockets, always zero-copy.
     XskZeroCopy,
-    /// By threads behind packet sockets, where XDP cannot be attached.
+    /// Threads with packet sockets, for interfaces where XDP cannot be attached.
     Packet,
 }
 
@@ -41,8 +41,8 @@ impl IoChoice {
         }
     }
 
-    /// Where XDP programs may run, best first. Sockets need the driver: a program in the stack would
-    /// see again what the engine leaves to the kernel.
+    /// Where XDP programs may run, best first. Sockets require native mode: a program in generic
+    /// mode would receive again what the engine leaves to the kernel.
     pub(crate) const fn modes(self) -> &'static [ResidentMode] {
         match self {
             Self::Auto => &[ResidentMode::Native, ResidentMode::Generic],
@@ -52,7 +52,7 @@ impl IoChoice {
         }
     }
 
-    /// The engine for a router with rules; `None` if this one executes none.
+    /// Returns the engine for a router with rules; `None` if this engine cannot execute rules.
     pub(crate) const fn for_rules(self) -> Option<Self> {
         match self {
             Self::Auto => Some(Self::Xsk),

@@ -84,7 +84,8 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
             Ok(Exit::Done)
         }));
     }
-    // A mistake in the rules counts as one in the command line, also for --check.
+    // A mistake in the rules has the exit status of a mistake in the command line, also with
+    // --check.
     let rules = plan.initial_rules()?;
     Ok(Box::new(move |session| {
         session.metrics.clone_from(&plan.metrics);

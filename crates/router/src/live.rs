@@ -1,4 +1,4 @@
-//! Settings that a running router takes over, each of them at once.
+//! Settings that a running router can change at once.
 
 use slipring_neighbour::icmp::IcmpLimits;
 use slipring_port::Nanos;
@@ -12,7 +12,7 @@ pub(crate) struct LiveSettings {
     pub(crate) punt_rates: [u64; PuntClass::COUNT],
     /// Limits on the ICMP errors of each thread.
     pub(crate) icmp_limits: IcmpLimits,
-    /// Whether workers send redirects, where the kernel's settings of the interface allow it.
+    /// Whether workers send redirects on interfaces where the kernel's settings allow it.
     pub(crate) sends_redirects: bool,
     /// How long changes of routes are collected before they are written.
     pub(crate) coalesce_ns: Nanos,

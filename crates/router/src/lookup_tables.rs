@@ -1,14 +1,15 @@
-//! Which of the kernel's tables decide about the packets of each interface, by its routing rules.
+//! Finds which of the kernel's tables decide about the packets of each interface, according to the
+//! kernel's routing rules.
 //!
 //! ```text
 //!   ip rule:  iif eth2 lookup 100     eth0, eth1 --> VRF 0: local, main, default
 //!             lookup main, ...        eth2       --> VRF 1: local, 100, main, default
 //! ```
 //!
-//! A VRF is a list of tables. The first is that of this machine's own packets, and of all interfaces
-//! that no rule names. The tables of others are made at the start, as many as the rules need then,
-//! because that takes privileges. Packets of interfaces for which there are none left, or whose
-//! rules look at more than the interface, are left to the kernel.
+//! A VRF is a list of tables. The first VRF is for this machine's own packets, and for all
+//! interfaces that no rule names. The other VRFs are created at the start, as many as the rules
+//! need then, because creating them needs privileges. The kernel forwards packets of interfaces for
+//! which no VRF is left, or whose rules depend on more than the interface.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -23,12 +24,12 @@ use crate::port_settings::InterfaceVrf;
 /// The most lists of tables.
 pub(crate) const MAX_VRFS: usize = 16;
 
-/// What the rules mean for the router.
+/// The meaning of the routing rules for the router.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct LookupTables {
     /// The tables in which packets are looked up, by VRF.
     pub(crate) vrfs: Vec<VrfConfig>,
-    /// The VRF of each port; `None` for those whose packets the kernel looks up.
+    /// The VRF of each port; `None` for ports whose packets the kernel looks up.
     pub(crate) of_ports: Vec<Option<VrfIndex>>,
 }
 
@@ -50,7 +51,7 @@ impl LookupTables {
     }
 }
 
-/// Gives each list of tables a VRF, as far as there are some.
+/// Assigns a VRF to each list of tables, as long as there are unused VRFs.
 fn assign(wanted: &[Option<VrfConfig>], own: VrfConfig, vrfs: &[VrfConfig]) -> LookupTables {
     let mut vrfs = vrfs.to_vec();
     vrfs[0] = own;

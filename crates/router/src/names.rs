@@ -1,5 +1,5 @@
-//! What all answers to requests have in common: their version, and names of interfaces, routes and
-//! states.
+//! What all answers to requests have in common: their version, and the names of interfaces, routes
+//! and states.
 
 use serde_json::{Value, json};
 use slipring_cli::codes::SR0102;
@@ -14,7 +14,7 @@ use crate::routing::{Routing, RoutingHandle};
 /// Version of the answers.
 pub(crate) const ANSWER_VERSION: u32 = 1;
 
-/// Has the routing thread answer a question.
+/// Asks the routing thread a question and returns the answer.
 ///
 /// # Errors
 /// If the thread has ended.
@@ -26,7 +26,7 @@ pub(crate) fn ask<T: Send + 'static>(
     routing.ask(question).ok_or_else(ended)
 }
 
-/// The port of an interface, by the name with which the router was started.
+/// Returns the port of an interface, by the name with which the router was started.
 pub(crate) fn port_of(routing: &Routing, name: &str) -> Result<usize, ControlRefusal> {
     let own = || routing.subinterfaces.iter().flat_map(|own| &own.devices);
     let kernel = || routing.engine.interfaces().iter().map(|of| &*of.iface.name);

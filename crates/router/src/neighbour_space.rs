@@ -1,4 +1,5 @@
-//! How many neighbours the kernel stores (`gc_thresh3` of ip-sysctl): no more can wait for an answer.
+//! Reads how many neighbours the kernel can store (`gc_thresh3` of ip-sysctl). No more neighbours
+//! can be resolved at a time.
 
 use std::io;
 
@@ -15,14 +16,14 @@ const THRESHOLD_3: u16 = 4;
 /// `AF_INET` and `AF_INET6`.
 const FAMILIES: [u8; 2] = [2, 10];
 
-/// The sizes of the kernel's neighbour tables for IPv4 and IPv6; 0 for one that it does not have. The
-/// tables are those of all network namespaces.
+/// The sizes of the kernel's neighbour tables for IPv4 and IPv6; 0 for a table that it does not
+/// have. The tables are those of all network namespaces.
 ///
 /// # Errors
 /// The kernel's error.
 pub(crate) fn sizes() -> io::Result<[u32; 2]> {
     let answers = dump(FAMILY, GET_TABLES, &[0; NDTMSG_LEN])?;
-    // Further answers about a table are about its settings for one interface.
+    // Further answers about a table contain its settings for one interface.
     let size_of = |family| answers.iter().find_map(|answer| size(answer, family));
     Ok(FAMILIES.map(|family| size_of(family).unwrap_or(0)))
 }
@@ -43,7 +44,8 @@ mod tests {
         let setting = std::fs::read_to_string("/proc/sys/net/ipv4/neigh/default/gc_thresh3");
         let known = setting.ok().and_then(|text| text.trim().parse::<u32>().ok());
         assert!(known.is_none_or(|known| sizes().unwrap()[0] == known));
-        // A namespace does not have the setting, and tells nevertheless.
+        // A network namespace does not have the setting of its own, but the kernel still reports
+        // it.
         let Some(namespace) = Namespace::new() else { return };
         let inside = namespace.run(|| sizes().unwrap());
         assert_eq!(inside, sizes().unwrap());

@@ -1,17 +1,17 @@
-//! Has the kernel resolve and refresh neighbours for whose packets it is not asked.
+//! Asks the kernel to resolve and refresh the neighbours of packets that do not pass through the
+//! kernel.
 //!
-//! The kernel keeps the neighbours, but it does not see the packets that the programs forward. It
-//! would take a neighbour that is used every moment for an unused one: the entry becomes
-//! stale, and a change of the host's MAC address goes unnoticed. So each entry that becomes stale is
-//! used once more (`NTF_USE` of linux/neighbour.h), and the kernel asks the host again (RFC 4861,
-//! 7.3.3).
+//! The kernel keeps the neighbours, but it does not see the packets that the programs forward. To
+//! the kernel, a busy neighbour would look unused: its entry would become stale, and a change of
+//! the host's MAC address would go unnoticed. So the router marks each entry that becomes stale as
+//! used (`NTF_USE` of linux/neighbour.h), and the kernel probes the host again (RFC 4861, 7.3.3).
 //!
 //! ```text
 //!   routing thread: note, want --> waiting --> channel --> thread --> helper process --> kernel
 //! ```
 //!
-//! The kernel may keep the helper waiting while others change its interfaces, so a thread of its own
-//! waits for the answers, and not the one that keeps the tables.
+//! The kernel may block the helper while other processes change its interfaces. So a separate
+//! thread waits for the answers, not the routing thread.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -27,28 +27,28 @@ use slipring_rtnetlink::{Change, MessageBody, NetlinkMessage, NudState};
 
 /// Shortest time between two requests for the same neighbour.
 const REPEAT_NS: Nanos = 1_000_000_000;
-/// Requests that may wait, and neighbours whose last request is remembered.
+/// Maximum number of waiting requests, and of neighbours whose last request is remembered.
 const MAX_WAITING: usize = 65_536;
-/// Requests on the way to the helper.
+/// Maximum number of requests in the channel to the helper's thread.
 const CHANNEL_LEN: usize = 64;
 
 /// Requests to the kernel, with the limits of their rate.
 pub(crate) struct NeighbourRequests {
-    /// To the thread that makes the requests.
+    /// The channel to the thread that makes the requests.
     channel: SyncSender<GatewayRequest>,
     ifindexes: Vec<u32>,
     waiting: VecDeque<GatewayRequest>,
     asked: BTreeMap<(u32, IpAddr), Nanos>,
     pruned_at: Nanos,
-    /// Requests for which there was no space: they are made when the neighbour is wanted again.
+    /// Requests for which there was no space. They are repeated when the neighbour is needed again.
     pub(crate) dropped: u64,
-    /// Neighbours that were asked for and did not answer.
+    /// Neighbours that did not answer the kernel's requests.
     failed: Vec<GatewayRequest>,
 }
 
 impl NeighbourRequests {
-    /// Takes requests about neighbours on these interfaces. Without a helper, nothing may be
-    /// requested, and neighbours become stale.
+    /// Accepts requests for neighbours on these interfaces. Without a helper, no request can be
+    /// made, and neighbours become stale.
     ///
     /// # Errors
     /// If the system refuses a thread.
@@ -58,13 +58,14 @@ impl NeighbourRequests {
     ) -> io::Result<Self> {
         Self::with(ifindexes, move |GatewayRequest { ifindex, address }| {
             if let Some(helper) = &helper {
-                // A neighbour, or its interface, that is gone needs no refreshing.
+                // This fails if the neighbour or its interface no longer exists. It needs no
+                // refresh then.
                 let _ = helper.request(&HelperRequest::UseNeighbour { ifindex, address }, None);
             }
         })
     }
 
-    /// Has a thread `make` the requests, until this is dropped.
+    /// Starts a thread that calls `make` for each request, until this value is dropped.
     fn with(
         ifindexes: Vec<u32>,
         make: impl Fn(GatewayRequest) + Send + 'static,
@@ -78,13 +79,13 @@ impl NeighbourRequests {
         Ok(Self { channel, ifindexes, waiting, asked, pruned_at: 0, dropped: 0, failed })
     }
 
-    /// The neighbours of which the kernel has told since the last call that they do not answer.
+    /// Returns the neighbours that the kernel has reported as unreachable since the last call.
     pub(crate) fn take_failed(&mut self) -> Vec<GatewayRequest> {
         std::mem::take(&mut self.failed)
     }
 
-    /// Notes a message of the kernel: an entry that has become stale is to be refreshed, and one that
-    /// has failed may be asked for again.
+    /// Processes a message of the kernel: an entry that has become stale is refreshed, and a
+    /// neighbour that has failed may be requested again.
     pub(crate) fn note(&mut self, message: &NetlinkMessage<'_>) {
         let MessageBody::Neighbour(Change::New, neighbour) = &message.body else { return };
         if neighbour.state == NudState(NudState::STALE) {
@@ -97,7 +98,7 @@ impl NeighbourRequests {
         }
     }
 
-    /// Has a neighbour resolved, unless it was asked for in the last second.
+    /// Asks the kernel to resolve a neighbour, unless it was asked in the last second.
     pub(crate) fn want(&mut self, request: GatewayRequest) {
         let time = now();
         let key = (request.ifindex, request.address);
@@ -122,8 +123,8 @@ impl NeighbourRequests {
         !self.waiting.is_empty()
     }
 
-    /// Passes on as many of the waiting requests as the thread takes; the others wait for the next
-    /// call. What becomes of a neighbour is told by a notification.
+    /// Passes waiting requests on to the thread until the channel is full; the others wait for the
+    /// next call. A notification of the kernel reports the result.
     pub(crate) fn send(&mut self) {
         while let Some(request) = self.waiting.pop_front() {
             if let Err(TrySendError::Full(request)) = self.channel.try_send(request) {
@@ -153,13 +154,13 @@ mod tests {
         for at in 0..3 * CHANNEL_LEN as u32 {
             neighbours.want(request(at));
         }
-        // The first request has no answer yet, and this returns nevertheless.
+        // The helper has not answered the first request yet, but this returns at once.
         neighbours.send();
         assert_eq!(requests.recv(), Ok(request(0)));
         assert!(!neighbours.waiting.is_empty() && neighbours.dropped == 0);
         drop(answer);
         for at in 1..3 * CHANNEL_LEN as u32 {
-            // As the turns of the routing thread do.
+            // The routing thread also does this in each turn.
             neighbours.send();
             assert_eq!(requests.recv(), Ok(request(at)));
         }

@@ -1,20 +1,22 @@
-//! How often the routing thread beats: seldom while no packets come, since each beat wakes a CPU.
+//! How often the routing thread writes a heartbeat: seldom while no packets arrive, since each
+//! heartbeat wakes a CPU.
 
 use slipring_port::Nanos;
 
-/// Time between two heartbeats while packets come; three may be late before the kernel takes over.
+/// Time between two heartbeats while packets arrive. The kernel takes over after three late
+/// heartbeats.
 pub(crate) const BUSY_PERIOD_NS: Nanos = 25_000_000;
-/// Time between two heartbeats while none come. Together with a tick of the clock of heartbeats, at
-/// most 10 ms, it leaves 20 ms of the programs' limit for a late beat, after which the kernel would
-/// forward the first packets.
+/// Time between two heartbeats while no packets arrive. It is 30 ms less than the limit after which
+/// the programs leave packets to the kernel: 10 ms for a tick of the heartbeats' clock, and 20 ms
+/// for a late heartbeat.
 const IDLE_PERIOD_NS: Nanos = 70_000_000;
-/// Without packets for this time, a router is idle.
+/// A router that has forwarded no packets for this time is idle.
 pub(crate) const IDLE_AFTER_NS: Nanos = 10_000_000_000;
 
 /// When the next heartbeat is due.
 pub(crate) struct BeatPace {
     busy_until: Nanos,
-    /// Packets that programs have counted.
+    /// Packets that programs have counted so far.
     packets: u64,
 }
 
@@ -23,19 +25,20 @@ impl BeatPace {
         Self { busy_until: now + IDLE_AFTER_NS, packets: 0 }
     }
 
-    /// Compares what programs have counted with the last time.
+    /// Compares the programs' packet counts with the previous counts.
     pub(crate) const fn note_packets(&mut self, packets: u64, now: Nanos) {
         if packets != self.packets {
             (self.packets, self.busy_until) = (packets, now + IDLE_AFTER_NS);
         }
     }
 
-    /// The time to the next heartbeat.
+    /// Returns the time to the next heartbeat.
     pub(crate) const fn period(&self, now: Nanos) -> Nanos {
         if now < self.busy_until { BUSY_PERIOD_NS } else { IDLE_PERIOD_NS }
     }
 
-    /// The time to the next heartbeat if threads forward: `is_idle` if all of them are idle.
+    /// Returns the time to the next heartbeat if threads forward. `is_idle` is true if all of them
+    /// are idle.
     pub(crate) const fn period_of_threads(is_idle: bool) -> Nanos {
         if is_idle { IDLE_PERIOD_NS } else { BUSY_PERIOD_NS }
     }

@@ -1,11 +1,12 @@
-//! What a client of `ctl trace` and the workers share.
+//! The state that a client of `ctl trace` and the workers share.
 //!
 //! # Invariants
-//! 1. A worker without a trace does nothing for it but one test for each batch.
+//! 1. Without a trace, a worker only makes one test per batch.
 //! 2. A trace has space for all of its packets, so none is missed, and ends with the last one, or early,
 //!    when the copies of all traces have reached [`MAX_BYTES`].
-//! 3. A trace whose client has not asked for [`PATIENCE`] ends, so that no copy is made for no one. An
-//!    end is final: a client that asks at this moment learns of it.
+//! 3. A trace ends if its client has not requested packets for [`PATIENCE`], so that no copies are
+//!    made without a reader. The end is final: a client that requests packets at this moment gets
+//!    an error.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,9 +17,9 @@ use slipring_filter::CbpfProgram;
 use slipring_port::{Nanos, now};
 use slipring_route::{PuntReason, RouteVerdict};
 
-/// After this time without a request, a trace ends.
+/// A trace ends if no request for it comes within this time.
 const PATIENCE: Nanos = 60_000_000_000;
-/// The time at which an ended trace ends.
+/// Value of `ends_at` of a trace that has ended.
 const ENDED: Nanos = 0;
 /// Maximum size of the copies of all traces.
 pub(crate) const MAX_BYTES: usize = 64 << 20;
@@ -33,12 +34,12 @@ pub(crate) struct TracedPacket {
     pub(crate) reason: Option<PuntReason>,
 }
 
-/// The size of the copies that all traces have.
+/// The total size of the copies in all traces.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TraceMemory(Arc<AtomicUsize>);
 
 impl TraceMemory {
-    /// Takes space for a copy, if there is some.
+    /// Reserves space for a copy; returns whether there was enough.
     fn reserve(&self, bytes: usize) -> bool {
         let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
             used.checked_add(bytes).filter(|used| *used <= MAX_BYTES)
@@ -60,24 +61,24 @@ pub(crate) struct PacketTrace {
     buffer: Mutex<TraceBuffer>,
     arrived: Condvar,
     has_ended: AtomicBool,
-    /// When it ends unless the client asks again.
+    /// When the trace ends unless the client requests packets before.
     ends_at: AtomicU64,
 }
 
 #[derive(Debug)]
 struct TraceBuffer {
     packets: Vec<TracedPacket>,
-    /// Packets still to come.
+    /// Number of packets that the trace still wants.
     left: u32,
-    /// Whether it has ended early, since there is no space for its next packet.
+    /// Whether the trace has ended early, because there was no space for its next packet.
     is_cut: bool,
 }
 
-/// What a client gets of a trace.
+/// The answer to a client's request for packets.
 #[derive(Debug)]
 pub(crate) struct TracePage {
     pub(crate) packets: Vec<TracedPacket>,
-    /// Packets still to come.
+    /// Number of packets that the trace still wants.
     pub(crate) left: u32,
     pub(crate) is_cut: bool,
 }
@@ -99,12 +100,13 @@ impl PacketTrace {
         }
     }
 
-    /// Whether the workers are to look for packets.
+    /// Whether the workers have to look for packets.
     pub(crate) fn is_wanted(&self, time: Nanos) -> bool {
         !self.has_ended.load(Ordering::Relaxed) && !self.is_abandoned(time)
     }
 
-    /// Whether no one has asked for it for so long that it has ended; it ends now, if so.
+    /// Whether the trace has ended because no client has requested packets for too long. Ends it if
+    /// this is so.
     pub(crate) fn is_abandoned(&self, time: Nanos) -> bool {
         // Relaxed: the time guards no other data.
         let at = self.ends_at.load(Ordering::Relaxed);
@@ -112,7 +114,8 @@ impl PacketTrace {
             return false;
         }
         let ended = self.ends_at.compare_exchange(at, ENDED, Ordering::Relaxed, Ordering::Relaxed);
-        // A client has asked at this moment, or another thread has ended it.
+        // Either a client has requested packets at this moment, or another thread has ended the
+        // trace.
         ended.err().is_none_or(|other| other == ENDED)
     }
 
@@ -120,7 +123,7 @@ impl PacketTrace {
         self.filter.as_ref().is_none_or(|filter| filter.run(frame, frame.len() as u32) != 0)
     }
 
-    /// Adds a packet, unless there are as many as wanted.
+    /// Adds a packet, unless the trace is complete.
     pub(crate) fn add(&self, packet: TracedPacket) {
         let mut buffer = self.lock();
         if buffer.left > 0 && self.memory.reserve(packet.frame.len()) {
@@ -134,8 +137,8 @@ impl PacketTrace {
         self.arrived.notify_one();
     }
 
-    /// Takes the packets that have come. Waits for one, at most for `patience`. `None` if the trace has
-    /// ended, since no one had asked.
+    /// Takes the packets that were added. If there are none, waits for one for at most `patience`.
+    /// Returns `None` if the trace has ended because its client made no requests.
     pub(crate) fn take(&self, patience: Duration) -> Option<TracePage> {
         let time = now();
         let longer = |at| (at != ENDED && time < at).then_some(time + PATIENCE);
@@ -196,7 +199,7 @@ mod tests {
     fn a_client_that_asks_after_the_end_learns_of_it() {
         let trace = trace(2, now());
         assert!(trace.is_abandoned(now() + PATIENCE));
-        // The workers may have dropped it, so it must not go on.
+        // The workers may have dropped the trace, so it must stay ended.
         assert!(trace.take(Duration::ZERO).is_none());
         assert!(!trace.is_wanted(1) && trace.is_abandoned(1));
     }
@@ -211,7 +214,7 @@ mod tests {
         let cut = second.take(Duration::ZERO).unwrap();
         assert_eq!((cut.packets.len(), cut.left, cut.is_cut), (0, 0, true));
         assert!(!second.is_wanted(now()));
-        // What is read, and what is given up, makes space.
+        // Reading packets frees space, and so does dropping a trace.
         assert_eq!(first.take(Duration::ZERO).unwrap().packets.len(), 1);
         first.add(large(MAX_BYTES));
         drop(first);

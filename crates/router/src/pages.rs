@@ -1,4 +1,4 @@
-//! Pages of long tables, so that the routing thread works on no request for long.
+//! Splits long tables into pages, so that the routing thread never works on one request for long.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ pub(crate) const PAGE: usize = 2000;
 /// A table and a prefix in it: where a page ends.
 pub(crate) type RoutePlace = (u32, (IpAddr, u8));
 
-/// The routes after a place, and the place of the next page, if this one is full.
+/// Returns the routes after a place, and the place of the next page if this page is full.
 pub(crate) fn routes(
     mirror: &Mirror,
     family: RouteFamily,
@@ -21,8 +21,8 @@ pub(crate) fn routes(
     let Some(last) = page.last().map(place).filter(|_| page.len() == PAGE) else {
         return (page, None);
     };
-    // The last prefix may have more routes: the next page begins with it. A prefix that fills a page
-    // is cut off.
+    // The last prefix may have more routes, so the next page begins with this prefix. If one prefix
+    // fills a page, its further routes are left out.
     if let Some(at) = page.iter().rposition(|entry| place(entry) != last) {
         page.truncate(at + 1);
     }

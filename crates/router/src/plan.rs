@@ -1,4 +1,4 @@
-//! The plan of a run: what the command line says, and the file of `--config` for the rest.
+//! The plan of a run: the settings of the command line, completed by the file of `--config`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,16 +19,17 @@ use crate::planned_ports::check_interfaces;
 use crate::policers::{InterfacePolicer, for_policers};
 use crate::source_checks::SourceCheck;
 
-/// The file with sections. The id is not `config`, because other commands read their flags from the
-/// file of that flag.
+/// The flag for the file with sections. Its id is not `config`: other commands use a flag with that
+/// id to read their flags from a file.
 pub(crate) const CONFIG_FLAG: &str = "config-file";
 /// Prints such a file.
 pub(crate) const PRINT_FLAG: &str = "print-settings";
 
-/// The settings of a run: those of the command line, and of the file for what was not typed.
+/// The settings of a run: those of the command line, and those of the file for flags that were not
+/// typed.
 #[derive(Clone, Debug)]
 pub(crate) struct RoutePlan {
-    /// The command line, to read the file again.
+    /// The parsed command line, kept for reading the file again.
     matches: ArgMatches,
     /// The file of settings.
     pub(crate) config: Option<PathBuf>,
@@ -36,19 +37,19 @@ pub(crate) struct RoutePlan {
     pub(crate) io: IoChoice,
     /// Maximum number of workers of the engine in user space.
     pub(crate) threads: Option<usize>,
-    /// Whether the kernel need not be able to forward.
+    /// Whether the run may start even if the kernel cannot forward in its place.
     pub(crate) no_fallback: bool,
     /// Whether stages of the kernel may be bypassed.
     pub(crate) bypass: bool,
     pub(crate) max_routes: u32,
-    /// The file of the rules that forwarded packets meet.
+    /// The file of the rules that check forwarded packets.
     pub(crate) rules: Option<PathBuf>,
-    /// Priorities of tagged frames, by the class selector of the DSCP.
+    /// Priorities of tagged frames, indexed by the class selector of the DSCP.
     pub(crate) priorities: [u8; 8],
     pub(crate) name: Option<String>,
     pub(crate) period: Option<Duration>,
     pub(crate) duration: Option<Duration>,
-    /// Where metrics are served.
+    /// The address at which metrics are served.
     pub(crate) metrics: Option<String>,
     /// Whether a running router is to be taken over.
     pub(crate) takes_over: bool,
@@ -121,7 +122,7 @@ impl RoutePlan {
         })
     }
 
-    /// Reads the files again that the command line names.
+    /// Reads again the files that the command line names.
     ///
     /// # Errors
     /// The mistake in a file.
@@ -129,7 +130,7 @@ impl RoutePlan {
         Self::of(&self.matches)
     }
 
-    /// The settings that differ in `new`, and that a run cannot change.
+    /// Returns the names of settings that differ in `new` and cannot change during a run.
     pub(crate) fn fixed_changes(&self, new: &Self) -> Vec<&'static str> {
         let had_rules = self.rules.is_some() == new.rules.is_some();
         let had_policers = self.policers.is_empty() == new.policers.is_empty();
@@ -195,7 +196,7 @@ fn for_rules(io: IoChoice) -> Result<IoChoice, Failure> {
     })
 }
 
-/// Refuses a number of threads for an engine that has none.
+/// Refuses a number of threads if the chosen engine has no threads.
 fn refuse_threads_in_kernel(io: IoChoice, threads: Option<usize>) -> Result<(), Failure> {
     let is_in_kernel = matches!(io, IoChoice::Xdp | IoChoice::XdpGeneric);
     if threads.is_none() || !is_in_kernel {

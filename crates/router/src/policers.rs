@@ -1,6 +1,7 @@
 //! The sections `[[policer]]` of a file: the rate at which packets from an interface are accepted.
 //!
-//! A policer is a token bucket of one thread, so a router with policers has one thread that forwards.
+//! A policer is a token bucket that only one thread can use. So a router with policers has only one
+//! forwarding thread.
 
 use slipring_cli::codes::SR0003;
 use slipring_cli::sections::SettingsSection;
@@ -10,9 +11,9 @@ use slipring_route::{ExceedAction, PolicerSpec};
 
 use crate::io_choice::IoChoice;
 
-/// A burst is this part of a second's bytes, if none is given.
+/// The default burst is the rate in bytes per second divided by this number.
 const DEFAULT_BURSTS_PER_SEC: u64 = 20;
-/// The smallest burst that is the default: a packet of each size fits into it.
+/// Minimum of the default burst. It is larger than the largest packet.
 const MIN_DEFAULT_BURST_BYTES: u64 = 64 << 10;
 /// The greatest DSCP.
 const MAX_DSCP: u64 = 63;
@@ -25,10 +26,11 @@ pub(crate) struct InterfacePolicer {
 }
 
 impl InterfacePolicer {
-    /// Reads a section.
+    /// Reads a `[[policer]]` section.
     ///
     /// # Errors
-    /// The mistake.
+    /// If `interface` or `rate` is missing or invalid. Other invalid values are noted in the file,
+    /// whose reading then fails.
     pub(crate) fn read(section: &mut SettingsSection<'_>) -> Result<Self, Diagnostic> {
         let interface = section.text("interface")?;
         let rate = section.parsed("rate", rate)?;
@@ -77,14 +79,15 @@ fn rate(text: &str) -> Result<u64, String> {
 fn burst(text: &str) -> Result<u64, String> {
     let allowed = "bytes, from 2000B: \"64KiB\", \"1MB\"";
     let bytes = text.parse::<ByteCount>().ok().map(|count| count.0);
-    // Less would drop long packets at any rate.
+    // A smaller burst would drop long packets at any rate.
     bytes.filter(|bytes| *bytes >= 2000).ok_or_else(|| allowed.to_owned())
 }
 
 /// Checks the policers of a router with these interfaces, and chooses engine and threads for them.
 ///
 /// # Errors
-/// If an interface is not the router's or has two policers, or the engine has none.
+/// If an interface is not the router's or has two policers, or the engine does not support
+/// policers.
 pub(crate) fn for_policers(
     policers: &[InterfacePolicer],
     interfaces: &[String],

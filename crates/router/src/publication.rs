@@ -1,7 +1,7 @@
-//! Publishes the figures of a router for `slipring top`, while someone reads them.
+//! Publishes the figures of a router for `slipring top`, while a process reads them.
 //!
-//! An interface has a word for each cause and reason that is known at the start; whatever another one
-//! counts is in a word of its own, so that the sums are right.
+//! An interface has a counter for each cause and reason that is known at the start. All other
+//! causes and reasons share one counter, so that the sums are right.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,19 +22,19 @@ use crate::figures::{
 };
 use crate::routing::RoutingHandle;
 
-/// The cause or reason of packets for which no other word is known.
+/// The name of the counter for all other causes or reasons.
 const OTHER: &str = "other";
 
 /// Publishes the figures until the guard is dropped.
 ///
 /// # Errors
-/// If the output is closed. That figures cannot be published is told there.
+/// If the output is closed. A failure to publish is only printed there.
 pub(crate) fn start(
     name: Option<String>,
     routing: &RoutingHandle,
     session: &mut Session<'_>,
 ) -> Result<Option<PublishGuard>, Failure> {
-    // A router that ends at once has nothing to show.
+    // If the router has already ended, there is nothing to publish.
     let Some(first) = RouterFigures::ask(routing) else { return Ok(None) };
     let publisher =
         RouterPublisher { name, names: CounterNames::new(), routing: routing.clone(), last: first };
@@ -46,11 +46,11 @@ struct RouterPublisher {
     name: Option<String>,
     names: CounterNames,
     routing: RoutingHandle,
-    /// The last figures, which stay when the router ends.
+    /// The last figures. They are kept when the router ends.
     last: RouterFigures,
 }
 
-/// The names of the words of an interface.
+/// The names of an interface's counters.
 struct CounterNames {
     lost: Vec<&'static str>,
     passed: Vec<&'static str>,
@@ -138,7 +138,8 @@ impl ObjectMetrics for RouterPublisher {
 
     fn sample(&mut self, words: &mut Vec<u64>) -> Nanos {
         let time = now();
-        // Without a worker, its part of the interfaces' counters is missing, too: the run ends.
+        // If a worker does not answer, its part of the interfaces' counters is missing, too. The
+        // run is ending then, so the last figures are kept.
         let figures = RouterFigures::ask(&self.routing);
         let figures = figures.filter(|it| it.workers.len() == self.last.workers.len());
         if let Some(figures) = figures {
@@ -205,7 +206,7 @@ fn state(states: &[&str], name: &str) -> u64 {
     states.iter().position(|state| *state == name).map_or(NO_VALUE, |at| at as u64)
 }
 
-/// Appends the counts of these names, and the sum of all others.
+/// Appends the counts with these names, and the sum of all other counts.
 fn group_words(names: &[&'static str], counts: &BTreeMap<&'static str, u64>, words: &mut Vec<u64>) {
     words.extend(names.iter().map(|name| counts.get(name).copied().unwrap_or(0)));
     words.push(
@@ -213,7 +214,7 @@ fn group_words(names: &[&'static str], counts: &BTreeMap<&'static str, u64>, wor
     );
 }
 
-/// Two parts of the router may have a cause of the same name.
+/// Two parts of the router may use the same name for a cause.
 fn unique(names: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
     names.collect::<BTreeSet<_>>().into_iter().collect()
 }

@@ -1,4 +1,4 @@
-//! Why the kernel gets packets that the router could forward, in words.
+//! Explains in words why the kernel gets packets that the router could forward.
 
 use slipring_fib::{FibPortIndex, RouteEntry};
 use slipring_rtnetlink::RouteKind;
@@ -18,15 +18,16 @@ pub(crate) fn of_router(routing: &Routing) -> Option<String> {
     Some(reason.to_owned())
 }
 
-/// Interfaces for which packets are left to the kernel, since their drivers do not send what XDP
-/// redirects to them; only those that are up and not left otherwise.
+/// Lists interfaces whose packets are left to the kernel because their drivers do not send
+/// redirected frames. Only interfaces that are up and not left to the kernel for another reason are
+/// listed.
 pub(crate) fn of_silent(routing: &Routing) -> Vec<String> {
     let ports = 0..routing.engine.interfaces().len() as u16;
     let is_silent = |port: &FibPortIndex| of_interface(routing, *port).is_none();
     ports.map(FibPortIndex).filter(is_silent).filter_map(|port| of_egress(routing, port)).collect()
 }
 
-/// Why packets that arrive on an interface are the kernel's.
+/// Returns why packets that arrive on an interface are left to the kernel.
 pub(crate) fn of_ingress(routing: &Routing, port: FibPortIndex) -> Option<String> {
     let at = usize::from(port.0);
     let name = &routing.engine.interfaces()[at].iface.name;
@@ -35,7 +36,7 @@ pub(crate) fn of_ingress(routing: &Routing, port: FibPortIndex) -> Option<String
         .or_else(|| is_ruled.then(|| format!("routing rules apply to packets from {name}")))
 }
 
-/// Why packets that would leave by an interface are the kernel's.
+/// Returns why packets that would leave by an interface are left to the kernel.
 pub(crate) fn of_egress(routing: &Routing, port: FibPortIndex) -> Option<String> {
     let of = routing.engine.interfaces().get(usize::from(port.0))?;
     of_interface(routing, port)
@@ -73,7 +74,7 @@ fn of_interface(routing: &Routing, port: FibPortIndex) -> Option<String> {
     Some(format!("{} {what}", of.iface.name))
 }
 
-/// Why the packets of a route are the kernel's.
+/// Returns why the packets of a route are left to the kernel.
 pub(crate) fn of_route(routing: &Routing, route: Option<&RouteEntry>) -> String {
     let Some(route) = route else {
         return "such addresses are not forwarded".to_owned();

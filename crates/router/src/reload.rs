@@ -6,8 +6,9 @@
 //! ```
 //!
 //! # Invariants
-//! 1. All of the files takes effect, or nothing: everything that can fail comes before the first
-//!    change. The rules are the last that can fail, and they change as one.
+//! 1. Either all changes in the files take effect, or none: every step that can fail comes before
+//!    the first change. Loading the rules is the last step that can fail, and it replaces all rules
+//!    at once.
 //! 2. After a reload, the router is as if it had been started with the files.
 
 use std::path::PathBuf;
@@ -43,10 +44,11 @@ impl RouterReload {
         Self { plan: Mutex::new(plan), rules, routing }
     }
 
-    /// Reads the files, and puts in force what they say.
+    /// Reads the files and applies their settings.
     ///
     /// # Errors
-    /// The mistake, with its line, or the settings that need a restart. Everything is as before then.
+    /// The mistake, with its line, or the settings that need a restart. Everything is as before
+    /// then.
     pub(crate) fn run(&self) -> Result<ReloadReport, Failure> {
         let mut plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
         if plan.files().is_empty() {

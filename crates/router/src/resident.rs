@@ -27,7 +27,7 @@ pub(crate) use refusal::no_privilege;
 use refusal::refused;
 pub(crate) use succession::EngineOffer;
 
-/// What the workers use of the engine in the kernel.
+/// The parts of the engine in the kernel that the workers use.
 pub(crate) struct UserSpaceIo {
     pub(crate) injector: Arc<FrameInjector>,
     pub(crate) heartbeat: ResidentHeartbeat,
@@ -40,26 +40,28 @@ pub(crate) struct UserSpaceIo {
 /// The programs, attached; they are detached when this is dropped, or when the process ends.
 pub(crate) struct ResidentEngine {
     router: BpfRouter,
-    /// Decides which flow takes which of several next hops.
+    /// Decides which of several next hops a flow takes.
     hash: ResidentHash,
     attachments: Vec<AttachedInterface>,
     /// Why packet sockets are used although XDP was preferred, in words.
     fallback: Option<String>,
-    /// What drivers drop of redirected frames, if that can happen, and this kernel tells.
+    /// Counts the redirected frames that drivers drop, if drivers can drop frames and this kernel
+    /// reports it.
     drops: Option<DriverDrops>,
-    /// Why it is not counted although it can happen, in words.
+    /// Why drops are not counted although drivers can drop frames, in words.
     uncounted: Option<String>,
-    /// The newest snapshot whose indices programs may still use beside newer ones.
+    /// The newest snapshot whose indices programs may still use in addition to those of newer
+    /// snapshots.
     unsettled: Option<u64>,
-    /// How many neighbours the kernel stores, for IPv4 and for IPv6; 0 if it does not say.
+    /// How many neighbours the kernel can store, for IPv4 and for IPv6; 0 if it does not report it.
     neighbour_space: [u32; 2],
     /// Whether the kernel forwards all packets from now on.
     is_stopped: bool,
 }
 
 impl ResidentEngine {
-    /// Loads the programs and attaches them. They forward nothing yet. With `has_rules`, the engine in user
-    /// space gets packets with options as well, so that rules see them.
+    /// Loads the programs and attaches them. They forward nothing yet. With `has_rules`, packets
+    /// with IP options also go to the engine in user space, so that rules can check them.
     ///
     /// With an offer, the programs replace those of another router later.
     ///
@@ -95,7 +97,7 @@ impl ResidentEngine {
             neighbour_space,
             is_stopped: false,
         };
-        // Until it is known whether an interface sends redirected frames, it gets none.
+        // An interface gets no redirected frames until it is known whether it sends them.
         (0..ifaces.len()).for_each(|at| engine.leave(FibPortIndex(at as u16), false));
         Ok(engine)
     }
@@ -109,7 +111,7 @@ impl ResidentEngine {
         self.fallback.as_deref()
     }
 
-    /// Why the frames that drivers drop are not counted, in words.
+    /// Returns why the frames that drivers drop are not counted, in words.
     pub(crate) fn uncounted(&self) -> Option<&str> {
         self.uncounted.as_deref()
     }
@@ -120,14 +122,15 @@ impl ResidentEngine {
         self.drops.as_ref().map_or(0, |drops| drops.dropped(port).saturating_sub(before))
     }
 
-    /// Stops sending redirected frames to interfaces whose drivers have begun to refuse them. Returns
-    /// these ports.
+    /// Stops sending redirected frames to interfaces whose drivers have begun to refuse them.
+    /// Returns the ports of these interfaces.
     pub(crate) fn stop_refused(&mut self) -> Vec<FibPortIndex> {
         let Some(drops) = &self.drops else { return Vec::new() };
         let mut stopped = Vec::new();
         for (of, port) in self.attachments.iter_mut().zip((0..).map(FibPortIndex)) {
             let refused = drops.refused(port);
-            // Frames that were on their way when the interface was stopped are no news.
+            // Refused frames that were in flight when the interface was stopped are not a new
+            // refusal.
             if std::mem::replace(&mut of.refused, refused) != refused && of.sends {
                 stopped.push(port);
             }
@@ -136,20 +139,20 @@ impl ResidentEngine {
         stopped
     }
 
-    /// The interfaces, as the checks of bypassed programs want them.
+    /// Returns the interfaces for the checks of bypassed stages.
     pub(crate) fn checked(&self) -> Vec<CheckedInterface> {
         let of = |of: &AttachedInterface| CheckedInterface::new(&of.iface, of.tcx_programs());
         self.attachments.iter().map(of).collect()
     }
 
-    /// Takes the interfaces with what gives their frames to sockets, if their packets are forwarded in user
+    /// Takes the interfaces and the sockets that get their frames, if packets are forwarded in user
     /// space.
     pub(crate) fn take_sockets(&mut self) -> Vec<(Iface, InterfaceSockets)> {
         let take = |of: &mut AttachedInterface| Some((of.iface.clone(), of.sockets.take()?));
         self.attachments.iter_mut().filter_map(take).collect()
     }
 
-    /// What workers in user space use of this engine.
+    /// Returns the parts of this engine that workers in user space use.
     ///
     /// # Errors
     /// If the kernel refuses the program for frames that they leave to it.
@@ -168,7 +171,7 @@ impl ResidentEngine {
         })
     }
 
-    /// The IPv4 tables of the first VRFs, in the memory that the programs read.
+    /// Returns the IPv4 tables of the first `vrfs` VRFs, in the memory that the XDP programs read.
     ///
     /// # Errors
     /// If the kernel has no memory for them.
@@ -188,7 +191,8 @@ impl ResidentEngine {
         self.router.limits().v6_nodes as usize
     }
 
-    /// Lets the kernel forward all packets from now on. What workers were given before is still theirs.
+    /// Lets the kernel forward all packets from now on. Workers still process the packets that they
+    /// were given before.
     ///
     /// # Errors
     /// The kernel's error while waiting for running programs.
@@ -197,7 +201,7 @@ impl ResidentEngine {
         self.router.disable()
     }
 
-    /// Makes the programs forward by a snapshot, from the first one on.
+    /// Makes the programs use a snapshot. The first snapshot starts the forwarding.
     ///
     /// # Errors
     /// The kernel's error.
@@ -210,8 +214,8 @@ impl ResidentEngine {
         Ok(())
     }
 
-    /// Waits until no program uses indices of snapshots before the last one. Returns its generation,
-    /// or `None` if that was so already.
+    /// Waits until no program uses indices of older snapshots than the last one. Returns the
+    /// generation of the last one, or `None` if no wait was needed.
     ///
     /// # Errors
     /// The kernel's error.
@@ -221,23 +225,25 @@ impl ResidentEngine {
         Ok(Some(generation))
     }
 
-    /// Has the next [`Self::settle`] settle this snapshot again, which another reader uses still.
+    /// Makes the next [`Self::settle`] wait for this snapshot again, because another reader still
+    /// uses it.
     pub(crate) fn unsettle(&mut self, generation: u64) {
         self.unsettled = self.unsettled.max(Some(generation));
     }
 
-    /// Returns the writer of heartbeats: without them, everything is left to the kernel.
+    /// Returns the writer of heartbeats. Without heartbeats, all packets are left to the kernel.
     pub(crate) fn heartbeat(&self) -> ResidentHeartbeat {
         self.router.heartbeat()
     }
 
-    /// Tells the programs this machine's addresses: packets from them are not forwarded.
+    /// Tells the programs the addresses of this machine. Packets from these addresses are not
+    /// forwarded.
     pub(crate) fn set_local(&mut self, addresses: &[(IpAddr, u8)]) {
         self.router.set_local(addresses);
     }
 
-    /// Has programs ask the kernel for no more hosts without a MAC address in a second than it stores
-    /// neighbours, or for any number.
+    /// Limits how many hosts without a MAC address per second the programs pass to the kernel for
+    /// resolution, to as many as it can store; or removes the limit.
     pub(crate) fn limit_hosts(&self, is_limited: bool) {
         self.router.set_host_limits(if is_limited { self.neighbour_space } else { [0; 2] });
     }
@@ -247,13 +253,13 @@ impl ResidentEngine {
         self.change(port, |of| of.is_left = is_left);
     }
 
-    /// Leaves packets that arrive on an interface to the kernel's routing rules, or not.
+    /// Sets whether packets that arrive on an interface are left to the kernel's routing rules.
     pub(crate) fn set_ruled(&mut self, port: FibPortIndex, is_ruled: bool) {
         self.change(port, |of| of.is_ruled = is_ruled);
     }
 
-    /// Sets whether redirected frames leave by an interface. If not, those for it are left to the
-    /// kernel.
+    /// Sets whether redirected frames can leave by an interface. If not, frames for it are left to
+    /// the kernel.
     pub(crate) fn set_sends(&mut self, port: FibPortIndex, sends: bool) {
         self.change(port, |of| of.sends = sends);
     }
@@ -266,7 +272,7 @@ impl ResidentEngine {
         self.router.set_options(port, options);
     }
 
-    /// An engine in user space that decides as the programs do, to explain their decisions.
+    /// Returns an engine in user space that decides like the programs, to explain their decisions.
     pub(crate) fn model(&self, tables: Arc<ForwardingTables>, own: Vec<IpAddr>) -> RouteEngine {
         let ResidentHash { seed, uses_flow_label } = self.hash;
         let config =
@@ -274,7 +280,7 @@ impl ResidentEngine {
         RouteEngine::new(config, tables)
     }
 
-    /// What the programs have counted, by port.
+    /// Returns the programs' counters, by port.
     ///
     /// # Errors
     /// The kernel's error.
@@ -285,11 +291,11 @@ impl ResidentEngine {
 }
 
 impl Drop for ResidentEngine {
-    /// Before anything is detached, no program gives packets to workers any more. If packet sockets
-    /// still got them while the program that keeps them from the kernel was gone, workers and kernel
-    /// would both forward them.
+    /// First stops all programs from giving packets to workers. If packet sockets still got packets
+    /// after the program that keeps these packets from the kernel was detached, both the workers
+    /// and the kernel would forward them.
     fn drop(&mut self) {
-        // Without an answer of the kernel, programs that run now have the previous setting.
+        // If the kernel refuses, running programs keep the previous setting.
         let _ = self.router.disable();
     }
 }
@@ -319,18 +325,19 @@ fn driver_drops(
     }
 }
 
-/// Space for an IPv6 tree of twice the routes that the kernel has now: maps do not grow.
+/// Returns the number of nodes of an IPv6 tree for twice as many routes as the kernel has now. The
+/// maps cannot grow later.
 fn ipv6_nodes() -> u32 {
     let least = BpfLimits::default().v6_nodes;
     let text = std::fs::read_to_string("/proc/thread-self/net/rt6_stats").unwrap_or_default();
-    // The fourth number is that of the entries (`rt6_stats_seq_show`), in base 16.
+    // The fourth number, in hexadecimal, is the number of entries (`rt6_stats_seq_show`).
     let entries = text.split_ascii_whitespace().nth(3);
     let entries = entries.and_then(|entries| u32::from_str_radix(entries, 16).ok()).unwrap_or(0);
-    // A node has at least 13 starts of ranges on average, and a route makes two.
+    // A node contains at least 13 starts of ranges on average, and a route creates two starts.
     (entries / 3).clamp(least, BpfLimits::MAX_V6_NODES)
 }
 
-/// What the kernel's settings of an interface mean for the engine in user space.
+/// Converts the kernel's settings of an interface to a policy for the engine in user space.
 pub(crate) fn policy(name: &str) -> PortPolicy {
     let withholds_v4_redirects = !checks::is_set_for(name, "send_redirects");
     PortPolicy { withholds_v4_redirects, ..PortPolicy::default() }

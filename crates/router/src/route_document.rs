@@ -1,5 +1,5 @@
-//! All pages of a list of routes as one JSON document. A page is written before the next one is asked
-//! for, so that only the text of the document is in memory.
+//! Prints all pages of a list of routes as one JSON document. A page is written before the next one
+//! is asked for, so that only the text of the document is in memory.
 
 use std::cell::{Cell, RefCell};
 
@@ -11,7 +11,7 @@ use slipring_control::{ControlClient, ControlError};
 
 use crate::names::ANSWER_VERSION;
 
-/// Asks for all pages, and prints them.
+/// Requests all pages, and prints them.
 ///
 /// # Errors
 /// If the router refuses a request or does not answer, or the output cannot be written.
@@ -29,7 +29,8 @@ pub(crate) fn print(
     let routes = AllPages { first, next_page: RefCell::new(next_page), fault: &fault };
     let document = RouteDocument { answer: RouteListAnswer { v: ANSWER_VERSION, routes } };
     let printed = session.reporter.document(&document, "");
-    // The fault is the cause if the document could not be made.
+    // If the document could not be printed because a request failed, the failure of the request is
+    // the error.
     fault.take().map_or(printed, |error| Err(failure(error)))?;
     Ok(Exit::Done)
 }
@@ -52,7 +53,7 @@ struct RouteListAnswer<R> {
 /// The routes of all pages.
 struct AllPages<'f, F> {
     first: Value,
-    /// Asks for the page after a place.
+    /// Requests the page after a place.
     next_page: RefCell<F>,
     fault: &'f Cell<Option<ControlError>>,
 }

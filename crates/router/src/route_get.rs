@@ -1,4 +1,5 @@
-//! What becomes of packets for a destination, by the tables that the programs or the workers use.
+//! Answers what happens to packets for a destination, according to the tables that the programs or
+//! the workers use.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -12,12 +13,12 @@ use crate::reasons;
 use crate::resident::AttachedInterface;
 use crate::routing::Routing;
 
-/// Packets of which some go elsewhere.
+/// What happens to the packets of a destination, with exceptions.
 struct Outcome {
     action: &'static str,
-    /// Why it is not the one that the route asks for.
+    /// Why the action is not the one of the route.
     reason: Option<String>,
-    /// What the kernel gets of them, nevertheless.
+    /// Packets for the destination that the kernel gets nevertheless.
     exceptions: Vec<String>,
 }
 
@@ -93,7 +94,7 @@ fn outcome(routing: &Routing, found: &RouteAnswer) -> Outcome {
     Outcome { action, reason: None, exceptions }
 }
 
-/// From which interfaces packets are looked up in other tables than those of the answer.
+/// Lists the interfaces whose packets are looked up in other tables than those of the answer.
 fn other_tables(routing: &Routing, destination: IpAddr) -> Vec<String> {
     let vrfs = routing.mirror.vrf_configs();
     let of = |port: &AttachedInterface, vrf: VrfIndex| {
@@ -116,7 +117,7 @@ fn table_name(table: u32) -> String {
     }
 }
 
-/// The different next hops among these.
+/// Returns the distinct next hops with these indices.
 fn adjacencies(
     routing: &Routing,
     indices: impl IntoIterator<Item = AdjacencyIndex>,
@@ -129,10 +130,11 @@ fn adjacencies(
         .collect()
 }
 
-/// From which interfaces the kernel gets the packets for these next hops. As an error: from all.
+/// Returns the reasons why packets from some interfaces to these next hops are left to the kernel.
+/// An error is the reason if packets from all interfaces are left to it.
 fn refused_ingresses(routing: &Routing, hops: &[&Adjacency]) -> Result<Vec<String>, String> {
     let ports = (0..routing.engine.interfaces().len()).map(|at| FibPortIndex(at as u16));
-    // What arrives on the only interface by which it would leave is an exception anyway.
+    // Packets that arrive on the only interface by which they would leave are an exception anyway.
     let ports: Vec<_> = ports.filter(|port| hops.iter().any(|hop| hop.port != *port)).collect();
     let refused: Vec<_> =
         ports.iter().filter_map(|port| reasons::of_ingress(routing, *port)).collect();

@@ -1,4 +1,5 @@
-//! The thread that keeps the tables: what the kernel tells goes through the mirror to the programs.
+//! The thread that keeps the tables: it passes the kernel's messages through the mirror to the
+//! programs.
 //!
 //! ```text
 //!   run:  beat -> wait -> KernelFeed -> Mirror -> (20 ms after the first change) publish -> engine
@@ -7,14 +8,14 @@
 //!           '-- RoutingTask of other threads: questions, settings
 //! ```
 //!
-//! The heartbeat is this thread's: if it hangs or ends, the programs leave all packets to the
-//! kernel within 100 ms. Workers of the engine in user space write their own, up to the time of this
-//! thread's.
+//! This thread writes the heartbeat: if it hangs or ends, the programs leave all packets to the
+//! kernel within 100 ms. Workers of the engine in user space write their own heartbeats, which are
+//! never later than this thread's.
 //!
 //! # Invariants
 //! 1. Nothing is forwarded before every table has been dumped once.
-//! 2. A change is visible to the programs at most [`LiveSettings::coalesce_ns`] after it has been
-//!    read, and the time to write it.
+//! 2. A change is visible to the programs after it was read, within [`LiveSettings::coalesce_ns`]
+//!    plus the time to write it.
 
 mod beat;
 mod by_rules;
@@ -50,34 +51,37 @@ use reader::MirrorReader;
 
 /// A heartbeat is late after this time; the programs' limit is 100 ms.
 const LATE_BEAT_NS: Nanos = 75_000_000;
-/// Time between two waits for programs that use old indices, each some milliseconds long.
+/// Time between two waits until programs no longer use old indices. Each wait takes some
+/// milliseconds.
 const SETTLE_PERIOD_NS: Nanos = 1_000_000_000;
-/// Neighbours that are asked for at once.
+/// Maximum number of neighbours that are requested at once.
 const MAX_SOLICITS: usize = 64;
 
-/// Something that another thread wants this thread to do.
+/// A task that another thread gives to this thread.
 pub(crate) type RoutingTask = Box<dyn FnOnce(&mut Routing) + Send>;
 
-/// The tables, and what they are made of.
+/// The tables, and the state from which they are computed.
 pub(crate) struct Routing {
     pub(crate) mirror: Mirror,
     pub(crate) engine: ResidentEngine,
     feed: KernelFeed,
     neighbours: NeighbourRequests,
     heartbeat: ResidentHeartbeat,
-    /// The threads of the engine in user space; none if programs forward.
+    /// The threads of the engine in user space; empty if programs forward.
     pub(crate) workers: Vec<WorkerLink>,
-    /// The time that the workers were told last.
+    /// The time that was last sent to the workers.
     told: u64,
-    /// When everything that the kernel had told was read, by the clock of heartbeats and by ours.
+    /// The last time up to which all messages of the kernel have been read: by the clock of
+    /// heartbeats, and by [`slipring_port::now`].
     seen: u64,
     seen_at: Nanos,
-    /// Notifications were lost, or a table is new, so the mirror is not complete until dumps are.
+    /// Whether notifications were lost or a table is new, so that the mirror is incomplete until
+    /// dumps have completed.
     is_behind: bool,
-    /// Ports whose VRF is a new one, or has new tables, which are not in use yet: their packets are the
-    /// kernel's until then.
+    /// Ports whose VRF has changed, or has new tables, and is not in use yet. Until then, their
+    /// packets are left to the kernel.
     waits: Vec<bool>,
-    /// The VRF of each port; `None` for those whose packets the kernel's routing rules look up
+    /// The VRF of each port; `None` for ports whose packets the kernel's routing rules look up
     /// elsewhere.
     pub(crate) vrf_of: Vec<Option<VrfIndex>>,
     /// The VRFs in which the kernel is to look up packets of ports, by port; ports beyond may have any.
@@ -86,33 +90,35 @@ pub(crate) struct Routing {
     publish_at: Option<Nanos>,
     /// The newest snapshot.
     current: Option<Arc<ForwardingTables>>,
-    /// Whether the programs' maps have all of `current`. If not, it is applied again.
+    /// Whether all of `current` is in the programs' maps. If not, it is applied again.
     is_applied: bool,
-    /// Rings when the first snapshot is in use, when the tables are complete again, when an interface has
-    /// come up, and when addresses have changed.
+    /// Rings when the first snapshot is in use, when the tables are complete again, when an
+    /// interface has come up, and when addresses have changed.
     ready: Arc<Doorbell>,
     settle_at: Nanos,
     pace: BeatPace,
-    /// Whose packets the kernel's routing rules look up elsewhere, by port.
+    /// By port, whether its packets are looked up elsewhere by the kernel's routing rules.
     pub(crate) ruled: Vec<bool>,
-    /// Whose interfaces were deleted, by port.
+    /// By port, whether its interface was deleted.
     pub(crate) deleted: Vec<bool>,
     /// The interfaces' addresses, by port, in the newest snapshot.
     addresses: Vec<Vec<(IpAddr, u8)>>,
-    /// Which interfaces are up, by port, in the newest snapshot.
+    /// By port, whether its interface is up in the newest snapshot.
     up: Vec<bool>,
-    /// Interfaces that have come up, and have not been probed since.
+    /// Interfaces that have come up and have not been probed since then.
     unprobed: Vec<FibPortIndex>,
-    /// When interfaces whose drivers have refused frames are probed.
+    /// Decides when interfaces whose drivers have refused frames are probed again.
     backoff: ProbeBackoff,
-    /// Interfaces whose drivers have refused frames, and cannot be probed; the user is not told yet.
+    /// Interfaces whose drivers have refused frames and that cannot be probed. The user has not
+    /// been told yet.
     pub(crate) refused: Vec<FibPortIndex>,
     /// Subinterfaces that the kernel does not have; their ports come after all others.
     pub(crate) subinterfaces: Option<SubinterfaceHandle>,
-    /// What the user or the system left to the kernel, by port.
+    /// By port, whether the user or the system has left it to the kernel.
     left: Vec<bool>,
     settings: LiveSettings,
-    /// What had found no space in the tables when the main thread was told last.
+    /// How many routes and neighbours had found no space in the tables when the main thread was
+    /// last told.
     unplaced: u64,
     pub(crate) counters: RoutingCounters,
     /// What clients want to see of changes.
@@ -121,18 +127,18 @@ pub(crate) struct Routing {
     pub(crate) drops: DropBaseline,
 }
 
-/// What the thread has done.
+/// The counters of the thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RoutingCounters {
     /// Snapshots that were written.
     pub(crate) published: u64,
-    /// Times that the kernel refused to take a snapshot.
+    /// How often the kernel refused a snapshot.
     pub(crate) failed: u64,
     /// Dumps that were read to their end.
     pub(crate) dumps: u64,
 }
 
-/// What a run has in common with the thread.
+/// The other threads' access to the routing thread.
 #[derive(Clone)]
 pub(crate) struct RoutingHandle {
     tasks: Arc<ControlQueue<RoutingTask>>,
@@ -143,23 +149,23 @@ impl RoutingHandle {
         Ok(Self { tasks: Arc::new(ControlQueue::new()?) })
     }
 
-    /// Has the thread answer a question. `None` if the thread has ended.
+    /// Asks the thread a question. Returns `None` if the thread has ended.
     pub(crate) fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&mut Routing) -> T + Send + 'static,
     ) -> Option<T> {
         let (sender, answer) = mpsc::sync_channel(1);
-        // If the thread that asked has ended, its answer is not needed.
+        // If the thread that asked has ended, the answer is not needed.
         self.tasks.push(Box::new(move |routing| drop(sender.send(question(routing)))));
         answer.recv().ok()
     }
 
-    /// Has the thread do something, without waiting for it.
+    /// Gives the thread a task, and does not wait for it.
     pub(crate) fn tell(&self, task: impl FnOnce(&mut Routing) + Send + 'static) {
         self.tasks.push(Box::new(task));
     }
 
-    /// Refuses further tasks; those that wait for an answer get none.
+    /// Refuses further tasks. Threads that wait for an answer get none.
     pub(crate) fn close(&self) {
         self.tasks.close();
     }
@@ -233,7 +239,7 @@ impl Routing {
     /// Keeps the tables until `stop` is set.
     ///
     /// # Errors
-    /// If netlink fails: then the tables cannot be kept.
+    /// If netlink fails, so that the tables cannot be kept up to date.
     pub(crate) fn run(
         &mut self,
         handle: &RoutingHandle,
@@ -258,10 +264,10 @@ impl Routing {
         Ok(())
     }
 
-    /// Reads what the kernel tells, writes what is due, and then the heartbeat: the time up to which
-    /// all that the kernel had told is read. So the programs do not forward by tables of before
-    /// 100 ms, wherever this thread is stopped. After such a stop, and after lost notifications, the
-    /// tables are brought up to date first.
+    /// Reads the kernel's messages, writes changes that are due, and then writes the heartbeat: the
+    /// time up to which all messages of the kernel have been read. So wherever this thread is
+    /// stopped, the programs never use tables that are older than 100 ms. After such a stop, and
+    /// after lost notifications, the tables are updated before the next heartbeat.
     fn follow(&mut self) -> io::Result<FeedProgress> {
         let (seen, start) = (ResidentHeartbeat::now(), now());
         let progress = self.read()?;
@@ -269,12 +275,12 @@ impl Routing {
         self.probe_early();
         let is_late = start > self.seen_at + LATE_BEAT_NS;
         let time = now();
-        // The first tables, as soon as they are complete.
+        // The first tables are published as soon as they are complete.
         let is_first = self.counters.published == 0 && self.publish_at.is_some();
         let is_ready = is_first && self.mirror.is_complete() && self.feed.is_quiet();
         let must_publish = is_current && (is_late || is_ready);
         if time >= self.settle_at && !must_publish {
-            // In a turn of its own, because a publication may wait for programs, too.
+            // This takes a turn of its own, because a publication may also wait for programs.
             self.settle(time);
         } else if must_publish || self.publish_at.is_some_and(|at| at <= time) {
             self.publish(time);
@@ -286,8 +292,8 @@ impl Routing {
         Ok(progress)
     }
 
-    /// Leaves packets for interfaces to the kernel whose drivers have begun to refuse redirected frames,
-    /// until a probe shows that they leave.
+    /// If an interface's driver has begun to refuse redirected frames, leaves packets for the
+    /// interface to the kernel until a probe shows that frames leave again.
     fn stop_refused(&mut self) {
         let (probed, others): (Vec<_>, Vec<_>) = self
             .engine
@@ -304,7 +310,7 @@ impl Routing {
         }
     }
 
-    /// Reads what the kernel tells, and asks for what the mirror lacks.
+    /// Reads the kernel's messages, and requests the dumps that the mirror needs.
     fn read(&mut self) -> io::Result<FeedProgress> {
         for kind in self.mirror.needs_resync().iter() {
             self.feed.request(kind);
@@ -317,7 +323,7 @@ impl Routing {
             has_read: false,
             has_lost: false,
         };
-        // Until packets are forwarded, it does not matter up to when all has been read.
+        // Until packets are forwarded, it does not matter up to which time the sockets were read.
         let progress = self.feed.receive(&mut reader, self.counters.published == 0)?;
         self.is_behind |= reader.has_lost;
         if reader.has_read && self.publish_at.is_none() {
@@ -352,7 +358,7 @@ impl Routing {
         }
     }
 
-    /// Gives the programs the newest snapshot.
+    /// Makes the programs use the newest snapshot.
     fn apply(&mut self, time: Nanos) {
         self.note_links();
         let Some(tables) = &self.current else { return };
@@ -360,7 +366,7 @@ impl Routing {
         if self.is_applied {
             self.counters.published += 1;
         } else {
-            // What the maps do not have yet is left to the kernel.
+            // Packets whose routes are not yet in the maps are left to the kernel.
             self.counters.failed += 1;
             self.publish_at = Some(time + self.settings.coalesce_ns);
         }
@@ -375,7 +381,7 @@ impl Routing {
         }
     }
 
-    /// Notes addresses, and which interfaces have come up.
+    /// Records addresses, and which interfaces have come up.
     fn note_links(&mut self) {
         let deleted = self.mirror.deleted_ports();
         if deleted != self.deleted {
@@ -412,12 +418,13 @@ impl Routing {
         }
     }
 
-    /// Addresses of this machine: packets from them are not forwarded.
+    /// Returns the addresses of this machine. Packets from these addresses are not forwarded.
     pub(crate) fn own_addresses(&self) -> Vec<IpAddr> {
         host_addresses(&self.mirror.local_addresses())
     }
 
-    /// Gives the threads that forward in user space a snapshot, with the addresses of this machine.
+    /// Gives a snapshot and the addresses of this machine to the threads that forward in user
+    /// space.
     fn distribute(&self, tables: &Arc<ForwardingTables>, local: &[(IpAddr, u8)]) {
         let own = host_addresses(local);
         for worker in &self.workers {
@@ -432,7 +439,7 @@ impl Routing {
         }
     }
 
-    /// Has the kernel find neighbours for which workers hold packets.
+    /// Asks the kernel to resolve neighbours for which workers hold packets.
     pub(crate) fn want_neighbours(&mut self, requests: Vec<GatewayRequest>) {
         requests.into_iter().for_each(|request| self.neighbours.want(request));
         self.neighbours.send();
@@ -448,7 +455,7 @@ impl Routing {
         self.current.as_ref()
     }
 
-    /// Whether the programs have a snapshot in which nothing is known to be missing.
+    /// Whether the programs use a snapshot that is complete, as far as is known.
     pub(crate) const fn has_current_tables(&self) -> bool {
         self.is_applied && self.counters.published > 0 && !self.is_behind
     }
@@ -468,7 +475,7 @@ impl Routing {
         self.tell_what_is_left();
     }
 
-    /// Tells the subinterfaces which ports are left to the kernel, or to its routing rules.
+    /// Tells the subinterfaces which ports are left to the kernel or to its routing rules.
     fn tell_what_is_left(&self) {
         let Some(own) = &self.subinterfaces else { return };
         let left: Vec<bool> = (0..self.ruled.len()).map(|at| self.is_left(at)).collect();
@@ -485,7 +492,7 @@ impl Routing {
     }
 }
 
-/// The addresses among prefixes.
+/// Returns the addresses of these prefixes.
 fn host_addresses(prefixes: &[(IpAddr, u8)]) -> Vec<IpAddr> {
     let is_host = |(address, len): &&(IpAddr, u8)| *len == if address.is_ipv4() { 32 } else { 128 };
     prefixes.iter().filter(is_host).map(|(address, _)| *address).collect()

@@ -18,13 +18,13 @@ pub(crate) struct RoutingThread {
 
 struct RoutingStop {
     is_set: AtomicBool,
-    /// Rings for the thread when it is to end.
+    /// Rings for the thread when it must end.
     stop: Doorbell,
     /// Rings for the supervisor when the thread has ended.
     ended: Doorbell,
 }
 
-/// Tells others of the thread's end, even if it panics: those that wait for an answer get none.
+/// Announces the end of the thread, even if it panics. Threads that wait for an answer get none.
 struct EndGuard<'t> {
     handle: &'t RoutingHandle,
     signal: &'t RoutingStop,
@@ -70,7 +70,7 @@ impl RoutingThread {
     /// Ends the thread: the programs are detached, and the kernel forwards.
     ///
     /// # Errors
-    /// The error by which the thread has ended before.
+    /// The error that ended the thread, if it has ended before.
     pub(crate) fn finish(self) -> io::Result<()> {
         self.stop.is_set.store(true, Ordering::Relaxed);
         self.stop.stop.ring();

@@ -6,8 +6,8 @@
 //!   addresses of the interfaces ----------'     (main thread: it may wait for the workers)
 //! ```
 //!
-//! The routing thread never calls the control plane: it would wait while others compile rules, and
-//! the kernel would forward meanwhile.
+//! The routing thread never calls the control plane, because it would have to wait while another
+//! thread compiles rules. The kernel would forward packets meanwhile.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -41,12 +41,12 @@ pub(crate) struct InitialRules {
     random: Randomness,
     ports: Vec<String>,
     events: Arc<LogEvents>,
-    /// What the rules say about interfaces that the router does not have.
+    /// Warnings about rules that name interfaces which the router does not have.
     warnings: Vec<String>,
 }
 
 impl InitialRules {
-    /// Reads the rules of a router with these ports, and tries them without a worker.
+    /// Reads the rules of a router with these ports, and checks that they compile.
     ///
     /// # Errors
     /// If the file cannot be read, or a rule has a mistake.
@@ -66,7 +66,7 @@ impl InitialRules {
         Ok(rules)
     }
 
-    /// Numbers the ports in this order, which is the one of the tables.
+    /// Numbers the ports in this order, which is the order of the tables.
     pub(crate) fn with_ports(self, ports: &[String]) -> Self {
         Self { ports: ports.to_vec(), ..self }
     }
@@ -76,14 +76,14 @@ impl InitialRules {
         FlowDistribution::new(self.random.secret, workers as u16)
     }
 
-    /// The stage of a worker. It denies all packets until it has the rules.
+    /// Returns the stage of a worker. It denies all packets until it gets the rules.
     pub(crate) fn stage(&self, worker: usize) -> RuleStage {
         let Randomness { seed, secret } = self.random.of_thread(worker as u16);
         let (firewall, shaper) = (Firewall::new(seed, secret), Dummynet::new(seed, secret));
         RuleStage::new(firewall, shaper, self.events.clone())
     }
 
-    /// Puts the rules in force in the running workers, and lets them take frames.
+    /// Applies the rules in the running workers, and lets the workers take frames.
     ///
     /// # Errors
     /// If the workers cannot execute a rule.
@@ -124,7 +124,8 @@ pub(crate) struct RunningRules {
 }
 
 impl RunningRules {
-    /// The answers to requests about rules. `bypass` says which packets meet none.
+    /// Returns the service that answers requests about rules. `bypass` explains which packets are
+    /// not checked by rules.
     pub(crate) fn service<'s>(&'s self, bypass: BypassedFrame<'s>) -> RuleService<'s> {
         let (control_plane, events) = (&self.control_plane, &*self.events);
         RuleService { control_plane, events, bypass }
@@ -175,7 +176,7 @@ impl RunningRules {
         copied.map(RuleStage::explaining).map_err(|fault| fault.message)
     }
 
-    /// Makes `me` mean the addresses of these tables.
+    /// Sets the meaning of `me` to the addresses in these tables.
     ///
     /// # Errors
     /// Why that is not possible, in words.

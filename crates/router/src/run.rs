@@ -43,15 +43,16 @@ use crate::trace::PacketTraces;
 use crate::watch::BypassWatch;
 use crate::worker::{UserSpacePorts, WorkerLink};
 
-/// How long all workers may take at the end for the frames that they have got. They are thousands at most.
+/// Maximum time at the end of a run in which all workers forward the frames that they have
+/// received. These are at most thousands of frames.
 const DRAIN_LIMIT: Duration = Duration::from_secs(1);
 
-/// What commands of netmap-fwd change.
+/// The operations that commands of netmap-fwd need.
 const CHANGES_BY_COMMAND: [HelperOperation; 3] =
     [HelperOperation::AddRoute, HelperOperation::RemoveRoute, HelperOperation::RemoveNeighbour];
 
 impl RoutePlan {
-    /// Reads and tries the rules, if there are any.
+    /// Reads and checks the rules, if there are any.
     pub(crate) fn initial_rules(&self) -> Result<Option<InitialRules>, Failure> {
         let rules = self.rules.as_deref().map(|path| InitialRules::read(path, &self.interfaces));
         rules.transpose()
@@ -169,7 +170,8 @@ impl RoutePlan {
         Ok(Exit::Done)
     }
 
-    /// What the threads keep. Files that are read again may be other users'.
+    /// Returns the privileges that the threads keep. Files that are read again may belong to other
+    /// users.
     fn confinement(&self) -> Confinement {
         let confinement = Confinement::drop_all().updating_maps();
         match self.files().is_empty() {
@@ -209,8 +211,8 @@ impl RoutePlan {
         }
     }
 
-    /// Makes the devices of the subinterfaces that the kernel does not have, if there are any: for the
-    /// workers, if there are workers.
+    /// Creates the devices of the subinterfaces that the kernel does not have, if there are any,
+    /// for the workers or for their own thread.
     fn open_subinterfaces(
         &self,
         own: &[OwnSubinterface],
@@ -276,7 +278,7 @@ impl RoutePlan {
         }
     }
 
-    /// Says which interfaces are used, how, and what packets will bypass.
+    /// Prints which interfaces are used, how, and which stages packets bypass.
     fn announce(
         &self,
         session: &mut Session<'_>,
@@ -340,7 +342,7 @@ impl RoutePlan {
         Ok(())
     }
 
-    /// Starts netmap-fwd's command socket, if it is wanted.
+    /// Starts netmap-fwd's command socket, if it is requested.
     fn serve_compat(
         &self,
         parts: Option<(CompatSocket, CompatAnswers)>,
@@ -404,20 +406,21 @@ fn port_names(ifaces: &[Iface], own: &[OwnSubinterface]) -> Vec<String> {
     names.cloned().collect()
 }
 
-/// Lets the kernel forward, and waits until the workers have forwarded what they had got: so the end of
-/// a run loses no packet, and none is forwarded twice.
+/// Lets the kernel forward, and waits until the workers have forwarded the packets that they
+/// already had. So the end of a run neither loses packets nor forwards them twice.
 fn end_forwarding(handle: &RoutingHandle, links: &[WorkerLink]) {
-    // Without an answer, the thread has ended, and its engine before it.
+    // If there is no answer, the thread has ended, and its engine was stopped before.
     handle.ask(|routing| drop(routing.engine.stop()));
-    // Twice: a worker may give its last frames to one that has none any more. VLANs that the router
-    // makes still receive, so a worker with a busy one is never drained.
+    // Each worker is drained twice, because a worker may give its last frames to another worker
+    // that is already drained. VLANs that the router creates still receive frames, so a worker with
+    // a busy VLAN is never drained.
     let end = Instant::now() + DRAIN_LIMIT;
     for link in links.iter().chain(links) {
         link.drain(end.saturating_duration_since(Instant::now()));
     }
 }
 
-/// Reports what the run has done.
+/// Reports the figures of the run.
 fn report_end(
     session: &mut Session<'_>,
     figures: Option<&RouterFigures>,
@@ -427,7 +430,7 @@ fn report_end(
     session.reporter.end(&sample(figures, elapsed), figures.summary())
 }
 
-/// Serves the figures as metrics, if that is wanted.
+/// Serves the figures as metrics, if requested.
 fn serve_metrics(
     session: &Session<'_>,
     handle: RoutingHandle,
@@ -438,8 +441,8 @@ fn serve_metrics(
     })
 }
 
-/// Starts the process that has the kernel resolve neighbours, and restores the interfaces' settings
-/// at the end, so that this process needs no capability.
+/// Starts the helper process, so that this process needs no capability. It asks the kernel to
+/// resolve neighbours, and restores the interfaces' settings at the end.
 fn start_helper(
     ifaces: &[Iface],
     changes_routes: bool,
@@ -468,7 +471,7 @@ fn start_helper(
     }
 }
 
-/// Says which subinterfaces are the router's own, and what that means.
+/// Prints which subinterfaces the router creates, and what that means.
 fn announce_own(session: &mut Session<'_>, own: &[OwnSubinterface]) -> Result<(), Failure> {
     for it in own {
         let (name, parent, tags) = (&it.name, &it.parent.name, it.tag_words());
@@ -481,7 +484,7 @@ fn announce_own(session: &mut Session<'_>, own: &[OwnSubinterface]) -> Result<()
     Ok(())
 }
 
-/// The report of a moment.
+/// Returns the report of one moment.
 pub(crate) fn sample(figures: &RouterFigures, elapsed: Duration) -> ReportSample<&RouterFigures> {
     ReportSample { elapsed, ports: Vec::new(), in_flight: 0, copies: 0, extra: figures }
 }

@@ -1,8 +1,8 @@
 //! Answers requests to a running router.
 //!
-//! Routes come in pages: an answer with `next` continues with a request that has this value as
-//! `after`, the place of the last route. So no table is too long for an answer, and every page takes
-//! as long as the first.
+//! Routes come in pages: an answer with `next` is not complete: the client sends another request in
+//! which `after` has the value of `next`, the place of the last route. So no table is too long for
+//! an answer, and every page takes as long as the first.
 
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
@@ -173,7 +173,7 @@ impl RouterService {
     }
 }
 
-/// Ends the program as the signal TERM does.
+/// Ends the program like the signal TERM.
 pub(crate) fn terminate() {
     // A process may always signal itself.
     let _ = kill_process(getpid(), Signal::TERM);
@@ -247,7 +247,7 @@ fn addresses(addresses: &[(IpAddr, u8)]) -> Vec<String> {
 struct PageRequest {
     within: Option<(IpAddr, u8)>,
     family: RouteFamily,
-    /// The table and the prefix of the last route before.
+    /// The table and the prefix of the last route of the previous page.
     after: Option<RoutePlace>,
 }
 
@@ -264,7 +264,7 @@ impl PageRequest {
         }
     }
 
-    /// The page at a place that [`Self::next`] has written.
+    /// Returns the request for the page at a place that [`Self::next`] has written.
     fn after(self, place: &Value) -> Option<Self> {
         let family = family_of(place.get("family")?.as_u64()? == 6);
         let after = match place.get("prefix").and_then(Value::as_str) {
@@ -288,7 +288,7 @@ impl PageRequest {
         json!({ "v": ANSWER_VERSION, "routes": rows, "next": self.next(next) })
     }
 
-    /// The place of the next page; null after the last.
+    /// Returns the place of the next page; null after the last page.
     fn next(&self, place: Option<RoutePlace>) -> Value {
         match place {
             Some((table, (address, len))) => json!({
@@ -320,7 +320,7 @@ fn parse_prefix(text: &str) -> Result<(IpAddr, u8), ControlRefusal> {
     parsed.ok_or_else(|| ControlRefusal::malformed(format!("`{text}` is no prefix")))
 }
 
-/// The first `len` bits of an address.
+/// Returns the first `len` bits of an address.
 pub(crate) fn masked(address: IpAddr, len: u8) -> IpAddr {
     match address {
         IpAddr::V4(address) => {

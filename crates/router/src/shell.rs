@@ -1,9 +1,10 @@
 //! `slipring route ctl` without a command: reads commands from standard input.
 //!
-//! On a terminal, lines have a history and completion (`shell/terminal.rs`), and a mistake is told. From a
-//! pipe or a file, lines are commands of a script, which ends with its first mistake.
+//! On a terminal, there is a history and completion (`shell/terminal.rs`), and the shell continues
+//! after a mistake. From a pipe or a file, the lines are a script, which ends at its first mistake.
 //!
-//! Each command has a connection of its own, so that the shell goes on when the router is started again.
+//! Each command uses its own connection, so that the shell also works after a restart of the
+//! router.
 
 mod terminal;
 
@@ -19,7 +20,7 @@ use crate::ctl;
 use crate::service::PROGRAM_NAME;
 use terminal::TerminalInput;
 
-/// Maximum length of a line from a pipe, so that a device is not read for ever.
+/// Maximum length of a line from a pipe, so that reading ends even if the input is a device.
 const MAX_LINE_BYTES: u64 = 1 << 20;
 
 /// Reads and executes commands until the input ends, or `exit`. `name` is the run, if it was given.
@@ -96,7 +97,7 @@ fn execute(
     match words[..] {
         [] => return Ok(ShellStep::Next),
         [first, ..] if first.starts_with('#') => return Ok(ShellStep::Next),
-        // In the shells of others, this leaves the shell, not what it controls.
+        // In the shells of other routers, these words leave the shell and do not stop the router.
         ["exit" | "quit"] => return Ok(ShellStep::End),
         ["help" | "?"] => {
             session.reporter.raw(help().as_bytes())?;
@@ -116,7 +117,7 @@ fn table() -> Command {
     ctl::command().no_binary_name(true).subcommand_required(true).disable_help_subcommand(true)
 }
 
-/// A line for each command.
+/// Returns a line of help for each command.
 fn help() -> String {
     let all = table();
     let mut text = String::new();
@@ -138,7 +139,7 @@ fn interfaces(run_dir: &Path, name: Option<&str>) -> Vec<String> {
     rows.filter_map(|row| row["name"].as_str().map(str::to_owned)).collect()
 }
 
-/// The format of answers: that of the shell, unless the line asks for JSON.
+/// Returns the format of answers: that of the shell, unless the line requests JSON.
 pub(crate) fn with_format<T>(
     format: ReportFormat,
     session: &mut Session<'_>,

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::why;
 
-/// The text of the answer to a request.
+/// Returns the answer to a request as text.
 pub(crate) fn text(what: &str, answer: &Value) -> String {
     match what {
         "status" => status(answer),
@@ -30,7 +30,7 @@ fn list(answer: &Value, key: &str, line: fn(&Value) -> String) -> String {
     answer[key].as_array().into_iter().flatten().map(line).collect()
 }
 
-/// A field as it is shown: text without quotes, nothing for `null`.
+/// Returns the displayed form of a field: text without quotes, an empty string for `null`.
 pub(crate) fn field(of: &Value, key: &str) -> String {
     match &of[key] {
         Value::Null => String::new(),
@@ -39,7 +39,8 @@ pub(crate) fn field(of: &Value, key: &str) -> String {
     }
 }
 
-/// A word, which may be empty, and a field, or nothing if the answer does not have it.
+/// Returns a word, which may be empty, followed by a field; an empty string if the answer does not
+/// have the field.
 pub(crate) fn word(of: &Value, key: &str, word: &str) -> String {
     let value = field(of, key);
     let separator = if word.is_empty() { "" } else { " " };

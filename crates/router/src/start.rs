@@ -1,4 +1,4 @@
-//! What must hold before a packet is forwarded, and the refusals.
+//! The conditions that must hold before a packet is forwarded, and their errors.
 
 use std::io;
 
@@ -18,14 +18,14 @@ use crate::subinterface::{OwnSubinterface, SubinterfaceName};
 
 /// The interfaces of a plan.
 pub(crate) struct PlannedInterfaces {
-    /// Those that the kernel has.
+    /// Interfaces of the kernel.
     pub(crate) kernel: Vec<Iface>,
-    /// Subinterfaces that it does not have.
+    /// Subinterfaces that the kernel does not have.
     pub(crate) own: Vec<OwnSubinterface>,
 }
 
-/// Finds the interfaces of the plan. A name that says a subinterface names a device of the kernel if
-/// it has one.
+/// Finds the interfaces of the plan. A name such as `eth1.100` means a device of the kernel if one
+/// with that name exists, and otherwise a new subinterface.
 ///
 /// # Errors
 /// If one does not exist, or does not carry Ethernet frames.

@@ -10,17 +10,17 @@
 //!   ports.rs      the ports of workers
 //! ```
 //!
-//! For each subinterface there is a TAP device of its name. It has the addresses and routes, so `ip`,
-//! FRR and BIRD see an interface, and the mirror of the kernel's tables learns them like those of
-//! any other. The device exists as long as this process.
+//! For each subinterface there is a TAP device of its name. The device has the addresses and
+//! routes. So `ip`, FRR and BIRD see an ordinary interface, and the mirror of the kernel's tables
+//! contains its addresses and routes. The device exists as long as this process.
 //!
 //! # Invariants
 //! 1. A packet is routed here only by tables that were confirmed in the last 100 ms. Otherwise the
-//!    kernel gets it from the TAP device, and routes it.
-//!    Workers take no frames by such tables: packets wait in their sockets.
-//! 2. Only frames with the VLAN identifiers of subinterfaces are received, and the program of the
-//!    interface leaves all tagged frames to the kernel, which has no device for them: no packet is
-//!    forwarded twice.
+//!    kernel gets it from the TAP device, and routes it. Workers take no frames while their tables
+//!    are old: the packets wait in the sockets.
+//! 2. Only frames with the VLAN identifiers of subinterfaces are received, and the XDP program of
+//!    the interface leaves all tagged frames to the kernel, which has no device for them. So no
+//!    packet is forwarded twice.
 
 mod figures;
 mod link;
@@ -63,8 +63,8 @@ pub(crate) struct OwnSubinterface {
 }
 
 impl OwnSubinterface {
-    /// The MTU of the TAP device. The kernel sends a frame beyond an interface's MTU by a tag of type
-    /// 0x8100, but not by tags of a service VLAN, so both of these count.
+    /// The MTU of the TAP device. The kernel lets a frame exceed the parent's MTU by a tag of type
+    /// 0x8100, but not by the two tags of a service VLAN. So these two tags reduce the MTU.
     pub(crate) const fn mtu(&self) -> u32 {
         const TWO_TAGS_LEN: u32 = 8;
         match self.tags.inner {
@@ -73,7 +73,7 @@ impl OwnSubinterface {
         }
     }
 
-    /// The tags in words.
+    /// Returns the tags in words.
     pub(crate) fn tag_words(&self) -> String {
         match (self.tags.outer, self.tags.inner) {
             (Some((_, outer)), Some((_, inner))) => format!("VLAN {inner} in service VLAN {outer}"),
@@ -93,10 +93,10 @@ pub(crate) struct SubinterfaceDevice {
     tags: VlanTags,
 }
 
-/// The routing thread's end of the subinterfaces.
+/// The routing thread's access to the subinterfaces.
 #[derive(Clone)]
 pub(crate) struct SubinterfaceHandle {
-    /// The thread of subinterfaces; none if workers serve them.
+    /// The thread of subinterfaces; `None` if workers serve them.
     thread: Option<Arc<SubinterfaceShared>>,
     pub(crate) devices: Vec<SubinterfaceDevice>,
 }
@@ -113,14 +113,14 @@ impl SubinterfaceHandle {
         })
     }
 
-    /// Notes that the tables were those of the kernel at this time.
+    /// Records that the tables were equal to the kernel's tables at this time.
     pub(crate) fn note_current(&self, at: Nanos) {
         if let Some(thread) = &self.thread {
             thread.seen.store(at, Ordering::Release);
         }
     }
 
-    /// Routes by a snapshot from now on. `own` are the addresses of the machine.
+    /// Makes the thread use a snapshot from now on. `own` contains the addresses of the machine.
     pub(crate) fn set_tables(
         &self,
         tables: &Arc<ForwardingTables>,
@@ -130,7 +130,7 @@ impl SubinterfaceHandle {
         let tables = Arc::clone(tables);
         self.tell(move |processor| {
             processor.set_tables(&tables, own, now());
-            // The first snapshot has made the engine.
+            // The engine exists only after the first snapshot.
             processor.engine.iter_mut().for_each(|engine| engine.set_icmp_limits(limits));
         });
     }
@@ -141,12 +141,13 @@ impl SubinterfaceHandle {
         }
     }
 
-    /// The generation of the snapshot that the thread uses, or an earlier one; `None` without a thread.
+    /// The generation of the snapshot that the thread uses, or an earlier one; `None` without a
+    /// thread.
     pub(crate) fn generation(&self) -> Option<u64> {
         Some(self.thread.as_ref()?.generation.load(Ordering::Acquire))
     }
 
-    /// Sets, by port, whose packets are left to the kernel.
+    /// Sets, by port, whether its packets are left to the kernel.
     pub(crate) fn set_left(&self, left: Vec<bool>) {
         self.tell(move |processor| processor.left = left);
     }
@@ -165,15 +166,15 @@ impl SubinterfaceHandle {
     }
 }
 
-/// Subinterfaces, and what will serve them.
+/// Subinterfaces, and whether a thread or the workers serve them.
 pub(crate) enum ServedSubinterfaces {
-    /// A thread of their own, next to XDP.
+    /// Their own thread serves them, next to XDP.
     ByThread(Box<OpenSubinterfaces>),
     ByWorkers(SubinterfacePorts),
 }
 
 impl ServedSubinterfaces {
-    /// The routing thread's end.
+    /// Returns the routing thread's access.
     pub(crate) fn handle(&self) -> SubinterfaceHandle {
         match self {
             Self::ByThread(open) => open.handle.clone(),
@@ -181,7 +182,7 @@ impl ServedSubinterfaces {
         }
     }
 
-    /// What the thread gets, and what the workers get.
+    /// Returns the part for the thread, and the part for the workers.
     pub(crate) fn split(
         served: Option<Self>,
     ) -> (Option<OpenSubinterfaces>, Option<SubinterfacePorts>) {
@@ -220,7 +221,7 @@ impl SubinterfaceThread {
         !self.workers.is_running()
     }
 
-    /// Ends the thread; the devices go with it.
+    /// Ends the thread and removes the devices.
     ///
     /// # Errors
     /// The error by which it has ended before.
@@ -231,7 +232,8 @@ impl SubinterfaceThread {
     }
 }
 
-/// The index of the first subinterface's port: after all interfaces of the kernel.
+/// Returns the port of subinterface `number`. The first one comes after all interfaces of the
+/// kernel.
 pub(crate) const fn port_of(kernel_ports: usize, number: usize) -> FibPortIndex {
     FibPortIndex((kernel_ports + number) as u16)
 }

@@ -1,4 +1,5 @@
-//! What the main thread does during a run: signals, reports, and what the kernel gets later.
+//! The main thread's work during a run: signals, reports, and settings of the kernel that change
+//! later.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -23,10 +24,10 @@ use crate::watch::BypassWatch;
 
 mod space;
 
-/// Time after which interfaces that sent nothing are probed again.
+/// Time after which interfaces that did not send the probe's frames are probed again.
 const REPROBE_PERIOD: Duration = Duration::from_secs(10);
 
-/// A run, seen by the main thread.
+/// The main thread's view of a run.
 pub(crate) struct Supervision<'r> {
     pub(crate) plan: &'r RoutePlan,
     pub(crate) handle: &'r RoutingHandle,
@@ -100,13 +101,14 @@ impl Supervision<'_> {
     }
 
     fn is_forwarding(&self) -> bool {
-        // Interfaces that are not probed yet get no packets: their bell has rung, so this is asked again.
+        // Interfaces that are not probed yet get no packets. Their doorbell has rung, so this is
+        // checked again.
         let workers = self.handle.ask(|routing| {
             let is_ready = routing.has_current_tables() && !routing.has_unprobed();
             is_ready.then(|| routing.workers.clone())
         });
         let Some(workers) = workers.flatten() else { return false };
-        // An answer of a worker comes after it has taken over the tables, and has beaten.
+        // A worker answers after it has taken over the tables and written its heartbeat.
         workers.iter().all(|worker| worker.ask(|_| ()).is_some())
     }
 
@@ -144,7 +146,7 @@ impl Supervision<'_> {
         }
     }
 
-    /// Has rules that name `me` mean the interfaces' present addresses.
+    /// Updates the rules that name `me` with the interfaces' present addresses.
     fn follow_addresses(&self, session: &mut Session<'_>) -> Result<(), Failure> {
         let tables =
             self.rules.and_then(|_| self.handle.ask(|routing| routing.tables().cloned()).flatten());
@@ -171,15 +173,15 @@ impl Supervision<'_> {
             self.workers.map_or(ended, Workers::ended),
         ];
         let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-        // Interrupted or not, the caller checks all conditions.
+        // Even if a signal interrupted the poll, the caller checks all conditions.
         let _ = poll(&mut fds, timeout.as_ref());
         signals.acknowledge();
         !fds[2].revents().is_empty()
     }
 
-    /// Finds out whether interfaces send what is redirected to them: those that have come up, and,
-    /// after a while, those that did not. Done by this thread, because it takes some tenths of a
-    /// second.
+    /// Finds out whether interfaces send redirected frames. Probes interfaces that have come up,
+    /// and, after a while, those that sent nothing. This thread does it because it takes some
+    /// tenths of a second.
     fn probe(&self, session: &mut Session<'_>, state: &mut SupervisedState) -> Result<(), Failure> {
         let is_due = state.next_probe.is_some_and(|due| Instant::now() >= due);
         let again = if is_due { state.silent.clone() } else { Vec::new() };
@@ -187,7 +189,7 @@ impl Supervision<'_> {
             self.handle.ask(|routing| routing.take_probes(again)).unwrap_or_default()
         {
             let name = &self.interfaces[usize::from(port.0)];
-            // An interface that is gone sends nothing.
+            // An interface that no longer exists sends nothing.
             let sends = probe.sends(&present_name).unwrap_or_default();
             self.handle.tell(move |routing| routing.note_probe(port, sends));
             let was_silent = state.silent.contains(&port);
@@ -211,7 +213,7 @@ impl Supervision<'_> {
         Ok(())
     }
 
-    /// Tells of interfaces in the stack that take no frames from a driver's program.
+    /// Warns about interfaces in generic mode that refuse frames from a program in native mode.
     fn tell_of_refused(&self, session: &mut Session<'_>) -> Result<(), Failure> {
         let refused = self.handle.ask(|routing| std::mem::take(&mut routing.refused));
         for port in refused.unwrap_or_default() {
@@ -243,8 +245,8 @@ impl Supervision<'_> {
         Ok(())
     }
 
-    /// Leaves interfaces to the kernel whose packets would bypass something new, and takes them back
-    /// when it is gone. Tells the user of each change.
+    /// If packets of an interface would bypass a new stage of the kernel, leaves the interface to
+    /// the kernel until that stage no longer exists. Tells the user of each change.
     fn follow_kernel(
         &self,
         session: &mut Session<'_>,
@@ -256,7 +258,7 @@ impl Supervision<'_> {
         }
         let left: Vec<bool> = self.interfaces.iter().map(|name| concerns(&new, name)).collect();
         let wanted = left.clone();
-        // Before the user is told: an output that is not read must not delay it.
+        // This comes before the user is told: an unread output must not delay it.
         self.handle.tell(move |routing| routing.leave(&wanted));
         for found in &new {
             session.reporter.warn(format_args!("{}; see {}", found.what, found.show))?;
@@ -269,7 +271,7 @@ impl Supervision<'_> {
         Ok(())
     }
 
-    /// Why packets are not to be forwarded in XDP, but for what the user has allowed.
+    /// Returns the reasons against forwarding in XDP, without those that the user has accepted.
     fn not_accepted(&self) -> Vec<Obstacle> {
         let is_accepted = |found: &Obstacle| match found.kind {
             ObstacleKind::Bypass => self.plan.bypass,
@@ -278,7 +280,7 @@ impl Supervision<'_> {
         self.watch.latest().into_iter().filter(|found| !is_accepted(found)).collect()
     }
 
-    /// Tells of interfaces whose packets are left to the kernel's routing rules.
+    /// Tells the user of interfaces whose packets are left to the kernel's routing rules.
     fn tell_of_rules(
         &self,
         session: &mut Session<'_>,
@@ -299,7 +301,7 @@ impl Supervision<'_> {
 }
 
 impl Supervision<'_> {
-    /// Tells of interfaces that were deleted.
+    /// Tells the user of deleted interfaces.
     fn tell_of_deleted(
         &self,
         session: &mut Session<'_>,
@@ -326,15 +328,15 @@ impl Supervision<'_> {
 pub(crate) struct SupervisedState {
     is_ready: bool,
     obstacles: Vec<Obstacle>,
-    /// Interfaces that do not send what is redirected to them.
+    /// Interfaces that do not send redirected frames.
     silent: Vec<FibPortIndex>,
-    /// When they are probed again.
+    /// When the interfaces in `silent` are probed again.
     next_probe: Option<Instant>,
-    /// By port, as [`Routing::ruled`](crate::routing::Routing::ruled).
+    /// Indexed by port, like [`Routing::ruled`](crate::routing::Routing::ruled).
     ruled: Vec<bool>,
-    /// What had found no space in the tables.
+    /// How many routes and neighbours had found no space in the tables.
     unplaced: u64,
-    /// By port, as [`Routing::deleted`](crate::routing::Routing::deleted).
+    /// Indexed by port, like [`Routing::deleted`](crate::routing::Routing::deleted).
     deleted: Vec<bool>,
 }
 

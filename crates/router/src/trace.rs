@@ -1,4 +1,5 @@
-//! The first packets that match a filter, each with its verdict, as they are forwarded (`ctl trace`).
+//! The first packets that match a filter, each with its verdict, as they are forwarded (`ctl
+//! trace`).
 //!
 //! ```text
 //!   worker: frames that match --> stages --> verdicts --> PacketTrace --> thread of the control
@@ -20,13 +21,13 @@ use crate::packet_trace::{PacketTrace, TraceMemory, TracePage, TracedPacket};
 use crate::routing::{Routing, RoutingHandle};
 use crate::why;
 
-/// Packets of a trace, if the client does not say.
+/// Number of packets of a trace if the client does not give one.
 pub(crate) const DEFAULT_COUNT: u32 = 10;
 /// Maximum number of packets of a trace. Their copies are in memory until the client has read them.
 pub(crate) const MAX_COUNT: u32 = 10_000;
-/// Traces at the same time.
+/// Maximum number of traces at the same time.
 const MAX_TRACES: usize = 4;
-/// How long the answer to a client waits for packets.
+/// How long an answer to the client waits for packets.
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
 /// The traces of a run, by number.
@@ -61,13 +62,13 @@ impl PacketTraces {
     }
 }
 
-/// Removes traces of which the workers may know nothing any more.
+/// Removes traces that no worker may know any more.
 fn forget_ended(traces: &mut BTreeMap<u64, Arc<PacketTrace>>) {
     traces.retain(|_, trace| !trace.is_abandoned(now()));
 }
 
-/// Answers the request `trace`. The first one has a `filter` and a `count`, and is answered with the
-/// number of the `trace`, by which the client asks for its packets.
+/// Answers the request `trace`. The first request has a `filter` and a `count`; its answer contains
+/// the number of the `trace`. With this number, the client requests the packets.
 pub(crate) fn answer(
     routing: &RoutingHandle,
     traces: &PacketTraces,
@@ -86,7 +87,7 @@ pub(crate) fn answer(
     let values = move |routing: &mut Routing| {
         packets.iter().map(|packet| packet.value(routing)).collect::<Vec<_>>()
     };
-    // It also ends with the router.
+    // Without a router there are no more packets, so the trace also ends.
     let (packets, left) = ask(routing, values).map_or((Vec::new(), 0), |values| (values, left));
     Ok(
         json!({ "v": ANSWER_VERSION, "trace": number, "packets": packets, "left": left, "cut": is_cut }),

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// Packets and their bytes, with Ethernet headers.
+/// Counts of forwarded packets and their bytes, with Ethernet headers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct ForwardedTraffic {
     pub(crate) packets: u64,

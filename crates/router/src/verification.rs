@@ -11,11 +11,12 @@ use slipring_rtnetlink::{
 use crate::dump::read_dump;
 use crate::routing::RoutingHandle;
 
-/// Attempts while routes change during the dump, or are being read from the kernel.
+/// Maximum number of attempts while routes change during the dump, or are being read from the
+/// kernel.
 const ATTEMPTS: u32 = 20;
 
-/// Compares all routes, and the ranges that the programs look up. If routes change meanwhile, the
-/// differences may be these changes; then the comparison is repeated, a few times.
+/// Compares all routes, and the ranges that the programs look up. If routes change during the
+/// comparison, the differences may be these changes. Then the comparison is repeated, a few times.
 ///
 /// # Errors
 /// If the kernel refuses the dump, or the tables are being read.
@@ -47,7 +48,8 @@ fn compare(routing: &RoutingHandle) -> io::Result<slipring_fib::VerifyReport> {
     for part in parts {
         for mut buffer in part {
             buffer.shrink_to_fit();
-            // One buffer at a time: the thread follows the kernel between two tasks.
+            // Processes one buffer per task, because the thread follows the kernel between two
+            // tasks.
             routing.tell(move |routing| {
                 for message in Messages::new(&buffer).flatten() {
                     if let MessageBody::Route(_, route) = &message.body {
@@ -57,7 +59,7 @@ fn compare(routing: &RoutingHandle) -> io::Result<slipring_fib::VerifyReport> {
             });
         }
     }
-    // A part at a time, for the same reason.
+    // Processes one part per task, for the same reason.
     loop {
         let part = routing.ask(|routing| routing.mirror.end_verify()).ok_or_else(ended)?;
         if let Some(report) = part.map_err(io::Error::other)? {
@@ -66,7 +68,7 @@ fn compare(routing: &RoutingHandle) -> io::Result<slipring_fib::VerifyReport> {
     }
 }
 
-/// All routes of a family, as the kernel writes them.
+/// Dumps all routes of a family.
 fn dump_routes(family: RouteFamily) -> io::Result<Vec<Vec<u8>>> {
     let filter = DumpFilter { family: Some(family), table: None };
     let mut parts = Vec::new();

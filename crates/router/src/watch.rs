@@ -1,5 +1,5 @@
-//! Notices while the router runs that the kernel gets rules, policies or filters which forwarded
-//! packets would bypass.
+//! Detects new rules, policies or filters of the kernel that forwarded packets would bypass, while
+//! the router runs.
 //!
 //! ```text
 //!   notifications of nf_tables, IPsec, tc --> list again --> changed? --> latest(), doorbell
@@ -7,10 +7,9 @@
 //!                      the routing thread leaves these interfaces to the kernel
 //! ```
 //!
-//! Listing is done by a thread of its own, because a long list of rules must not delay a heartbeat.
-//! The kernel gives the lists to CAP_NET_ADMIN only, so this thread keeps that capability, and no other.
-//! Changes that netlink does not announce (BPF programs, tables of iptables-legacy) are looked for each
-//! [`PERIOD`].
+//! A separate thread makes the lists, because a long list of rules must not delay a heartbeat. The
+//! lists require CAP_NET_ADMIN, so this thread keeps only that capability. Changes that netlink
+//! does not announce (BPF programs, tables of iptables-legacy) are polled every [`PERIOD`].
 
 use std::io;
 use std::os::fd::AsFd;
@@ -30,15 +29,16 @@ use crate::checks::{self, CheckedInterface, HookLister, Obstacle};
 
 /// Netlink families with the groups that announce changes: `NFNLGRP_NFTABLES` of
 /// linux/netfilter/nfnetlink.h, `XFRMNLGRP_POLICY` of linux/xfrm.h, `RTNLGRP_TC` of
-/// linux/rtnetlink.h, links (`RTNLGRP_LINK`), and the settings of interfaces, `RTNLGRP_IPV4_NETCONF` and
+/// linux/rtnetlink.h, links (`RTNLGRP_LINK`), and the settings of interfaces,
+/// `RTNLGRP_IPV4_NETCONF` and
 /// `RTNLGRP_IPV6_NETCONF`.
 const ANNOUNCEMENTS: [(isize, u32); 6] = [(12, 7), (6, 4), (0, 4), (0, 1), (0, 24), (0, 25)];
-/// Time between two looks for what is not announced.
+/// Period of polling for changes that netlink does not announce.
 const PERIOD: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
-/// After a change, others usually follow at once: a table is loaded rule by rule.
+/// Other changes usually follow at once: a table is loaded rule by rule.
 const COALESCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
-/// A running watch, until it is dropped.
+/// A running watch. It ends when this value is dropped.
 pub(crate) struct BypassWatch {
     shared: Arc<WatchShared>,
     thread: Option<JoinHandle<()>>,
@@ -48,15 +48,15 @@ struct WatchShared {
     interfaces: Vec<CheckedInterface>,
     latest: Mutex<Vec<Obstacle>>,
     stopped: AtomicBool,
-    /// Rings for the watching thread at the end.
+    /// Rings for the watching thread when it must end.
     stop: Doorbell,
     /// Rings for the routing thread after a change.
     changed: Arc<Doorbell>,
 }
 
 impl BypassWatch {
-    /// Watches in the network namespace of the calling thread. `known` is what was found before;
-    /// each change of that rings `changed`.
+    /// Watches in the network namespace of the calling thread. `known` contains the obstacles found
+    /// before; `changed` rings when they change.
     ///
     /// # Errors
     /// If the system refuses a socket.
@@ -66,7 +66,7 @@ impl BypassWatch {
         changed: Arc<Doorbell>,
     ) -> io::Result<Self> {
         let sockets = ANNOUNCEMENTS.into_iter().filter_map(|(family, group)| {
-            // A kernel without the family has nothing to announce.
+            // A kernel that does not support the family announces nothing.
             subscribe(family, group).ok()
         });
         let sockets: Vec<_> = sockets.collect();
@@ -80,21 +80,22 @@ impl BypassWatch {
         let watching = shared.clone();
         let (confined, is_confined) = sync_channel::<()>(1);
         let thread = spawn(move || {
-            // Lists of nf_tables and IPsec are only given to CAP_NET_ADMIN. What could not be dropped
-            // is reported by the main thread, which drops more.
-            // The list of an interface's programs is a BPF call; to load one needs CAP_BPF.
+            // Lists of nf_tables and IPsec are only given to CAP_NET_ADMIN. If capabilities cannot
+            // be dropped, the main thread, which drops more, reports it. Listing an interface's
+            // programs needs the BPF call; loading a program would need CAP_BPF.
             let calls = SETUP_ONLY_CALLS.iter().copied().filter(|call| *call != BPF_CALL);
             let calls: Vec<_> = calls.collect();
             let _ = confine(CapabilitySet::NET_ADMIN, &[FORBIDDEN_CALLS, &calls]);
             drop(confined);
             watching.watch(&sockets);
         });
-        // No packet is read before all threads are confined. The only message is the sender's end.
+        // No packet is read before all threads are confined. The channel carries no messages:
+        // receiving ends when the sender is dropped.
         let _ = is_confined.recv();
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// What packets would bypass now.
+    /// Returns what packets would bypass now.
     pub(crate) fn latest(&self) -> Vec<Obstacle> {
         self.shared.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -114,7 +115,7 @@ impl Drop for BypassWatch {
 
 impl WatchShared {
     fn watch(&self, sockets: &[Socket]) {
-        // Something may have been added between the checks at the start and the subscription.
+        // Obstacles may have appeared between the checks at the start and the subscription.
         let (mut announced, mut hooks) = (self.announced(), HookLister::default());
         self.note(&announced, &mut hooks);
         while !self.waited(sockets, PERIOD) {
@@ -135,7 +136,7 @@ impl WatchShared {
         fds.extend(
             sockets.iter().map(|socket| PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN)),
         );
-        // Interrupted or not: the list is read again, or the flag is seen.
+        // Even if a signal interrupted the poll, the list is read again, or the flag is checked.
         let _ = poll(&mut fds, Some(&time));
         self.stopped.load(Ordering::Relaxed)
     }
@@ -145,7 +146,7 @@ impl WatchShared {
         found.unwrap_or_else(|error| vec![checks::unlisted(&error)])
     }
 
-    /// Looks for what is not announced, and tells of a difference.
+    /// Polls for changes that netlink does not announce, and reports a difference.
     fn note(&self, announced: &[Obstacle], hooks: &mut HookLister) {
         let mut found = announced.to_vec();
         found.extend(
@@ -167,13 +168,14 @@ fn subscribe(family: isize, group: u32) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Discards what the sockets have received: only that something changed matters. Returns whether
-/// there was anything; an overrun is a change as well.
+/// Discards the messages in the sockets, whose contents do not matter. Returns whether there was a
+/// change; an overrun also counts as a change.
 fn drain(sockets: &[Socket]) -> bool {
     let mut buffer = [0; 4096];
     let mut any = false;
     for socket in sockets {
-        // An overrun is a change as well; after any other error, the next list is periodic.
+        // An overrun also counts as a change. After any other error, the next periodic list finds
+        // changes.
         while let Ok(_) | Err(Errno::NOBUFS) = recv(socket, &mut buffer, RecvFlags::DONTWAIT) {
             any = true;
         }
@@ -189,7 +191,8 @@ mod tests {
 
     use super::*;
 
-    /// Waits for changes until there are these obstacles: a list may be read between two changes.
+    /// Waits until the watch reports these obstacles. It may list them several times, since a list
+    /// may be made between two changes.
     fn wait(watch: &BypassWatch, changed: &Doorbell, is_found: impl Fn(&[Obstacle]) -> bool) {
         eventually("the change to be noticed", || {
             let mut fds = [PollFd::from_borrowed_fd(changed.as_fd(), PollFlags::IN)];

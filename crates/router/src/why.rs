@@ -1,5 +1,5 @@
-//! What becomes of one packet, stage by stage (`ctl why`). The engine and the rules that decide are
-//! copies of those that forward, so nothing is counted, kept or sent.
+//! Explains what happens to one packet, stage by stage (`ctl why`). The packet passes through
+//! copies of the engine and the rules, so nothing is counted, stored or sent.
 //!
 //! ```text
 //!   IP packet --> routing thread: PacketPath, with a copy of the engine
@@ -7,7 +7,7 @@
 //!             --> routing thread: names, routes and neighbours --> answer
 //! ```
 //!
-//! The rules are explained outside the routing thread, which must not wait for that.
+//! The packet passes through the rules outside the routing thread, which must not be delayed.
 
 mod description;
 mod explained;
@@ -36,8 +36,8 @@ pub(crate) use outcome::decided;
 use path::{PacketPath, address_of};
 pub(crate) use text::{text, traced};
 
-/// Answers the request `why`: `packet` are the hexadecimal digits of an IP packet, `in` is the
-/// interface on which it arrives.
+/// Answers the request `why`: `packet` contains an IP packet in hexadecimal, `in` the interface on
+/// which it arrives.
 pub(crate) fn answer(
     routing: &RoutingHandle,
     rules: Option<&RunningRules>,
@@ -49,7 +49,8 @@ pub(crate) fn answer(
         .ok_or_else(|| ControlRefusal::malformed("`packet` is no IP packet in hexadecimal"))?;
     let name = text("in");
     let has_rules = rules.is_some();
-    // This thread waits for the worker: the routing thread must beat.
+    // This thread waits for the worker, because the routing thread must continue to send
+    // heartbeats.
     let worker = ask(routing, |routing| routing.workers.first().cloned())?;
     let of_worker = worker.and_then(|worker| worker.ask(|worker| worker.engine.clone()));
     let path =
@@ -61,8 +62,9 @@ pub(crate) fn answer(
     ask(routing, move |routing| explained.answer(routing))
 }
 
-/// What becomes of a frame that arrives on the interface `port` of a request to explain, if it meets
-/// no rules. Without the name, it is the first interface; a frame that leaves has met the router.
+/// For a request to explain a frame: returns what happens to a frame that arrives on the interface
+/// `port`, if no rules check it. Without the name, the interface is the first one. For a frame that
+/// leaves, there is no bypass.
 pub(crate) fn bypass(
     routing: &RoutingHandle,
     args: &Map<String, Value>,
@@ -112,7 +114,7 @@ impl PacketPath {
     }
 }
 
-/// The stages between those of the engine, as in a worker's turn.
+/// Executes the stages between those of the engine, as in a worker's turn.
 struct StagesOfPath {
     rules: Option<RuleStage>,
     left: Vec<bool>,
@@ -168,7 +170,7 @@ impl ExplainedPacket {
     }
 }
 
-/// The packet of a frame that arrives on an interface, in words.
+/// Describes the packet of a frame that arrives on an interface.
 pub(crate) fn packet_value(name: Option<String>, frame: &[u8]) -> Value {
     let mut value = json!({ "in": name, "len": null });
     let Ok(headers) = PacketHeaders::parse(frame) else { return value };

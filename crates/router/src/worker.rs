@@ -10,18 +10,18 @@
 //!   routing thread --tables--> WorkerLink --> run_tasks          and tells by the next tables
 //! ```
 //!
-//! Worker `w` of `n` owns the queues `q` of every interface with `q mod n = w`: it receives from all of
-//! them, and sends by queue `w`. Buffers of all queues are in one region, so that a packet is forwarded
-//! by an exchange of buffers.
+//! Worker `w` of `n` owns the queues `q` of every interface with `q mod n = w`: it receives from
+//! all of them, and sends by queue `w`. Buffers of all queues are in one region, so that a packet
+//! is forwarded by an exchange of buffers.
 //!
 //! # Invariants
-//! 1. The heartbeat of a queue is written by its worker, and is never later than the time up to which
-//!    the routing thread had read all changes when the tables that the worker uses were current. If
-//!    either thread hangs, or another worker that gets frames of the queue, the program of the
-//!    interface leaves the queue's packets to the kernel.
-//!    For a worker that has had no frames for a while, the routing thread writes it (`parking.rs`).
-//! 2. A frame in a slot of the worker is in memory that no one else writes: the region is private, and
-//!    the kernel gets the buffer back only after the slot is released.
+//! 1. A worker writes the heartbeat of its queues. The heartbeat is never later than the time at
+//!    which the worker's tables were equal to the kernel's tables. If the worker, the routing
+//!    thread, or another worker that gets frames of the queue hangs, the program of the interface
+//!    leaves the queue's packets to the kernel. For a worker that has had no frames for a while,
+//!    the routing thread writes the heartbeat (`parking.rs`).
+//! 2. A frame in a slot of the worker is in memory that no other thread writes: the region is
+//!    private, and the kernel gets the buffer back only after the slot is released.
 //! 3. Received packets, and the packets that the router makes, are forwarded, given to the kernel,
 //!    dropped for a counted cause, or held.
 
@@ -77,25 +77,27 @@ use link::WorkerShared;
 use punt::{KernelPunts, PuntFigures};
 use vlan_state::WorkerSubinterfaces;
 
-/// How old the tables may be by which frames are forwarded, as for the programs.
+/// Maximum age of the tables by which frames are forwarded, the same as for the programs.
 const MAX_TABLES_AGE_NS: u64 = 100_000_000;
-/// By how much the loop ends a sleep before the next event. The heartbeat need not be so exact that
-/// the loop polls for that time.
+/// How long before the next event the loop ends a sleep. The heartbeat need not be exact, so the
+/// loop does not poll for this time.
 const WAKE_MARGIN_NS: Nanos = 30_000;
 
 /// The queues and interfaces of a worker.
 pub(crate) struct WorkerPorts {
-    /// The port of each of the worker's queues, by the index of the queue; none for the pipes from
-    /// other workers, whose frames each say their port.
+    /// The port of each of the worker's queues, indexed by queue. `None` for the pipes from other
+    /// workers: each frame in a pipe carries its own port.
     pub(crate) of_queue: Vec<Option<FibPortIndex>>,
-    /// The queue by which frames leave, by interface: the first ports have the same index.
+    /// The queue by which frames leave, by interface. The ports of interfaces have the same
+    /// indices.
     pub(crate) tx_of: Vec<usize>,
-    /// Kernel's index of each interface: those of the router, then those that only carry
-    /// subinterfaces.
+    /// The kernel's index of each interface: first the interfaces of the router, then interfaces
+    /// that only carry subinterfaces.
     pub(crate) ifindexes: Vec<u32>,
-    /// Numbers of the interfaces' queues that this worker owns.
+    /// The numbers of the queues that this worker owns on each interface.
     pub(crate) numbers: Vec<u16>,
-    /// Counters of each of these queues but the pipes, with what the kernel has lost before them.
+    /// Counters of each of these queues, without the pipes. They include frames that the kernel has
+    /// lost before the queues.
     pub(crate) counters: Vec<Arc<QueueCounters>>,
 }
 
@@ -127,32 +129,32 @@ impl WorkerPorts {
     }
 }
 
-/// The processor of a thread.
+/// The frame processor of a worker thread.
 pub(crate) struct RouteWorker {
     id: usize,
     pub(crate) engine: RouteEngine,
     batch: Box<RouteBatch>,
-    /// The rules that packets meet between the engine's stages, if there are any.
+    /// The rules that check packets between the engine's stages, if there are any.
     pub(crate) rules: Option<RuleStage>,
-    /// What clients want to see of its packets; none, as a rule.
+    /// Traces that clients have requested; usually none.
     pub(crate) traces: Vec<Arc<PacketTrace>>,
     ports: WorkerPorts,
     /// Subinterfaces that the kernel does not have, if there are any.
     subinterfaces: Option<WorkerSubinterfaces>,
-    /// The other workers, if there are several and rules.
+    /// Pipes to the other workers; `None` without rules, or with one worker.
     handover: Option<Handover>,
     /// The interface of each port of the tables, as an index into [`WorkerPorts::ifindexes`].
     interface_of: Vec<Option<usize>>,
-    /// Interfaces whose packets the kernel forwards, by interface; those that only carry
-    /// subinterfaces are after its end.
+    /// By interface, whether its packets are left to the kernel. Interfaces that only carry
+    /// subinterfaces have no entry.
     is_left: Vec<bool>,
     punts: KernelPunts,
     held: HeldFrames,
-    /// A packet of the engine that waits for space in the queue by which it leaves.
+    /// A packet of the engine that waits for space in its tx queue.
     unsent: Option<RouteOutput>,
     scratch: Vec<u8>,
     shared: Arc<WorkerShared>,
-    /// What has the kernel find neighbours: what it finds comes with the next tables.
+    /// Asks the kernel to resolve neighbours. The next tables contain the results.
     routing: RoutingHandle,
     heartbeat: ResidentHeartbeat,
     /// Time of the tables in use, by the clock of heartbeats.
@@ -165,12 +167,12 @@ pub(crate) struct RouteWorker {
     admits_frames: bool,
     turn_start: Nanos,
     moved: u32,
-    /// The threads that wait until no frame is left.
+    /// Threads that wait until the worker has no frames left.
     drain: WorkerDrain,
     totals: WorkerTotals,
 }
 
-/// What a worker has done since the start.
+/// A worker's counters since the start.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WorkerTotals {
     /// Frames taken from the queues and from other workers.
@@ -191,11 +193,11 @@ pub(crate) struct WorkerFigures {
     /// Frames given to other workers, which have counted them.
     pub(crate) handed: u64,
     pub(crate) punts: PuntFigures,
-    /// What the rules have done, if there are any.
+    /// The rules' counters, if there are rules.
     pub(crate) rules: Option<RuleStageCounters>,
-    /// Frames that the queues have lost, with the port on which they arrived.
+    /// Frames that the queues have lost, with the port on which they arrived and the cause.
     pub(crate) lost: Vec<(FibPortIndex, DropCause, u64)>,
-    /// What subinterfaces have counted apart from the engine, by number.
+    /// The subinterfaces' counters apart from those of the engine, by number.
     pub(crate) subinterfaces: Vec<SubinterfaceCounters>,
 }
 
@@ -215,7 +217,7 @@ impl RouteWorker {
         }
     }
 
-    /// Takes over a snapshot: packets that waited for its neighbours can be sent.
+    /// Applies a snapshot. Packets that waited for neighbours in it can now be sent.
     pub(crate) fn set_tables(&mut self, tables: Arc<ForwardingTables>, now_ns: Nanos) {
         let index = |ifindex| self.ports.ifindexes.iter().position(|other| *other == ifindex);
         self.interface_of = tables.ports.iter().map(|port| index(port.ifindex)).collect();
@@ -234,26 +236,27 @@ impl RouteWorker {
         self.engine.set_sends_redirects(settings.sends_redirects);
     }
 
-    /// Leaves an interface to the kernel, for packets that would leave by it, or takes it back.
+    /// Sets whether packets that would leave by an interface are left to the kernel.
     pub(crate) fn leave(&mut self, interface: usize, is_left: bool) {
-        // Other ports have no queues here; what is for them is the kernel's anyway.
+        // Other ports have no queues here. Packets for them are left to the kernel anyway.
         if let Some(of) = self.is_left.get_mut(interface) {
             *of = is_left;
         }
     }
 
-    /// Beats at once, since the routing thread was late, or is at its first tables. The tasks before
-    /// this one have brought the tables up to `seen`.
+    /// Writes the heartbeats at once, since the routing thread was late, or has its first tables.
+    /// The tasks before this one have updated the tables to time `seen`.
     pub(crate) fn catch_up(&mut self, seen: u64) {
         self.seen = self.seen.max(seen);
         self.next_beat = slipring_port::now() + BUSY_PERIOD_NS;
-        // Not by the others' last runs: they have been late as well, and run soon.
+        // The last runs of the other workers do not count here: these workers were late as well,
+        // and will run soon.
         let beat = self.seen.min(ResidentHeartbeat::now());
         self.shared.parking.note_run(beat);
         self.write_beat(beat);
     }
 
-    /// Drops the frames that wait for a neighbour which the kernel has not found.
+    /// Drops the frames that wait for a neighbour which the kernel could not resolve.
     pub(crate) fn fail_neighbour(&mut self, ifindex: u32, neighbour: IpAddr) {
         for (at, port) in self.engine.tables().ports.iter().enumerate() {
             if port.ifindex == ifindex {
@@ -267,12 +270,14 @@ impl RouteWorker {
         *self.interface_of.get(usize::from(port.0))?
     }
 
-    /// Beats, or leaves that to the routing thread if no frames have come for a while.
+    /// Writes the heartbeats, or leaves that to the routing thread if no frames have come for a
+    /// while.
     fn keep_alive(&mut self, now: Nanos, has_moved: bool) {
         if has_moved {
             self.busy_until = now + IDLE_AFTER_NS;
         }
-        // A worker with old tables may have frames, which it takes when the next are there.
+        // A worker with old tables may have frames waiting. It takes them when the next tables are
+        // there.
         let parks = now >= self.busy_until && self.admits_frames;
         let was_parked = std::mem::replace(&mut self.is_parked, parks);
         if self.is_parked {
@@ -281,13 +286,14 @@ impl RouteWorker {
         }
         if was_parked {
             self.next_beat = 0;
-            // From now on, it reads more often up to when the tables are current.
+            // This wakes the routing thread, which now reads its sockets more often to see whether
+            // the tables are current.
             self.routing.tell(|_| ());
         }
         self.beat(now);
     }
 
-    /// Writes the heartbeats of this worker's queues, if it is time.
+    /// Writes the heartbeats of this worker's queues, if they are due.
     fn beat(&mut self, now: Nanos) {
         if now < self.next_beat {
             return;
@@ -321,7 +327,7 @@ impl FrameProcessor for RouteWorker {
         if self.is_parked {
             self.shared.parking.unpark(ResidentHeartbeat::now());
         }
-        // Before the tasks: the tables of that time are among them.
+        // The time is read before the tasks run: the tables of that time are then among the tasks.
         let seen = self.shared.seen.load(Ordering::Acquire);
         for task in self.shared.tasks.drain() {
             task(self);
@@ -331,7 +337,7 @@ impl FrameProcessor for RouteWorker {
             .rules
             .as_ref()
             .is_none_or(|rules| self.shared.tasks.has_admitted_frames() && !rules.holds_frames());
-        // After a stop of the process, frames wait until the tables are current again.
+        // If the process was stopped in between, frames wait until the tables are current again.
         let age = ResidentHeartbeat::now().saturating_sub(self.seen);
         self.admits_frames =
             has_rules && age <= MAX_TABLES_AGE_NS && self.shared.has_begun.load(Ordering::Acquire);
@@ -344,7 +350,7 @@ impl FrameProcessor for RouteWorker {
         self.send_held(queues, self.turn_start);
         self.serve_subinterfaces(queues, self.turn_start);
         self.send_outputs(queues);
-        // These frames were counted when they came.
+        // These frames were counted when they arrived.
         0
     }
 
@@ -353,7 +359,7 @@ impl FrameProcessor for RouteWorker {
         self.send_held(queues, self.turn_start);
         self.serve_subinterfaces(queues, self.turn_start);
         self.send_outputs(queues);
-        // ICMP errors may have found no neighbour.
+        // The neighbours of ICMP errors may be unknown.
         self.serve_subinterfaces(queues, self.turn_start);
         self.ask_for_neighbours();
     }
@@ -387,7 +393,7 @@ impl FrameProcessor for RouteWorker {
 }
 
 impl Drop for RouteWorker {
-    /// A thread that waits for an answer gets none, after a lost port as well.
+    /// Threads that wait for an answer get none, even if the worker ended because of a lost port.
     fn drop(&mut self) {
         self.shared.tasks.close();
     }

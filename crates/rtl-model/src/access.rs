@@ -1,4 +1,4 @@
-//! What reading and writing the registers does.
+//! Reads and writes of the registers, and their effects.
 
 use crate::device::{Device, DeviceRegion};
 use crate::interrupts::Interrupts;
@@ -12,16 +12,16 @@ use crate::windows::{FLAG, IndirectWords};
 const COMMAND_RESET: u8 = 0x10;
 const COMMAND_RX: u8 = 0x08;
 const COMMAND_TX: u8 = 0x04;
-/// The chip is in out-of-band mode: its management controller has the FIFOs.
+/// The chip is in out-of-band mode: its management controller owns the FIFOs.
 const MCU_OUT_OF_BAND: u8 = 0x80;
 /// The list of buffers is ready, and both FIFOs are empty.
 const MCU_READY: u32 = 0x32;
 const TX_CONFIG_EMPTY: u32 = 1 << 11;
-/// The bits of TxConfig that are the chip's identity.
+/// The bits of TxConfig that contain the chip's identity.
 const IDENTITY: u32 = 0xfcf << 20;
 const TALLY_RESET: u32 = 1;
 const TALLY_DUMP: u32 = 8;
-/// MAC-OCP word by which a driver asks an RTL8125 for the extended tally.
+/// The MAC-OCP word by which a driver requests the extended tally of an RTL8125.
 const EXTENDED_TALLY: u32 = 0xea84;
 
 impl Device {
@@ -138,7 +138,8 @@ impl Device {
         }
     }
 
-    /// Writes the registers in which a write is a command. Returns whether it was one.
+    /// Writes registers for which a write is a command. Returns whether this register is one of
+    /// them.
     fn write_own(&mut self, offset: u64, value: u32) -> bool {
         let is_8125 = self.chip.is_8125();
         match offset {
@@ -155,7 +156,8 @@ impl Device {
         true
     }
 
-    /// Writes the registers through which others are accessed. Returns whether it was one.
+    /// Writes registers through which others are accessed. Returns whether this register is one of
+    /// them.
     fn write_window(&mut self, offset: u64, value: u32) -> bool {
         let address = match offset {
             at::CSI_COMMAND => self.csi.command(value),
@@ -210,7 +212,7 @@ impl Device {
         }
     }
 
-    /// Changes what the link depends on; tells the driver if the link has changed, or went down
+    /// Changes a condition of the link. Notifies the driver if the link has changed, or went down
     /// for a moment.
     pub(crate) fn change_link(&mut self, change: impl FnOnce(&mut Phy) -> bool) {
         let before = self.phy.link();
@@ -284,7 +286,7 @@ impl Device {
         }
     }
 
-    /// What follows from a stored value.
+    /// Performs the effects of a stored value.
     fn after_store(&mut self, offset: u64) {
         match offset {
             at::TX_RING_LOW | at::TX_RING_HIGH => {

@@ -1,9 +1,9 @@
-//! The chips that the model can be.
+//! The chips that the model can emulate.
 
 use std::str::FromStr;
 
-/// A chip. The differences are few: its identity, the place of the interrupt registers and of the
-/// doorbell, and a link of 2.5 Gbit/s.
+/// A chip. Chips differ only in a few points: identity, the addresses of the interrupt registers
+/// and of the doorbell, and a link of 2.5 Gbit/s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chip {
     /// RTL8168g, also sold as 8111g.
@@ -20,7 +20,7 @@ impl Chip {
     /// All chips.
     pub const ALL: [Self; 4] = [Self::Rtl8168g, Self::Rtl8168h, Self::Rtl8125a, Self::Rtl8125b];
 
-    /// The name, as the model's command line has it.
+    /// Returns the name that the model's command line uses.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! The chip: its state, what a test may do to it, and its reset.
+//! The chip: its state, the changes that a test may make, and its reset.
 
 use crate::chip::Chip;
 use crate::dma::DmaMap;
@@ -14,14 +14,14 @@ use crate::wire::Wire;
 
 const COMMAND_RX: u8 = 0x08;
 const COMMAND_TX: u8 = 0x04;
-/// The chip is in out-of-band mode: its management controller has the FIFOs.
+/// The chip is in out-of-band mode: its management controller owns the FIFOs.
 const MCU_OUT_OF_BAND: u8 = 0x80;
 const MISC_RX_GATE: u32 = 1 << 19;
 
 /// A region of the device, with VFIO's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceRegion {
-    /// BAR 0: the first 256 bytes of registers, by I/O ports.
+    /// BAR 0: the first 256 bytes of registers, as I/O ports.
     Ports = 0,
     /// BAR 2: the registers.
     Registers = 2,
@@ -48,9 +48,9 @@ impl DeviceRegion {
 pub struct Accesses {
     /// Number of reads.
     pub reads: u64,
-    /// Number of writes, doorbells included.
+    /// Number of writes, including doorbells.
     pub writes: u64,
-    /// Number of doorbells, lost ones included.
+    /// Number of doorbells, including lost ones.
     pub doorbells: u64,
 }
 
@@ -68,13 +68,13 @@ pub struct Device {
     pub(crate) wire: Box<dyn Wire>,
     pub(crate) tx: Ring,
     pub(crate) rx: Ring,
-    /// The frame that is being sent, kept for its memory.
+    /// The frame that is being sent. Kept to reuse its memory.
     pub(crate) frame: Vec<u8>,
-    /// The frame that is being received, kept for its memory.
+    /// The frame that is being received. Kept to reuse its memory.
     pub(crate) received: Vec<u8>,
     pub(crate) is_gone: bool,
     pub(crate) map: RegisterMap,
-    /// The registers that only keep a value, and the stored parts of others.
+    /// Registers that only store a value, and the stored parts of other registers.
     pub(crate) values: Vec<u8>,
     pub(crate) msix_table: Vec<u8>,
     pub(crate) address: [u8; 6],
@@ -83,7 +83,7 @@ pub struct Device {
     pub(crate) ephy: IndirectWords<u16>,
     pub(crate) mac_ocp: IndirectWords<u16>,
     pub(crate) phy_command: u32,
-    /// A doorbell that rang while there was no link.
+    /// Whether a doorbell rang while there was no link.
     pub(crate) is_doorbell_pending: bool,
     pub(crate) accesses: Accesses,
 }
@@ -95,7 +95,7 @@ impl std::fmt::Debug for Device {
 }
 
 impl Device {
-    /// A chip after power-on, with a cable plugged in.
+    /// Creates a chip after power-on, with a cable plugged in.
     #[must_use]
     pub fn new(chip: Chip, address: [u8; 6], wire: Box<dyn Wire>) -> Self {
         let mut device = Self {
@@ -146,7 +146,7 @@ impl Device {
         &mut self.interrupts
     }
 
-    /// The faults of the driver so far.
+    /// Returns the driver's violations so far.
     #[must_use]
     pub fn violations(&self) -> &Violations {
         &self.violations
@@ -199,12 +199,12 @@ impl Device {
         }
     }
 
-    /// Receives what has come over the wire.
+    /// Receives frames that have arrived over the wire.
     pub fn poll(&mut self) {
         self.receive();
     }
 
-    /// Plugs in a cable to a partner of this speed, or unplugs it.
+    /// Plugs in a cable to a partner of this speed, or unplugs the cable.
     pub fn set_cable(&mut self, cable: Option<Speed>) {
         self.change_link(|phy| {
             phy.set_cable(cable);
@@ -232,19 +232,19 @@ impl Device {
         self.faults.rx.push_back(fault);
     }
 
-    /// Removes the card from the bus, or puts it back: without it, reads give all ones.
+    /// Removes the card from the bus, or puts it back. Reads from a removed card return all ones.
     pub fn set_gone(&mut self, is_gone: bool) {
         self.is_gone = is_gone;
     }
 
-    /// Makes the chip say that it is another one.
+    /// Makes the chip report another identity.
     pub fn pretend_xid(&mut self, xid: u32) {
         self.xid = xid;
     }
 
     /// Detaches a driver that has ended: its memory and events are released, and the device is no
-    /// bus master. This is what VFIO does when the device is closed. The registers stay as the
-    /// driver left them.
+    /// longer a bus master. This is what VFIO does when the device is closed. The registers stay as
+    /// the driver left them.
     pub fn detach(&mut self) {
         self.dma.clear();
         for index in (0..3).filter_map(crate::InterruptIndex::new) {
@@ -261,8 +261,8 @@ impl Device {
         self.values[at::LOCK as usize] = 0;
     }
 
-    /// Resets the chip: engines, masks and events, and where it is in the rings. Addresses and the
-    /// PHY stay.
+    /// Resets the chip: engines, masks, events, and its positions in the rings. Addresses and the
+    /// PHY keep their state.
     pub(crate) fn reset_chip(&mut self) {
         self.halt();
         self.interrupts.reset();

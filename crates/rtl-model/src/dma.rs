@@ -1,4 +1,4 @@
-//! The driver's memory, as the device sees it.
+//! The driver's memory as the device accesses it.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -7,12 +7,12 @@ use std::sync::atomic::Ordering;
 
 use vm_memory::{Bytes as _, FileOffset, MmapRegion, VolatileMemory as _, VolatileSlice};
 
-/// What the device may do with a mapping.
+/// The device's permissions for a mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DmaPermissions {
-    /// The device may read.
+    /// Whether the device may read.
     pub read: bool,
-    /// The device may write.
+    /// Whether the device may write.
     pub write: bool,
 }
 
@@ -20,7 +20,7 @@ pub struct DmaPermissions {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DmaError {
-    /// The range has no bytes, or its end has no address.
+    /// The range is empty, or its end is beyond the address space.
     #[error("the range is empty or ends beyond the last address")]
     BadRange,
     /// A part of the range is mapped already.
@@ -50,7 +50,7 @@ struct DmaMapping {
 pub struct DmaMap {
     /// Sorted by address.
     mappings: Vec<DmaMapping>,
-    /// The mapping of the last access, which most often has the next one too.
+    /// The mapping of the last access. Usually, the next access uses the same mapping.
     last: Cell<usize>,
 }
 
@@ -91,7 +91,7 @@ impl DmaMap {
     /// Unmaps the mapping of exactly this range.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such mapping.
     pub fn unmap(&mut self, start: u64, len: u64) -> Result<(), DmaError> {
         let at = self.mappings.iter().position(|m| m.start == start && m.len == len);
         self.mappings.remove(at.ok_or(DmaError::NotMapped)?);

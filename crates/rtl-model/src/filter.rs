@@ -1,4 +1,4 @@
-//! Which received frames the chip accepts.
+//! Decides which received frames the chip accepts.
 
 use crate::tally::Tally;
 

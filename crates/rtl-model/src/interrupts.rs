@@ -1,33 +1,33 @@
-//! Interrupt mask, status and the event that tells the driver.
+//! The interrupt mask and status, and the event that notifies the driver.
 
 use std::os::fd::OwnedFd;
 
-/// The ways to interrupt, with VFIO's numbers.
+/// The kinds of interrupts, with VFIO's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InterruptIndex {
     /// The level-triggered line. It is masked when it fires, until the driver unmasks it.
     Intx = 0,
-    /// Messages, by the capability MSI.
+    /// Message-signalled interrupts of the capability MSI.
     Msi = 1,
-    /// Messages, by the capability MSI-X.
+    /// Message-signalled interrupts of the capability MSI-X.
     MsiX = 2,
 }
 
 impl InterruptIndex {
-    /// The way with this number.
+    /// Returns the kind of interrupts with this number.
     #[must_use]
     pub fn new(index: u32) -> Option<Self> {
         [Self::Intx, Self::Msi, Self::MsiX].into_iter().find(|way| *way as u32 == index)
     }
 
-    /// Number of vectors of this way.
+    /// Returns the number of vectors of this kind.
     #[must_use]
     pub fn vectors(self) -> u32 {
         if self == Self::MsiX { 4 } else { 1 }
     }
 }
 
-/// The interrupts of a chip. It has one source; of several vectors it uses the first.
+/// The interrupts of a chip. The chip has one source, which uses only the first of several vectors.
 #[derive(Debug, Default)]
 pub struct Interrupts {
     pub(crate) mask: u32,
@@ -49,7 +49,7 @@ impl Interrupts {
     pub(crate) const RX_FIFO_OVERFLOW: u32 = 0x40;
     pub(crate) const TX_NO_DESCRIPTOR: u32 = 0x80;
 
-    /// Sets the event of a way, or takes it back.
+    /// Sets or removes the event of a kind of interrupt.
     pub fn set_event(&mut self, index: InterruptIndex, event: Option<OwnedFd>) {
         let is_new = event.is_some();
         self.events[index as usize] = event;
@@ -75,10 +75,10 @@ impl Interrupts {
         self.fired
     }
 
-    /// Sends the event of a way, as a test of the way.
+    /// Signals the event of a kind of interrupt, as a test.
     pub fn trigger(&mut self, index: InterruptIndex) {
         if let Some(event) = &self.events[index as usize] {
-            // The counter of an eventfd is full only if no driver has read it for 2^64 events.
+            // The eventfd's counter can only be full if no driver has read it for 2^64 events.
             let _ = rustix::io::write(event, &1u64.to_ne_bytes());
             self.fired += 1;
         }
@@ -99,12 +99,12 @@ impl Interrupts {
         self.update();
     }
 
-    /// Forgets mask and status, as a reset of the chip does.
+    /// Clears mask and status, as a reset of the chip does.
     pub(crate) fn reset(&mut self) {
         (self.mask, self.status, self.was_active) = (0, 0, false);
     }
 
-    /// Fires if the source has become active.
+    /// Signals an interrupt if the source has become active.
     fn update(&mut self) {
         let is_active = self.mask & self.status != 0;
         let rises = is_active && !self.was_active;

@@ -12,9 +12,10 @@
 //!                                          v
 //!                            dma.rs (the driver's memory)   wire.rs (the cable)
 //! ```
-//! The model is strict where silicon is silent: an access to an unknown register, a write in an
-//! order that the chip forbids, and DMA outside of the mapped memory are recorded as
-//! [`Violation`]s. It needs no clock: what takes a chip milliseconds is done when it is asked for.
+//! The model is strict where real chips do not report errors: an access to an unknown register, a
+//! write in an order that the chip forbids, and DMA outside of the mapped memory are recorded as
+//! [`Violation`]s. It needs no clock: operations that take a real chip milliseconds complete at
+//! once.
 //!
 //! # Invariants
 //! 1. Nothing that a driver or a peer on the socket does makes the model panic.

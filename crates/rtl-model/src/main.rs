@@ -1,7 +1,7 @@
 //! A model of an RTL8168 or RTL8125 on a UNIX socket, for QEMU's `vfio-user-pci` and for drivers.
 //!
 //! It serves one client after the other. Lines on its standard input are commands; `report` prints
-//! what has happened as one line of JSON. It ends when its standard input does.
+//! the events so far as one line of JSON. The program ends when its standard input is closed.
 
 use std::io::BufRead as _;
 use std::os::unix::net::UnixListener;
@@ -49,7 +49,7 @@ fn wire_of(word: &str) -> Result<Box<dyn Wire>, String> {
     Ok(Box::new(Peer::new(address.octets())))
 }
 
-/// Carries out a command of standard input; returns what to print.
+/// Executes a command from standard input; returns the output.
 fn command(device: &mut Device, line: &str) -> Result<Option<String>, String> {
     let words: Vec<_> = line.split_whitespace().collect();
     let number = |word: &str| word.parse().map_err(|e| format!("{word}: {e}"));
@@ -113,7 +113,7 @@ fn run(options: ModelOptions) -> Result<(), String> {
     let address = [2, 0, 0, 0x16, 0x81, 0x68];
     let device = Arc::new(Mutex::new(Device::new(options.chip, address, options.wire)));
     let served = Arc::clone(&device);
-    // The thread ends with the process: it holds nothing that outlives it but the socket's name.
+    // The thread ends with the process. Only the name of its socket outlives the process.
     std::thread::spawn(move || serve(&listener, &served, options.has_reset));
     println!("ready");
     for line in std::io::stdin().lock().lines() {
@@ -125,7 +125,7 @@ fn run(options: ModelOptions) -> Result<(), String> {
             Err(text) => eprintln!("{text}"),
         }
     }
-    // The name is of no use without a server; that it may be gone already is no fault.
+    // The socket's name is useless without a server. It is no error if it was already removed.
     let _ = std::fs::remove_file(&socket);
     Ok(())
 }

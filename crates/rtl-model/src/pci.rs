@@ -22,7 +22,7 @@ impl ConfigSpace {
         let mut space = Self { bytes: vec![0; CONFIG_BYTES], writable: vec![0; CONFIG_BYTES] };
         space.put(0, &0x10ec_u16.to_le_bytes());
         space.put(2, &chip.device_id().to_le_bytes());
-        // Status: there is a list of capabilities.
+        // Status register: there is a list of capabilities.
         space.put(6, &[0x10, 0]);
         space.put(8, &[chip.revision(), 0, 0, 2]);
         // BAR 0: 256 bytes of I/O ports. BAR 2: registers. BAR 4: the table of MSI-X.
@@ -51,7 +51,8 @@ impl ConfigSpace {
     }
 
     fn allow_writes(&mut self, chip: Chip) {
-        // Command: I/O, memory, bus master, parity, SERR, no INTx.
+        // Command register: writable bits for I/O, memory, bus master, parity, SERR, and disabling
+        // INTx.
         self.allow(COMMAND, &[0x47, 0x05]);
         self.allow(0x0c, &[0xff, 0xff]);
         self.allow(0x3c, &[0xff]);
@@ -61,7 +62,7 @@ impl ConfigSpace {
         self.allow(0x1c, &[0xff; 4]);
         self.allow(0x20, &0xffff_f000_u32.to_le_bytes());
         self.allow(0x24, &[0xff; 4]);
-        // Power state, and the enable bit of its events.
+        // Power state, and the enable bit of power management events.
         self.allow(0x44, &[0x03, 0x01]);
         self.allow(0x52, &[0x01]);
         self.allow(0x54, &[0xfc, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
@@ -82,7 +83,7 @@ impl ConfigSpace {
         self.writable[at..at + bits.len()].copy_from_slice(bits);
     }
 
-    /// Reads bytes. Those beyond the end are all ones.
+    /// Reads bytes. Bytes beyond the end are all ones.
     pub(crate) fn read(&self, offset: u64, out: &mut [u8]) {
         for (i, byte) in (offset..).zip(out) {
             *byte = self.bytes.get(i as usize).copied().unwrap_or(0xff);
@@ -98,12 +99,12 @@ impl ConfigSpace {
         }
     }
 
-    /// Whether the device may access memory.
+    /// Whether the device is allowed to access memory.
     pub(crate) fn is_bus_master(&self) -> bool {
         self.bytes[COMMAND] & COMMAND_BUS_MASTER != 0
     }
 
-    /// Whether the device answers in its memory windows.
+    /// Whether the device responds to accesses to its memory windows.
     pub(crate) fn has_memory(&self) -> bool {
         self.bytes[COMMAND] & COMMAND_MEMORY != 0
     }

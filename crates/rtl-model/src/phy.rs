@@ -1,4 +1,4 @@
-//! The PHY: its registers, and the link that they and the cable make.
+//! The PHY: its registers, and the link, which depends on them and on the cable.
 //!
 //! On these chips a register is a word of the PHY's bus: register `r` of clause 22 is at
 //! `0xa400 + 2 r`, and register `r` (16 or more) of page `p` at `(p << 4) + 2 (r - 16)`.
@@ -46,12 +46,12 @@ const ANAR: u16 = 0xa408;
 const ANLPAR: u16 = 0xa40a;
 const GBCR: u16 = 0xa412;
 const GBSR: u16 = 0xa414;
-/// Page a43, register 18: speed, duplex and link as they are.
+/// Page a43, register 18: the present speed, duplex mode and link.
 const PHYSR: u16 = 0xa434;
-/// Page a5d, registers 18 and 19: offer of 2.5 Gbit/s, ours and the partner's.
+/// Page a5d, registers 18 and 19: whether this PHY and its partner offer 2.5 Gbit/s.
 const OFFER_2500: u16 = 0xa5d4;
 const PARTNER_2500: u16 = 0xa5d6;
-/// Page a61, register 19: the speeds beyond 1 Gbit/s that the PHY has.
+/// Page a61, register 19: the speeds beyond 1 Gbit/s that the PHY supports.
 const ABILITIES: u16 = 0xa616;
 
 const BMCR_RESET: u16 = 0x8000;
@@ -98,7 +98,7 @@ impl Phy {
         Self { words: defaults.into(), has_2500, cable: Some(Speed::G2_5) }
     }
 
-    /// Plugs in a cable to a partner of this speed, or unplugs it.
+    /// Plugs in a cable to a partner of this speed, or unplugs the cable.
     pub(crate) fn set_cable(&mut self, cable: Option<Speed>) {
         self.cable = cable;
     }
@@ -120,11 +120,11 @@ impl Phy {
         }
     }
 
-    /// Writes a word. Returns whether the link goes down for a moment, because it is negotiated
-    /// again.
+    /// Writes a word. Returns whether the link goes down for a moment because the speed is
+    /// negotiated again.
     pub(crate) fn write(&mut self, address: u16, value: u16) -> bool {
         let restarts = address == BMCR && value & (BMCR_RESET | BMCR_RESTART) != 0;
-        // Reset and restart are done at once, so their bits are clear when they are read.
+        // Reset and restart complete at once, so their bits are clear when they are read.
         let kept = if address == BMCR { value & !(BMCR_RESET | BMCR_RESTART) } else { value };
         self.words.insert(address, kept);
         restarts

@@ -1,8 +1,8 @@
-//! The register map: which registers a chip has, and how they may be accessed.
+//! The register map: the registers of a chip, and the rules for accesses.
 
 use crate::chip::Chip;
 
-/// Offsets of the registers that do more than keep a value.
+/// Offsets of the registers that do more than store a value.
 pub(crate) mod at {
     pub(crate) const MAC: u64 = 0x00;
     pub(crate) const MULTICAST: u64 = 0x08;
@@ -42,19 +42,19 @@ pub(crate) mod at {
 struct Group {
     first: u64,
     last: u64,
-    /// Allowed widths in bytes, as a sum: 1, 2 and 4.
+    /// Allowed widths in bytes, as the sum of 1, 2 and 4.
     widths: u8,
     rule: WriteRule,
 }
 
-/// Who may write to a register.
+/// When a register may be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WriteRule {
-    /// The driver, at any time.
+    /// The driver may write at any time.
     Free,
-    /// The driver, while 9346CR does not lock the configuration registers.
+    /// The driver may write while 9346CR does not lock the configuration registers.
     Locked,
-    /// No driver.
+    /// The driver may never write.
     ReadOnly,
 }
 
@@ -131,7 +131,7 @@ const RTL8125: &[Group] = &[
 #[derive(Debug)]
 pub(crate) struct RegisterMap {
     groups: Vec<&'static Group>,
-    /// For each byte of the window, the number of its group plus 1, or 0.
+    /// For each byte of the window, the number of its group plus 1; 0 if it is in no group.
     index: Vec<u8>,
 }
 
@@ -146,7 +146,7 @@ impl RegisterMap {
         Self { groups, index }
     }
 
-    /// Returns the rule of a register; `None` if none of this width is there.
+    /// Returns the rule of a register; `None` if there is no register of this width.
     pub(crate) fn rule(&self, offset: u64, width: u8) -> Option<WriteRule> {
         let number = *self.index.get(usize::try_from(offset).ok()?)?;
         let group = self.groups.get(usize::from(number).checked_sub(1)?)?;

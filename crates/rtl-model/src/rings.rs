@@ -1,4 +1,4 @@
-//! The descriptor rings: frames out, frames in.
+//! The descriptor rings, which send and receive frames.
 //!
 //! A descriptor is 16 bytes: two words of options, and the address of the buffer. The device owns
 //! it while OWN is set. EOR marks the last one of the ring; FS and LS the first and the last one of
@@ -25,9 +25,9 @@ const DESCRIPTOR_BYTES: u64 = 16;
 const MAX_RING: u32 = 4096;
 /// Number of descriptors of the longest packet.
 const MAX_CHAIN: usize = 64;
-/// Number of frames that are handled for one call, so that a loop of a driver's making ends.
+/// Maximum number of frames per call, so that a call ends even if the driver has built a loop.
 const MAX_FRAMES: u32 = 65_536;
-/// What the chip stores in place of the checksum of a frame. No test needs the right one.
+/// The value that the chip stores as a frame's checksum. No test needs the correct one.
 const FCS: [u8; 4] = [0xfc; 4];
 
 /// An error bit of a received frame.
@@ -37,7 +37,7 @@ pub enum RxFault {
     Crc,
     /// The frame has fewer than 64 bytes.
     Runt,
-    /// The frame was longer than the receiver waits for.
+    /// The frame was longer than the receiver can accept.
     TooLong,
     /// An error without a name (RES alone).
     Other,
@@ -56,7 +56,7 @@ impl RxFault {
     }
 }
 
-/// Faults that a test has ordered, each for a number of events to come.
+/// Faults that a test has requested, each for a number of future events.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     pub(crate) lost_doorbells: u32,
@@ -65,7 +65,7 @@ pub(crate) struct Faults {
     pub(crate) rx: VecDeque<RxFault>,
 }
 
-/// A ring, and where the device is in it.
+/// A ring, and the device's position in it.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Ring {
     pub(crate) base: u64,
@@ -110,7 +110,8 @@ impl Device {
         }
     }
 
-    /// Collects the bytes of a packet in `self.frame`. `None` if its descriptors are wrong.
+    /// Collects the bytes of a packet in `self.frame`. Returns `None` if its descriptors are
+    /// invalid.
     fn gather(&mut self, first: Descriptor, ring: &mut Ring) -> Option<Vec<Descriptor>> {
         self.frame.clear();
         let mut chain = Vec::with_capacity(1);
@@ -166,7 +167,7 @@ impl Device {
         }
     }
 
-    /// Takes the frames that have come over the wire.
+    /// Receives the frames that have arrived over the wire.
     pub(crate) fn receive(&mut self) {
         let mut frame = std::mem::take(&mut self.received);
         let mut events = 0;
@@ -206,7 +207,7 @@ impl Device {
             None if total > self.rx_max_size() => Some(RxFault::TooLong),
             fault => fault,
         };
-        // A frame that is too long for the chip ends in its first buffer.
+        // Of a frame that is too long for the chip, only the first buffer is used.
         let wanted = if fault == Some(RxFault::TooLong) { 1 } else { total };
         let mut ring = self.rx;
         let Some(chain) = self.reserve(&mut ring, wanted) else {
@@ -228,8 +229,8 @@ impl Device {
         Interrupts::RX_OK
     }
 
-    /// Finds descriptors whose buffers take `wanted` bytes. `None` if the driver has not handed
-    /// over enough, or wrong ones.
+    /// Finds descriptors whose buffers hold `wanted` bytes. Returns `None` if the driver has not
+    /// handed over enough descriptors, or invalid ones.
     fn reserve(&mut self, ring: &mut Ring, wanted: usize) -> Option<Vec<Descriptor>> {
         let (mut chain, mut room) = (Vec::with_capacity(1), 0);
         while room < wanted && chain.len() < MAX_CHAIN {
@@ -261,7 +262,8 @@ impl Device {
                 return false;
             }
             let is_last = i + 1 == chain.len();
-            // The last descriptor has the length of the whole frame, the others that of their part.
+            // The last descriptor contains the length of the whole frame, the others the length of
+            // their part.
             let len = if is_last { total.min(RX_LEN as usize) } else { size };
             let mut opts1 = (descriptor.opts1 & END_OF_RING) | len as u32;
             opts1 |= if i == 0 { FIRST } else { 0 };
@@ -282,7 +284,7 @@ impl Device {
         }
         let opts1 = self.dma.load(at);
         let mut rest = [0; 12];
-        // The first word is read before the others: they are valid once OWN is set.
+        // The first word is read before the others, which are valid once OWN is set.
         let (Some(opts1), true) = (opts1, self.dma.read(at.wrapping_add(4), &mut rest)) else {
             self.dma_fault(at, DESCRIPTOR_BYTES, Access::Read);
             return None;
@@ -309,7 +311,7 @@ impl Device {
         self.stop_on(Violation::DmaOutsideMappings { address, len, access });
     }
 
-    /// Records a violation after which the engines cannot go on, and stops them.
+    /// Records a violation after which the engines cannot continue, and stops them.
     fn stop_on(&mut self, violation: Violation) {
         self.violations.add(violation);
         self.halt();

@@ -1,6 +1,6 @@
-//! The chip's counters, and the block that it writes when a driver asks for them.
+//! The chip's counters, and the block that the chip writes when a driver requests them.
 
-/// Counters of a chip since its last reset of them.
+/// Counters of a chip since they were last reset.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Tally {
     /// Frames sent.
@@ -11,7 +11,8 @@ pub struct Tally {
     pub tx_errors: u64,
     /// Frames delivered with an error bit.
     pub rx_errors: u32,
-    /// Frames that found no descriptor, or no space in the FIFO. The chip keeps only 16 bits.
+    /// Frames for which there was no descriptor, or no space in the FIFO. The chip's counter has
+    /// only 16 bits.
     pub rx_missed: u64,
     /// Frames delivered to the card's own address.
     pub rx_unicast: u64,
@@ -30,9 +31,9 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Number of bytes of the block of all chips.
+    /// Size of the block in bytes, on all chips.
     pub const BLOCK: usize = 64;
-    /// Number of bytes of the block of an RTL8125 whose extension is on.
+    /// Size of the block in bytes, on an RTL8125 whose driver has requested the extended tally.
     pub const EXTENDED_BLOCK: usize = 192;
 
     /// Returns the block that the chip writes.
@@ -45,7 +46,7 @@ impl Tally {
         put(16, &self.tx_errors.to_le_bytes());
         put(24, &self.rx_errors.to_le_bytes());
         put(28, &(self.rx_missed as u16).to_le_bytes());
-        // Alignment errors and collisions: a full-duplex link has none.
+        // Alignment errors and collisions are 0: a full-duplex link has none.
         put(40, &self.rx_unicast.to_le_bytes());
         put(48, &self.rx_broadcast.to_le_bytes());
         put(56, &self.rx_multicast.to_le_bytes());

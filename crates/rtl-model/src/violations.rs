@@ -1,4 +1,4 @@
-//! What a driver did that a chip would not forgive, or not report.
+//! Mistakes of a driver that would break a real chip, or that a real chip would not report.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub enum Access {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Violation {
-    /// No register is there, or none of this width.
+    /// There is no register, or none of this width.
     UnknownRegister {
         /// Byte offset in the register window.
         offset: u64,
@@ -34,7 +34,7 @@ pub enum Violation {
         /// Byte offset in the register window.
         offset: u64,
     },
-    /// A ring was moved while its engine was running.
+    /// The address of a ring was changed while its engine was running.
     RingMovedWhileRunning {
         /// Byte offset of the address register.
         offset: u64,
@@ -48,7 +48,7 @@ pub enum Violation {
     StartedOutOfBand,
     /// The doorbell was rung while the transmitter was off.
     DoorbellWhileStopped,
-    /// The driver made the device work without making it a bus master.
+    /// The driver started work of the device without making it a bus master.
     NotBusMaster,
     /// The device would have accessed memory that is not mapped for it.
     DmaOutsideMappings {
@@ -59,12 +59,13 @@ pub enum Violation {
         /// Direction of the access, from the device's side.
         access: Access,
     },
-    /// A packet's descriptors do not begin with FS, do not end with LS, or have no bytes.
+    /// A packet's descriptors do not begin with FS, do not end with LS, or contain no bytes.
     BadTxChain {
         /// Index of the descriptor in the ring.
         index: u32,
     },
-    /// A descriptor asks for a checksum, a VLAN tag or segmentation, which the model does not do.
+    /// A descriptor asks for a checksum, a VLAN tag or segmentation, which the model does not
+    /// support.
     UnmodelledOffload {
         /// Index of the descriptor in the ring.
         index: u32,
@@ -91,7 +92,7 @@ pub enum Violation {
     },
     /// An indirect register does not exist: its address is odd or out of range.
     BadWindowAddress {
-        /// Offset of the register through which it was accessed.
+        /// Offset of the register through which the indirect register was accessed.
         window: u64,
         /// The address.
         address: u32,
@@ -104,7 +105,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// The violations so far. Only the first of them are kept.
+/// The violations so far. Only the first ones are stored.
 #[derive(Debug, Default, Clone)]
 pub struct Violations {
     list: Vec<Violation>,

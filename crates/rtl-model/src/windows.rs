@@ -1,5 +1,6 @@
-//! Registers behind registers: each window has a word with address, direction and a flag, which is
-//! set when a read is done and clear when a write is done. The model is done at once.
+//! Windows through which further registers are accessed: each has a word with address, direction
+//! and a flag, which is set when a read has completed and clear when a write has completed. In the
+//! model, accesses complete at once.
 
 use std::collections::HashMap;
 
@@ -10,15 +11,16 @@ pub(crate) const FLAG: u32 = 0x8000_0000;
 #[derive(Debug, Default)]
 pub(crate) struct IndirectWords<T> {
     words: HashMap<u32, T>,
-    /// What the window's command register reads as.
+    /// The value that reads of the window's command register return.
     pub(crate) command: u32,
     /// The data register, in windows that have one.
     pub(crate) data: u32,
 }
 
 impl IndirectWords<u16> {
-    /// A command of the windows with address and data in one word (MAC-OCP, PHY-OCP): a write if
-    /// the flag is set, of the low 16 bits. Returns the address, and the value of a write.
+    /// Decodes a command of the windows with address and data in one word (MAC-OCP, PHY-OCP). If
+    /// the flag is set, it is a write of the low 16 bits. Returns the address, and the value of a
+    /// write.
     pub(crate) fn ocp_command(command: u32) -> (u32, Option<u16>) {
         let address = (command >> 15) & 0xffff;
         (address & !1, (command & FLAG != 0).then_some(command as u16))
@@ -32,8 +34,8 @@ impl IndirectWords<u16> {
         self.words.insert(address, value);
     }
 
-    /// A command of the PCIe PHY's window: address in the bits 16 to 22, a write if the flag is
-    /// set.
+    /// Executes a command of the PCIe PHY's window: the address is in bits 16 to 22, and the flag
+    /// means a write.
     pub(crate) fn ephy_command(&mut self, command: u32) {
         let address = (command >> 16) & 0x7f;
         if command & FLAG != 0 {
@@ -54,8 +56,8 @@ impl IndirectWords<u32> {
         self.words.insert(address, value);
     }
 
-    /// A command of a window with a data register (ERI, CSI): the bits 12 to 15 enable bytes, a
-    /// write if the flag is set. Returns the address if it is not a multiple of 4.
+    /// Executes a command of a window with a data register (ERI, CSI): bits 12 to 15 enable bytes,
+    /// and the flag means a write. The error is an address that is not a multiple of 4.
     pub(crate) fn command(&mut self, command: u32) -> Result<(), u32> {
         let address = command & 0xfff;
         let key = command & 0x0fff_0fff;

@@ -1,4 +1,4 @@
-//! The cable: where sent frames go, and where received ones come from.
+//! The cable: takes sent frames, and provides received ones.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -7,23 +7,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 
-/// The cable at the chip's socket.
+/// The cable that is plugged into the chip.
 pub trait Wire: Send {
     /// Sends a frame. Returns false if the cable lost it.
     fn send(&mut self, frame: &[u8]) -> bool;
 
-    /// Receives a frame into `frame`, whose old content is replaced. Returns false if none is
-    /// there.
+    /// Receives a frame into `frame`, whose old content is replaced. Returns false if there is no
+    /// frame.
     fn receive(&mut self, frame: &mut Vec<u8>) -> bool;
 
-    /// A descriptor that is readable when a frame has come. `None` if frames come only as a result
-    /// of sent ones, or if the test calls [`Device::poll`](crate::Device::poll) itself.
+    /// Returns a descriptor that is readable when a frame has arrived. `None` if frames arrive only
+    /// as a result of sent frames, or if the test calls [`Device::poll`](crate::Device::poll)
+    /// itself.
     fn readable(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 }
 
-/// Frames that wait, with their memory kept for the next ones.
+/// Waiting frames. Their memory is kept for later frames.
 #[derive(Debug, Default)]
 struct Frames {
     waiting: VecDeque<Vec<u8>>,
@@ -67,7 +68,7 @@ impl Wire for Loop {
     }
 }
 
-/// One end of a cable in this process's memory: a chip's, or a test's.
+/// One end of a cable in this process's memory. The chip has one end, and the test the other.
 #[derive(Debug, Clone)]
 pub struct WireEnd {
     out: Arc<Mutex<Frames>>,
@@ -98,7 +99,7 @@ impl Wire for WireEnd {
     }
 }
 
-/// A cable of which a datagram socket is the other end: one frame per datagram.
+/// A cable whose other end is a datagram socket: one frame per datagram.
 #[derive(Debug)]
 pub struct SocketWire(OwnedFd);
 
@@ -136,8 +137,8 @@ impl Wire for SocketWire {
     }
 }
 
-/// A station at the other end of the cable that answers ARP and pings to one IPv4 address, and
-/// learns nothing.
+/// A station at the other end of the cable that answers ARP and pings to one IPv4 address. It
+/// stores nothing about other stations.
 #[derive(Debug)]
 pub struct Peer {
     mac: [u8; 6],
@@ -172,8 +173,8 @@ impl Peer {
         asks_us.then_some(reply)
     }
 
-    /// RFC 792: an echo request comes back with type 0. Exchanging the addresses keeps the IP
-    /// header's checksum.
+    /// RFC 792: the reply to an echo request is the same packet with type 0. Exchanging the
+    /// addresses keeps the IP header's checksum.
     fn echo_reply(&self, frame: &[u8]) -> Option<Vec<u8>> {
         let header = usize::from(frame.get(14)? & 15) * 4;
         let icmp = 14 + header;
@@ -188,7 +189,8 @@ impl Peer {
         reply[30..34].copy_from_slice(frame.get(26..30)?);
         reply[icmp] = 0;
         let sum = reply.get(icmp + 2..icmp + 4)?;
-        // RFC 1624: the sum grows by what the first word has lost, 8 in its high byte.
+        // RFC 1624: the first word decreases by 8 in its high byte, so the checksum grows by as
+        // much.
         let old = u32::from(sum[0]) << 8 | u32::from(sum[1]);
         let new = old + 0x0800;
         let new = (new & 0xffff) + (new >> 16);

@@ -1,5 +1,5 @@
-//! The model is what the driver of the real chips needs: stock kernels, whose own r8169 driver takes
-//! it, bring the link up, ping through it, and touch no register that the model does not know.
+//! Tests the model with the kernel's driver for the real chips: unmodified kernels bind r8169 to
+//! it, bring the link up, ping through it, and access no register that the model does not know.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use slipring_test_support::skip;
 
 const HERE: &str = env!("CARGO_MANIFEST_DIR");
 
-/// A directory of cargo's target directory, which tests of other crates use, too.
+/// Returns a directory in cargo's target directory, which tests of other crates also use.
 fn shared(name: &str) -> PathBuf {
     // A relative directory is relative to the workspace.
     let target = option_env!("CARGO_TARGET_DIR").unwrap_or("target");
     Path::new(HERE).join("../..").join(target).join(name)
 }
 
-/// The QEMU that `make qemu` fetches, or that of SLIPRING_QEMU.
+/// Finds the QEMU of `make qemu`, or of SLIPRING_QEMU.
 fn qemu() -> Option<PathBuf> {
     let fetched = || shared("qemu/qemu-system-x86_64");
     let path = std::env::var_os("SLIPRING_QEMU").map_or_else(fetched, PathBuf::from);

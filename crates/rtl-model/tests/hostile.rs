@@ -1,4 +1,4 @@
-//! Nothing that a client sends makes the server panic, hang or access other memory.
+//! Tests that no input of a client makes the server panic, hang or access other memory.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{Read as _, Write as _};
@@ -23,7 +23,7 @@ fn hello() -> Vec<u8> {
     message(1, b"\0\0\x01\0{\"capabilities\":{}}\0")
 }
 
-/// Sends bytes and closes; returns what the server says, and its replies.
+/// Sends bytes and closes the socket. Returns the server's result, and its replies.
 fn talk(bytes: &[u8]) -> (Result<(), ServerError>, Vec<u8>) {
     let (mut client, server) = UnixStream::pair().unwrap();
     client.write_all(bytes).unwrap();
@@ -71,7 +71,7 @@ fn impossible_lengths_and_messages_that_are_cut_end_the_connection() {
 fn requests_that_make_no_sense_are_refused_and_the_connection_goes_on() {
     let words = |words: &[u32]| words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<_>>();
     let cases = [
-        // Memory without a descriptor; a mapping that is not there.
+        // Memory without a descriptor; an unmapping of a range that is not mapped.
         (2, words(&[32, 3, 0, 0, 0, 16, 4096, 0]), 95),
         (3, words(&[24, 0, 0, 16, 4096, 0]), 22),
         // Regions and interrupts beyond the last one.
@@ -81,7 +81,7 @@ fn requests_that_make_no_sense_are_refused_and_the_connection_goes_on() {
         (8, words(&[20, 0x24, 2, u32::MAX, 2]), 22),
         (9, words(&[0, 0, 1, 4]), 22),
         (9, words(&[0, 0, 2, u32::MAX]), 22),
-        // A write whose data are not as long as it says.
+        // A write whose data are shorter than its length field says.
         (10, words(&[0, 0, 2, 8, 0]), 22),
         (14, Vec::new(), 95),
         (999, vec![0; 40], 95),
@@ -109,7 +109,7 @@ fn arbitrary_requests_do_no_harm() {
                 .collect();
             bytes.extend(message(next() as u16 % 16, &body));
         }
-        // Replies of a megabyte would fill the socket: no more than one read is that long.
+        // At most one read is that long, because replies of a megabyte would fill the socket.
         let (result, _) = talk(&bytes);
         assert!(result.is_ok(), "{result:?}");
     }

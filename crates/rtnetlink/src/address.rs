@@ -12,7 +12,7 @@ pub struct AddressMessage {
     pub ifindex: u32,
     /// The interface's own address.
     pub local: IpAddr,
-    /// The address of the other end of a point-to-point interface; otherwise as `local`.
+    /// The address of the other end of a point-to-point interface; otherwise the same as `local`.
     pub peer: IpAddr,
     /// The length of the connected subnet's prefix, within the family's bits.
     pub prefix_len: u8,
@@ -30,7 +30,7 @@ impl AddressMessage {
     /// `IFA_F_TENTATIVE`: not yet known to be unique.
     pub const TENTATIVE: u32 = 0x40;
 
-    /// `None` for families other than IPv4 and IPv6, and without an address.
+    /// Returns `None` for families other than IPv4 and IPv6, and for messages without an address.
     pub(crate) fn parse(payload: &[u8]) -> Result<Option<Self>, Malformed> {
         let Some((fixed, rest)) = payload.split_first_chunk::<ADDRESS_LEN>() else {
             return Err(Malformed::Truncated { kind: kind::ADDRESS });

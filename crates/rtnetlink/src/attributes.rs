@@ -8,7 +8,8 @@ use crate::RouteFamily;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Malformed {
-    /// The length field of a message is less than its header, or more than the bytes received.
+    /// The length field of a message is smaller than the header, or greater than the number of
+    /// received bytes.
     #[error("a message of {claimed} bytes where {present} bytes are left")]
     MessageLength {
         /// The value of the length field.
@@ -16,16 +17,16 @@ pub enum Malformed {
         /// The bytes from the message's start to the end of the buffer.
         present: usize,
     },
-    /// The message is shorter than the structure that its type begins with.
+    /// The message is shorter than the fixed structure of its type.
     #[error("a message of type {kind} is too short for its fixed part")]
     Truncated {
         /// The type of the message, `RTM_*`.
         kind: u16,
     },
-    /// The length field of an attribute is less than its header, or leads out of the message.
+    /// The length field of an attribute is smaller than the header, or extends beyond the message.
     #[error("an attribute leads out of its message")]
     AttributeLength,
-    /// The value of an attribute is too short, or an address is of another length.
+    /// The value of an attribute is too short, or an address has a wrong length.
     #[error("attribute {kind} has a value of the wrong length")]
     AttributeValue {
         /// The type of the attribute.
@@ -66,13 +67,13 @@ impl<'a> Attribute<'a> {
         read_u32(self.value, 0).ok_or(self.wrong())
     }
 
-    /// An address of the length of one of the families.
+    /// Returns the value as an address, if it has the length of one.
     #[inline]
     pub(crate) fn address(self) -> Result<IpAddr, Malformed> {
         read_address(self.value).ok_or(self.wrong())
     }
 
-    /// An address of the family.
+    /// Returns the value as an address of this family.
     pub(crate) fn address_of(self, family: RouteFamily) -> Result<IpAddr, Malformed> {
         let address = self.address()?;
         if (family == RouteFamily::V4) == address.is_ipv4() {
@@ -93,7 +94,7 @@ impl<'a> Attribute<'a> {
     }
 }
 
-/// The attributes in some bytes, in order. After an error there are none.
+/// Iterates over the attributes in some bytes, in order. The iteration ends after an error.
 #[derive(Clone, Debug)]
 pub(crate) struct Attributes<'a>(pub &'a [u8]);
 

@@ -10,9 +10,9 @@ pub struct LinkFlags(pub u32);
 impl LinkFlags {
     /// `IFF_UP`: administratively up.
     pub const UP: u32 = 1 << 0;
-    /// `IFF_LOOPBACK`: what is sent comes back to this host.
+    /// `IFF_LOOPBACK`: sent packets return to this host.
     pub const LOOPBACK: u32 = 1 << 3;
-    /// `IFF_POINTOPOINT`: there is one neighbour only.
+    /// `IFF_POINTOPOINT`: there is only one neighbour.
     pub const POINT_TO_POINT: u32 = 1 << 4;
     /// `IFF_RUNNING`: the operational state is up.
     pub const RUNNING: u32 = 1 << 6;
@@ -27,8 +27,8 @@ impl LinkFlags {
         self.0 & flags == flags
     }
 
-    /// Whether the kernel uses next hops of the interface in full: it treats them as `linkdown`
-    /// when it is neither running nor has a carrier.
+    /// Whether the interface has a carrier for the kernel. If the interface is neither running nor
+    /// has a carrier, the kernel treats its next hops as `linkdown`.
     #[must_use]
     pub const fn has_carrier(self) -> bool {
         self.0 & (Self::RUNNING | Self::LOWER_UP) != 0
@@ -38,11 +38,11 @@ impl LinkFlags {
 /// An interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkMessage<'a> {
-    /// The index, by which other messages name the interface.
+    /// The index of the interface, which other messages use.
     pub ifindex: u32,
     /// The hardware type: `ARPHRD_*` of `linux/if_arp.h`.
     pub hardware: u16,
-    /// Its state.
+    /// The flags of the interface, which contain its state.
     pub flags: LinkFlags,
     /// The name.
     pub name: &'a str,
@@ -52,9 +52,9 @@ pub struct LinkMessage<'a> {
     pub mac: Option<[u8; 6]>,
     /// The operational state of RFC 2863: `IF_OPER_*` of `linux/if.h`.
     pub operational_state: u8,
-    /// The index of the interface below: of a VLAN device, or the peer of a veth.
+    /// The index of the lower interface: the parent of a VLAN device, or the peer of a veth.
     pub lower: Option<u32>,
-    /// The index of the bridge, bond or VRF device that the interface is a port of.
+    /// The index of the bridge, bond or VRF device of which the interface is a port.
     pub master: Option<u32>,
     /// The kind of a virtual interface (`veth`, `vlan`, …), or empty.
     pub driver_kind: &'a str,
@@ -62,7 +62,7 @@ pub struct LinkMessage<'a> {
     pub vrf_table: Option<u32>,
     /// TPID and VLAN identifier of a VLAN device.
     pub vlan: Option<(u16, u16)>,
-    /// The number of the network namespace that `lower` is in, if that is another.
+    /// The number of the network namespace of `lower`, if it differs from the interface's.
     pub lower_namespace: Option<i32>,
 }
 
@@ -87,12 +87,12 @@ const IFLA_INFO_DATA: u16 = 2;
 const IFLA_VRF_TABLE: u16 = 1;
 const IFLA_VLAN_ID: u16 = 1;
 const IFLA_VLAN_PROTOCOL: u16 = 5;
-/// `ETH_P_8021Q` of `linux/if_ether.h`: what a VLAN device without a protocol has.
+/// `ETH_P_8021Q` of `linux/if_ether.h`: the default protocol of a VLAN device.
 const TPID_8021Q: u16 = 0x8100;
 
 impl<'a> LinkMessage<'a> {
-    /// `None` for messages of a family of its own: those of `AF_BRIDGE` are about bridge ports, and
-    /// their `RTM_DELLINK` does not mean that the interface is gone.
+    /// Returns `None` for messages with another family: messages of `AF_BRIDGE` are about bridge
+    /// ports, and their `RTM_DELLINK` does not mean that the interface was deleted.
     pub(crate) fn parse(payload: &'a [u8]) -> Result<Option<Self>, Malformed> {
         let Some((fixed, rest)) = payload.split_first_chunk::<LINK_LEN>() else {
             return Err(Malformed::Truncated { kind: kind::LINK });
@@ -149,7 +149,7 @@ impl<'a> LinkMessage<'a> {
         match self.driver_kind {
             "vrf" => self.vrf_table = value(data, IFLA_VRF_TABLE, Attribute::u32)?,
             "vlan" => {
-                // The protocol is in network order.
+                // The protocol is in network byte order.
                 let tpid =
                     value(data.clone(), IFLA_VLAN_PROTOCOL, Attribute::u16)?.map(u16::from_be);
                 let id = value(data, IFLA_VLAN_ID, Attribute::u16)?;

@@ -18,21 +18,21 @@ impl HeaderFlags {
     pub const REQUEST: u16 = 0x01;
     /// `NLM_F_MULTI`: the message is part of a dump.
     pub const MULTI: u16 = 0x02;
-    /// `NLM_F_ACK`: the kernel is to answer even if it has succeeded.
+    /// `NLM_F_ACK`: the kernel must also answer if the request succeeds.
     pub const ACK: u16 = 0x04;
     /// `NLM_F_DUMP_INTR`: the table changed while it was dumped, so the dump is not consistent.
     pub const DUMP_INTERRUPTED: u16 = 0x10;
-    /// `NLM_F_REPLACE` of a new object: it replaces another.
+    /// `NLM_F_REPLACE` in a message about a new object: it replaces another object.
     pub const REPLACE: u16 = 0x100;
-    /// `NLM_F_CREATE` of a new object: it did not exist.
+    /// `NLM_F_CREATE` in a message about a new object: it did not exist before.
     pub const CREATE: u16 = 0x400;
-    /// `NLM_F_APPEND` of a new object: it was added after others with the same key.
+    /// `NLM_F_APPEND` in a message about a new object: it was added after others with the same key.
     pub const APPEND: u16 = 0x800;
     /// `NLM_F_DUMP`: a request for all objects.
     pub const DUMP: u16 = 0x300;
-    /// `NLM_F_CAPPED` of an error: the request is not quoted whole.
+    /// `NLM_F_CAPPED` in an error: the request is not quoted completely.
     pub(crate) const CAPPED: u16 = 0x100;
-    /// `NLM_F_ACK_TLVS` of an error or the end of a dump: attributes follow.
+    /// `NLM_F_ACK_TLVS` in an error or at the end of a dump: attributes follow.
     pub(crate) const ACK_ATTRIBUTES: u16 = 0x200;
 
     /// Returns whether all bits of `flags` are set.
@@ -47,11 +47,11 @@ impl HeaderFlags {
 pub struct NetlinkHeader {
     /// The type of the message: `NLMSG_*` or `RTM_*`.
     pub kind: u16,
-    /// How the message is to be understood.
+    /// The flags, which change the meaning of the message.
     pub flags: HeaderFlags,
-    /// The number of the request that is answered; 0 for most notifications.
+    /// The number of the request that this message answers; 0 for most notifications.
     pub sequence: u32,
-    /// The address of the socket whose request is answered, or made the change.
+    /// The address of the socket whose request is answered, or whose request made the change.
     pub port: u32,
 }
 
@@ -69,11 +69,11 @@ pub enum Change {
 pub struct NetlinkMessage<'a> {
     /// The header.
     pub header: NetlinkHeader,
-    /// What the message is about.
+    /// The content of the message.
     pub body: MessageBody<'a>,
 }
 
-/// What a message is about.
+/// The content of a message, by its type.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum MessageBody<'a> {
@@ -93,23 +93,23 @@ pub enum MessageBody<'a> {
     Netconf(Change, NetconfMessage),
     /// `NLMSG_DONE`: the end of a dump.
     Done(DoneMessage<'a>),
-    /// `NLMSG_ERROR`: the result of a request, good or bad.
+    /// `NLMSG_ERROR`: the result of a request, success or error.
     Error(ErrorMessage<'a>),
     /// `NLMSG_OVERRUN`: data was lost.
     Overrun,
-    /// A type, or an address family, that this crate does not know.
+    /// A type or an address family that this crate does not support.
     Other,
 }
 
 /// The messages in bytes received from a netlink socket, in order.
 ///
-/// A malformed message is returned as an error with its header if it has one, and the iteration
+/// A malformed message is returned as an error, with its header if it is complete. The iteration
 /// continues after it.
 #[derive(Clone, Debug)]
 pub struct Messages<'a>(&'a [u8]);
 
 impl<'a> Messages<'a> {
-    /// Reads what one `recv` returned.
+    /// Iterates over the bytes that one `recv` returned.
     #[must_use]
     pub const fn new(received: &'a [u8]) -> Self {
         Self(received)
@@ -157,8 +157,8 @@ const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 const NLMSG_OVERRUN: u16 = 4;
 
-/// Types of messages, `linux/rtnetlink.h`. The deletion of an object is the number after its
-/// creation, the request the number after that.
+/// Types of messages, `linux/rtnetlink.h`. The number for the deletion of an object is one greater
+/// than the number for its creation; that of the request is two greater.
 pub(crate) mod kind {
     /// `RTM_NEWLINK`: an interface.
     pub(crate) const LINK: u16 = 16;
@@ -174,7 +174,8 @@ pub(crate) mod kind {
     pub(crate) const NETCONF: u16 = 80;
     /// `RTM_NEWNEXTHOP`: a next-hop object.
     pub(crate) const NEXT_HOP: u16 = 104;
-    /// From a creation to the request for the same objects (`RTM_NEWLINK` to `RTM_GETLINK`).
+    /// Added to the type of a creation message, gives the type of the request for such objects
+    /// (`RTM_NEWLINK` to `RTM_GETLINK`).
     pub(crate) const TO_GET: u16 = 2;
 }
 

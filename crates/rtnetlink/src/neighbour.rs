@@ -10,19 +10,19 @@ use crate::{RouteFamily, message::kind};
 pub struct NudState(pub u16);
 
 impl NudState {
-    /// `NUD_INCOMPLETE`: asked for, not answered.
+    /// `NUD_INCOMPLETE`: requested, but not answered yet.
     pub const INCOMPLETE: u16 = 0x01;
     /// `NUD_REACHABLE`: confirmed recently.
     pub const REACHABLE: u16 = 0x02;
     /// `NUD_STALE`: not confirmed recently; the next packet starts a confirmation.
     pub const STALE: u16 = 0x04;
-    /// `NUD_DELAY`: used while stale, not asked yet.
+    /// `NUD_DELAY`: used while stale, but not requested yet.
     pub const DELAY: u16 = 0x08;
-    /// `NUD_PROBE`: asked again.
+    /// `NUD_PROBE`: requested again.
     pub const PROBE: u16 = 0x10;
-    /// `NUD_FAILED`: not answered.
+    /// `NUD_FAILED`: the neighbour did not answer.
     pub const FAILED: u16 = 0x20;
-    /// `NUD_NOARP`: needs no resolution.
+    /// `NUD_NOARP`: the neighbour needs no resolution.
     pub const NO_ARP: u16 = 0x40;
     /// `NUD_PERMANENT`: set by the administrator.
     pub const PERMANENT: u16 = 0x80;
@@ -44,9 +44,9 @@ pub struct NeighbourMessage {
     pub ifindex: u32,
     /// The neighbour's address.
     pub address: IpAddr,
-    /// What the kernel knows about it.
+    /// The kernel's state of the neighbour.
     pub state: NudState,
-    /// `NTF_*` of the fixed part.
+    /// Flags of the fixed part: `NTF_*`.
     pub flags: u8,
     /// The flags for which the fixed part has no space: `NTF_EXT_*`.
     pub extended_flags: u32,
@@ -56,7 +56,7 @@ pub struct NeighbourMessage {
 
 /// `sizeof(struct ndmsg)`.
 pub(crate) const NEIGHBOUR_LEN: usize = 12;
-/// `NTF_PROXY`: this machine answers for the address; it is no neighbour.
+/// `NTF_PROXY`: this machine answers for the address, which is not a neighbour.
 const NTF_PROXY: u8 = 1 << 3;
 
 /// Attributes of a neighbour: `NDA_*`.
@@ -67,7 +67,7 @@ pub(crate) mod nda {
 }
 
 impl NeighbourMessage {
-    /// `None` for entries of bridges, for proxies, and without an address.
+    /// Returns `None` for entries of bridges, for proxies, and for messages without an address.
     pub(crate) fn parse(payload: &[u8]) -> Result<Option<Self>, Malformed> {
         let Some((fixed, rest)) = payload.split_first_chunk::<NEIGHBOUR_LEN>() else {
             return Err(Malformed::Truncated { kind: kind::NEIGHBOUR });

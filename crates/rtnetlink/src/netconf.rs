@@ -3,28 +3,29 @@
 use crate::attributes::{Attributes, Malformed};
 use crate::{RouteFamily, message::kind};
 
-/// Which interfaces settings are about.
+/// The interfaces to which settings apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum NetconfScope {
-    /// `conf/all`: what it means for an interface depends on the setting.
+    /// `conf/all`: its meaning for an interface depends on the setting.
     All,
-    /// `conf/default`: what new interfaces begin with.
+    /// `conf/default`: the initial settings of new interfaces.
     Default,
     /// The interface with this index.
     Interface(u32),
 }
 
-/// Settings of an interface, of those that concern forwarding. A notification tells those that have
-/// changed, a dump all.
+/// The settings of an interface that affect forwarding. A notification contains only changed
+/// settings, a dump all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetconfMessage {
-    /// The family that they are for.
+    /// The family to which the settings apply.
     pub family: RouteFamily,
-    /// Which interfaces they are about.
+    /// The interfaces to which the settings apply.
     pub scope: NetconfScope,
     /// `forwarding`.
     pub forwarding: Option<bool>,
-    /// `rp_filter`: 0 for no check of sources, 1 for the strict one, others for the loose one.
+    /// `rp_filter`: 0 for no check of sources, 1 for the strict check, other values for the loose
+    /// check.
     pub rp_filter: Option<i32>,
     /// `ignore_routes_with_linkdown`.
     pub ignores_routes_with_linkdown: Option<bool>,

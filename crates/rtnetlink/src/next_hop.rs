@@ -5,36 +5,36 @@ use core::net::IpAddr;
 use crate::attributes::{Attribute, Attributes, Malformed, read_u32};
 use crate::{HopFlags, RouteFamily, message::kind};
 
-/// How a group spreads flows: `NEXTHOP_GRP_TYPE_*`.
+/// How a group distributes flows: `NEXTHOP_GRP_TYPE_*`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GroupKind {
-    /// By hash and weight.
+    /// The next hop is chosen by hash and weight.
     #[default]
     HashThreshold,
-    /// By buckets that keep their next hop while it is in use (resilient).
+    /// The next hop is chosen by buckets that keep their next hop while it is in use (resilient).
     Resilient,
-    /// Another number.
+    /// A kind with another number.
     Other(u16),
 }
 
 /// A next-hop object.
 #[derive(Clone, Copy, Debug)]
 pub struct NextHopMessage<'a> {
-    /// The number by which routes and groups name it.
+    /// The number by which routes and groups refer to the object.
     pub id: u32,
     /// The family of a next hop; `None` for groups.
     pub family: Option<RouteFamily>,
-    /// Who made it: `RTPROT_*`.
+    /// The creator of the object: `RTPROT_*`.
     pub protocol: u8,
-    /// The state when the message was made.
+    /// The state at the time of the message.
     pub flags: HopFlags,
     /// The members of a group.
     pub group: Option<NextHopGroup<'a>>,
-    /// How a group spreads flows.
+    /// How a group distributes flows.
     pub group_kind: GroupKind,
     /// Whether packets are dropped.
     pub is_blackhole: bool,
-    /// Whether it belongs to a bridge's forwarding database, and not to routes.
+    /// Whether the object belongs to a bridge's forwarding database, not to routes.
     pub is_fdb: bool,
     /// The index of the interface, or 0.
     pub ifindex: u32,
@@ -122,7 +122,7 @@ pub struct NextHopGroup<'a>(&'a [u8]);
 impl Iterator for NextHopGroup<'_> {
     type Item = (u32, u16);
 
-    /// `struct nexthop_grp`: the identifier, and the weight less one. Its upper byte follows the
+    /// `struct nexthop_grp`: the identifier, and the weight minus one. Its upper byte follows the
     /// lower one since Linux 6.12, and is 0 before.
     fn next(&mut self) -> Option<(u32, u16)> {
         let (&[a, b, c, d, low, high, _, _], rest) = self.0.split_first_chunk()?;

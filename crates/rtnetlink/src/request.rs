@@ -1,4 +1,4 @@
-//! Requests to the kernel: dumps, one route, the resolution of a neighbour.
+//! Requests to the kernel: dumps, lookups of a route, and resolution of a neighbour.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -14,8 +14,8 @@ use crate::route::{ROUTE_LEN, rta};
 use crate::rule::RULE_LEN;
 use crate::{AF_UNSPEC, HeaderFlags, RouteFamily};
 
-/// What a dump of routes is limited to. The kernel honours the limits only for sockets with
-/// `NETLINK_GET_STRICT_CHK` set; others get all routes of the family.
+/// Limits a dump of routes. The kernel applies the limits only for sockets with
+/// `NETLINK_GET_STRICT_CHK` set; other sockets get all routes of the family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DumpFilter {
     /// One family, or both.
@@ -24,14 +24,14 @@ pub struct DumpFilter {
     pub table: Option<u32>,
 }
 
-/// Builds requests, which are sent as they are. A sequence number is the caller's, to tell the
-/// answers apart.
+/// Builds requests, which can be sent as they are. The caller chooses the sequence number, by which
+/// answers can be distinguished.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestBuilder {
     sequence: u32,
 }
 
-/// `NTF_USE` of `linux/neighbour.h`: starts the resolution as a packet would.
+/// `NTF_USE` of `linux/neighbour.h`: starts the resolution like a packet for the neighbour.
 const NTF_USE: u8 = 1 << 0;
 /// `NTF_EXT_MANAGED`: the kernel resolves the neighbour and keeps it reachable.
 const NTF_EXT_MANAGED: u32 = 1 << 0;
@@ -94,8 +94,8 @@ impl RequestBuilder {
         finished(self.dump(kind::NETCONF, family.number(), NETCONF_LEN))
     }
 
-    /// Asks for the route that the kernel would choose for a packet from `input`, or for one of
-    /// this machine if that is `None`.
+    /// Asks for the route that the kernel would choose for a packet that arrives on `input`, or for
+    /// a packet of this machine if `input` is `None`.
     #[must_use]
     pub fn get_route(self, destination: IpAddr, input: Option<u32>) -> Vec<u8> {
         let family = RouteFamily::from(destination);
@@ -110,19 +110,19 @@ impl RequestBuilder {
         finished(request)
     }
 
-    /// Has the kernel resolve a neighbour as if there were a packet for it. Answered by an error
-    /// message, with 0 for success.
+    /// Asks the kernel to resolve a neighbour as if there was a packet for it. The answer is an
+    /// error message, with 0 for success.
     ///
-    /// Not for permanent entries: the kernel makes them mortal.
+    /// Not for permanent entries: the kernel would no longer treat them as permanent.
     #[must_use]
     pub fn use_neighbour(self, ifindex: u32, address: IpAddr) -> Vec<u8> {
         finished(self.new_neighbour(ifindex, address, NTF_USE))
     }
 
-    /// Has the kernel resolve a neighbour and keep it reachable until the entry is deleted (since
-    /// Linux 5.16). Answered by an error message, with 0 for success.
+    /// Asks the kernel to resolve a neighbour and keep it reachable until the entry is deleted
+    /// (since Linux 5.16). The answer is an error message, with 0 for success.
     ///
-    /// Not for permanent entries: the kernel makes them mortal.
+    /// Not for permanent entries: the kernel would no longer treat them as permanent.
     #[must_use]
     pub fn manage_neighbour(self, ifindex: u32, address: IpAddr) -> Vec<u8> {
         let mut request = self.new_neighbour(ifindex, address, 0);
@@ -149,7 +149,7 @@ impl RequestBuilder {
         request
     }
 
-    /// The header; [`finished`] sets its length.
+    /// Writes the header; [`finished`] sets its length.
     fn begin(self, kind: u16, flags: u16) -> Vec<u8> {
         let mut request = Vec::with_capacity(64);
         request.extend_from_slice(&[0; 4]);

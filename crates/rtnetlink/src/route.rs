@@ -9,7 +9,7 @@ use crate::{RouteFamily, message::kind};
 
 /// `RT_TABLE_DEFAULT`: the table of the last default rule.
 pub const TABLE_DEFAULT: u32 = 253;
-/// `RT_TABLE_MAIN`: where routes go unless a table is named.
+/// `RT_TABLE_MAIN`: the table of routes for which no table is given.
 pub const TABLE_MAIN: u32 = 254;
 /// `RT_TABLE_LOCAL`: addresses of this machine, and broadcast addresses.
 pub const TABLE_LOCAL: u32 = 255;
@@ -17,17 +17,17 @@ pub const TABLE_LOCAL: u32 = 255;
 /// What a route does with packets: `RTN_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RouteKind {
-    /// Sends them to the next hop (`RTN_UNICAST`).
+    /// Sends packets to the next hop (`RTN_UNICAST`).
     Unicast,
-    /// Delivers them to this machine (`RTN_LOCAL`).
+    /// Delivers packets to this machine (`RTN_LOCAL`).
     Local,
-    /// Delivers and sends them as broadcasts (`RTN_BROADCAST`).
+    /// Delivers and sends packets as broadcasts (`RTN_BROADCAST`).
     Broadcast,
-    /// Delivers them, one machine of several (`RTN_ANYCAST`).
+    /// Delivers packets to this machine, which is one of several (`RTN_ANYCAST`).
     Anycast,
     /// Multicast (`RTN_MULTICAST`).
     Multicast,
-    /// Drops them silently (`RTN_BLACKHOLE`).
+    /// Drops packets silently (`RTN_BLACKHOLE`).
     Blackhole,
     /// Answers that the host is unreachable (`RTN_UNREACHABLE`).
     Unreachable,
@@ -35,7 +35,7 @@ pub enum RouteKind {
     Prohibit,
     /// Ends the lookup in this table, as if it had no route (`RTN_THROW`).
     Throw,
-    /// Another number.
+    /// A kind with another number.
     Other(u8),
 }
 
@@ -61,11 +61,11 @@ impl RouteKind {
 pub struct HopFlags(pub u8);
 
 impl HopFlags {
-    /// `RTNH_F_DEAD`: its interface is down.
+    /// `RTNH_F_DEAD`: the next hop's interface is down.
     pub const DEAD: u8 = 1;
-    /// `RTNH_F_ONLINK`: the gateway is on the link although no connected route says so.
+    /// `RTNH_F_ONLINK`: the gateway is on the link although there is no connected route to it.
     pub const ON_LINK: u8 = 4;
-    /// `RTNH_F_LINKDOWN`: its interface has no carrier.
+    /// `RTNH_F_LINKDOWN`: the next hop's interface has no carrier.
     pub const LINK_DOWN: u8 = 16;
 
     /// Returns whether all bits of `flags` are set.
@@ -82,9 +82,9 @@ pub struct RouteHop {
     pub ifindex: u32,
     /// The gateway, of either family; `None` if destinations are on the link.
     pub gateway: Option<IpAddr>,
-    /// The share of packets, from 1; it counts only among several next hops.
+    /// The weight, from 1, which only matters among several next hops.
     pub weight: u16,
-    /// The state when the message was made.
+    /// The state at the time of the message.
     pub flags: HopFlags,
     /// Whether the hop has a property that changes forwarding and is not represented here, such as
     /// an encapsulation.
@@ -96,7 +96,7 @@ pub struct RouteHop {
 pub struct RouteMessage<'a> {
     /// The family of the destination.
     pub family: RouteFamily,
-    /// The destination; bits after the prefix may be set in hostile messages.
+    /// The destination. In hostile messages, bits after the prefix may be set.
     pub destination: IpAddr,
     /// The length of the destination's prefix, within the family's bits.
     pub prefix_len: u8,
@@ -104,13 +104,14 @@ pub struct RouteMessage<'a> {
     pub tos: u8,
     /// The table that contains the route.
     pub table: u32,
-    /// What it does with packets.
+    /// What the route does with packets.
     pub kind: RouteKind,
-    /// Who made the route: `RTPROT_*`.
+    /// The creator of the route: `RTPROT_*`.
     pub protocol: u8,
     /// The distance to the destination: `RT_SCOPE_*`.
     pub scope: u8,
-    /// The metric (`RTA_PRIORITY`): of several routes for a prefix, the lowest is used.
+    /// The metric (`RTA_PRIORITY`): of several routes for a prefix, the one with the lowest metric
+    /// is used.
     pub metric: u32,
     /// The only next hop, if `multipath` is `None`.
     pub hop: RouteHop,
@@ -164,7 +165,7 @@ const RTAX_MTU: u16 = 2;
 const PREF_MEDIUM: u8 = 0;
 
 impl<'a> RouteMessage<'a> {
-    /// `None` for families other than IPv4 and IPv6: multicast routes, MPLS.
+    /// Returns `None` for families other than IPv4 and IPv6: multicast routes, MPLS.
     #[inline]
     pub(crate) fn parse(payload: &'a [u8]) -> Result<Option<Self>, Malformed> {
         let Some((fixed, rest)) = payload.split_first_chunk::<ROUTE_LEN>() else {
@@ -215,11 +216,12 @@ impl<'a> RouteMessage<'a> {
             rta::PREF => self.has_unknown |= attribute.u8()? != PREF_MEDIUM,
             rta::MULTIPATH => {
                 let multipath = Multipath { rest: attribute.value, family: self.family };
-                // Checked here once, so that the iteration has no errors.
+                // The hops are checked once here, so that the iteration cannot fail.
                 self.has_unknown |= multipath.check()?;
                 self.multipath = Some(multipath);
             }
-            // Realm, lifetime, and the questions that an answer repeats: no part of forwarding.
+            // Realm, lifetime, and attributes that an answer repeats from the request: they do not
+            // affect forwarding.
             rta::IIF
             | rta::FLOW
             | rta::CACHEINFO
@@ -232,7 +234,7 @@ impl<'a> RouteMessage<'a> {
         Ok(())
     }
 
-    /// The next hops: those of `multipath`, or `hop`.
+    /// Returns the next hops: those of `multipath`, or `hop`.
     pub fn hops(&self) -> impl Iterator<Item = RouteHop> + use<'a> {
         let only = self.multipath.is_none().then_some(self.hop);
         only.into_iter().chain(self.multipath.into_iter().flatten())
@@ -246,7 +248,7 @@ const fn unspecified(family: RouteFamily) -> IpAddr {
     }
 }
 
-/// A gateway of another family than the route: `struct rtvia`.
+/// Reads a gateway of another family than the route: `struct rtvia`.
 fn via(attribute: Attribute<'_>) -> Result<Option<IpAddr>, Malformed> {
     let wrong = Malformed::AttributeValue { kind: attribute.kind };
     let family = read_u16(attribute.value, 0).ok_or(wrong)?;
@@ -266,7 +268,7 @@ fn mtu(metrics: Attributes<'_>) -> Result<u32, Malformed> {
     Ok(mtu)
 }
 
-/// The next hops of a route with several: `struct rtnexthop`, each followed by attributes.
+/// The next hops of a route that has several: `struct rtnexthop`, each followed by attributes.
 #[derive(Clone, Copy, Debug)]
 pub struct Multipath<'a> {
     rest: &'a [u8],
@@ -277,7 +279,7 @@ pub struct Multipath<'a> {
 const HOP_LEN: usize = 8;
 
 impl Multipath<'_> {
-    /// Returns whether a hop has something unknown.
+    /// Returns whether a hop has an unknown property.
     fn check(self) -> Result<bool, Malformed> {
         let mut all = self;
         let mut has_unknown = false;

@@ -12,13 +12,13 @@ pub enum RoutingAction {
     Goto,
     /// Does nothing.
     Nop,
-    /// Drops silently.
+    /// Drops packets silently.
     Blackhole,
     /// Answers that the network is unreachable.
     Unreachable,
     /// Answers that communication is prohibited.
     Prohibit,
-    /// Another number.
+    /// An action with another number.
     Other(u8),
 }
 
@@ -29,19 +29,19 @@ pub struct RuleMessage<'a> {
     pub family: RouteFamily,
     /// Rules are tried in ascending order of priority.
     pub priority: u32,
-    /// What the rule does.
+    /// What the rule does with packets.
     pub action: RoutingAction,
-    /// The table to look destinations up in.
+    /// The table in which destinations are looked up.
     pub table: u32,
-    /// The name of the interface that packets must have come in by, or empty.
+    /// The name of the interface on which packets must have arrived, or empty.
     pub input: &'a str,
-    /// The name of the interface that this machine's own packets must leave by, or empty. No
+    /// The name of the interface by which this machine's own packets must leave, or empty. No
     /// forwarded packet matches such a rule.
     pub output: &'a str,
-    /// Whether the table is that of the VRF device that the interface is a port of.
+    /// Whether the table is that of the interface's VRF device.
     pub is_vrf: bool,
     /// Whether the rule has conditions that are not represented here: addresses, ports, marks, an
-    /// inverted match, the length of the prefix that was found.
+    /// inverted match, the length of the matching prefix.
     pub has_other_selectors: bool,
 }
 
@@ -66,7 +66,7 @@ mod fra {
 const FIB_RULE_INVERT: u32 = 2;
 
 impl<'a> RuleMessage<'a> {
-    /// `None` for families other than IPv4 and IPv6.
+    /// Returns `None` for families other than IPv4 and IPv6.
     pub(crate) fn parse(payload: &'a [u8]) -> Result<Option<Self>, Malformed> {
         let Some((fixed, rest)) = payload.split_first_chunk::<RULE_LEN>() else {
             return Err(Malformed::Truncated { kind: kind::RULE });
@@ -98,7 +98,8 @@ impl<'a> RuleMessage<'a> {
             fra::IIFNAME => self.input = attribute.text(),
             fra::OIFNAME => self.output = attribute.text(),
             fra::L3MDEV => self.is_vrf = attribute.u8()? != 0,
-            // All ones: not set. The kernel sends the prefix length in any case.
+            // All ones mean that the condition is not set. The kernel always sends the prefix
+            // length.
             fra::SUPPRESS_PREFIXLEN | fra::SUPPRESS_IFGROUP => {
                 self.has_other_selectors |= attribute.u32()? != u32::MAX;
             }

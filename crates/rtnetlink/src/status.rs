@@ -19,7 +19,7 @@ pub struct DoneMessage<'a> {
 
 impl<'a> DoneMessage<'a> {
     pub(crate) fn parse(flags: HeaderFlags, payload: &'a [u8]) -> Result<Self, Malformed> {
-        // Old kernels send no value here.
+        // Old kernels send no value.
         let result = read_u32(payload, 0).unwrap_or_default() as i32;
         Ok(Self {
             errno: positive(result),
@@ -53,7 +53,7 @@ impl<'a> ErrorMessage<'a> {
     }
 }
 
-/// The kernel's results are negative.
+/// The kernel sends negative error numbers.
 const fn positive(result: i32) -> u32 {
     result.unsigned_abs()
 }

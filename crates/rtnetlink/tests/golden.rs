@@ -1,7 +1,8 @@
-//! Messages captured from Linux 6.18, read as what the commands had asked for.
+//! Tests with messages captured from Linux 6.18, which must have the contents that the commands
+//! requested.
 //!
-//! `captured.txt` has the notifications after each command of a session in a network namespace
-//! (`ip addr add`, `ip route add`, …), then dumps, each with the step that it belongs to.
+//! `captured.txt` contains the notifications after each command of a session in a network namespace
+//! (`ip addr add`, `ip route add`, …), and then dumps. Each message has the name of its step.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! Routes, neighbours and requests against the crate netlink-packet-route.
+//! Compares routes, neighbours and requests with the crate netlink-packet-route.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +13,7 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use proptest::prelude::*;
 use slipring_rtnetlink::*;
 
-/// A next hop: gateway of either family, interface, weight less one.
+/// A next hop: gateway of either family, interface, weight minus one.
 type HopInput = (Option<IpAddr>, u32, u8);
 
 fn address(is_v4: bool) -> BoxedStrategy<IpAddr> {
@@ -150,7 +150,7 @@ proptest! {
     }
 }
 
-/// Reads all there is in the bytes, and returns the number of messages.
+/// Reads all messages in the bytes, and returns their number.
 fn read_all(bytes: &[u8]) -> usize {
     let mut count = 0;
     for message in Messages::new(bytes) {
@@ -189,7 +189,7 @@ fn a_message_with_a_wrong_attribute_does_not_hide_the_next() {
     assert_eq!(found, [false, true]);
 }
 
-/// Requests as the other crate reads them.
+/// Parses a request with the other crate.
 fn request(bytes: &[u8]) -> (u16, RouteNetlinkMessage) {
     let message = OracleMessage::<RouteNetlinkMessage>::deserialize(bytes).unwrap();
     assert_eq!((message.header.length as usize, message.header.sequence_number), (bytes.len(), 5));

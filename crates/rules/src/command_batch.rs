@@ -79,7 +79,7 @@ pub struct CommandOutcome {
 pub struct CommandFault {
     /// What is wrong, and where.
     pub message: String,
-    /// What would be valid in this place.
+    /// A description of valid text in this place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<String>,
     /// Advice to the user, for a mistake that a different word would not correct.

@@ -78,7 +78,7 @@ pub struct ControlPlane {
 /// Says why rules cannot be executed; `None` if they can.
 pub type RuleObstacle = fn(&IpfwConfig) -> Option<String>;
 
-/// What a batch changes in each engine.
+/// The part of a batch that one engine executes.
 #[derive(Default)]
 struct DataplaneChange {
     ruleset: Option<Ruleset>,
@@ -504,8 +504,8 @@ impl ControlPlane {
         engine_replies::wait_for_all(posted, self.reply_timeout)
     }
 
-    /// Like [`Self::run_on_engines`], for the rest of a change that the engines have begun: waits for
-    /// the results however late they are.
+    /// Like [`Self::run_on_engines`], for the rest of a change that the engines have begun: waits
+    /// for the results however late they are.
     fn finish_on_engines<T, F>(&self, mut act: impl FnMut() -> F) -> Result<Vec<T>, CommandFault>
     where
         T: Send + 'static,
@@ -531,7 +531,7 @@ impl ControlPlane {
         engine_replies::wait_for_change(posted, &claim, self.reply_timeout)
     }
 
-    /// Calls `look` with the master, after updating the master's counters from the engines.
+    /// Calls `read` with the master, after updating the master's counters from the engines.
     pub fn with_master<T>(&self, read: impl FnOnce(&Firewall) -> T) -> Result<T, CommandFault> {
         let mut master = self.lock();
         let counters = self.run_on_engines(|| {

@@ -1,4 +1,4 @@
-//! What the control plane does with packet threads.
+//! The operations of the control plane on packet threads.
 
 use std::sync::mpsc::{self, Receiver};
 
@@ -19,8 +19,8 @@ pub trait RuleDataplane {
     /// Adopts compiled rules.
     fn adopt(&mut self, ruleset: &mut Ruleset);
 
-    /// Sets whether frames stay where they are, unchecked. Needed if threads give a flow to different
-    /// threads before and after a change of the rules ([`crate::distribution::Steering`]).
+    /// Sets whether frames stay where they are, unchecked. Needed if a change of the rules moves
+    /// flows to other threads ([`crate::distribution::Steering`]).
     fn hold_frames(&mut self, _holds: bool) {}
 
     /// Handles what a change of the pipes has caused, for example dropped frames.

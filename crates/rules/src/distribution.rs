@@ -42,8 +42,8 @@ impl FlowDistribution {
     }
 }
 
-/// Returns a key that is the same for all frames between two hosts. For IP, it depends on nothing
-/// but the addresses: headers that are malformed, or that only some parser knows, change nothing.
+/// Returns a key that is the same for all frames between two hosts. For IP, it depends only on the
+/// addresses, not on headers that are malformed or that only some parsers support.
 fn host_pair_key(frame: &[u8]) -> FlowKey {
     let key = ip_addresses(frame).unwrap_or_else(|| FlowKey::of(frame));
     let host = |end: FlowEndpoint| FlowEndpoint { port: 0, ..end };
@@ -90,18 +90,20 @@ fn field<const N: usize>(frame: &[u8], at: usize) -> Option<[u8; N]> {
 /// count, a translation, a pipe) must all be checked by one thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Steering {
-    /// The thread that has received it: no packet depends on an earlier one.
+    /// The thread that has received a frame checks it, because no packet depends on an earlier one.
     #[default]
     Anywhere,
-    /// The thread of its two addresses: states are those of two hosts, and so are fragments.
+    /// The thread to which the two addresses of a frame belong checks it: states and fragments
+    /// concern only these two hosts.
     ByHosts,
-    /// The first thread: translations, pipes and limits are shared by all hosts.
+    /// The first thread checks all frames, because all hosts share the translations, pipes and
+    /// limits.
     First,
 }
 
 impl Steering {
-    /// Returns what these rules need. Rules of disabled sets count, because their states can still be
-    /// hit.
+    /// Returns what these rules need. Rules of disabled sets count, because their states can still
+    /// be hit.
     #[must_use]
     pub fn of(config: &IpfwConfig) -> Self {
         let needs = config.list.iter().map(|(entry, _)| Self::of_rule(&entry.rule));
@@ -119,7 +121,7 @@ impl Steering {
     }
 
     /// Returns the index of the thread that must check a frame; `None` if any thread may, as for a
-    /// frame without IP, which a router has meet no rules.
+    /// frame without IP, which a router does not check by rules.
     #[must_use]
     pub fn thread_of(self, frame: &[u8], distribution: &FlowDistribution) -> Option<usize> {
         if self == Self::Anywhere {

@@ -29,7 +29,7 @@ pub struct DryRun {
     pub steps: Vec<CommandStep>,
     /// Warnings about suspicious rules.
     pub warnings: Vec<String>,
-    /// What the commands have made.
+    /// The configuration that the commands have created.
     pub config: IpfwConfig,
 }
 

@@ -1,5 +1,5 @@
-//! Explains what the rules do to a packet. Uses a copy of the rules and states, so that the packet is
-//! not counted.
+//! Explains what the rules do to a packet. Uses a copy of the rules and states, so that the packet
+//! is not counted.
 
 use std::fmt::Write;
 
@@ -15,7 +15,7 @@ use crate::command_batch::{CommandFault, sysexits};
 use crate::control_plane::ControlPlane;
 use crate::dataplane::RuleDataplane;
 
-/// Says what becomes of a frame that meets no rules; `None` if it meets them.
+/// Returns in words what happens to a frame that is not checked by rules; `None` if rules check it.
 pub type BypassedFrame<'b> = &'b dyn Fn(&IpfwSettings, &[u8]) -> Option<String>;
 
 /// Copies the rules and the states of all engines.

@@ -13,19 +13,19 @@ use crate::command_batch::{CommandFault, sysexits};
 pub const PACKET_SYNTAX: &str = "PROTO SOURCE[:PORT] DESTINATION[:PORT] [recv PORT] [ttl N] [tos N] \
                                  [len N]";
 
-/// The least length of a frame that is built if no length is given: Ethernet's, without CRC.
+/// Minimum length of a frame that is built if no length is given: Ethernet's minimum, without CRC.
 const MIN_FRAME_LEN: usize = 60;
 /// Time to live or hop limit of a packet for which none is given.
 const DEFAULT_TTL: u8 = 64;
 /// Length of the link header of a frame that is built.
 pub const ETHERNET_LEN: usize = 14;
 
-/// Where a described packet arrives, and what words say about its header.
+/// The ingress of a described packet, and the fields of its header that words describe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PacketOptions {
-    /// The port that receives it.
+    /// The port that receives the packet.
     pub port: Option<String>,
-    /// Whether it is checked only on output.
+    /// Whether the packet is checked only on output.
     pub is_out: bool,
     ttl: Option<u8>,
     tos: Option<u8>,

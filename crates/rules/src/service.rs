@@ -15,11 +15,11 @@ const MAX_MONITOR_WAIT: Duration = Duration::from_secs(1);
 
 /// The part of a control service that is about rules.
 pub struct RuleService<'s> {
-    /// Executes commands.
+    /// The control plane, which executes commands.
     pub control_plane: &'s ControlPlane,
     /// The lines of rules with `log`.
     pub events: &'s LogEvents,
-    /// Which frames meet no rules.
+    /// The function that returns what happens to a frame that rules do not check.
     pub bypass: BypassedFrame<'s>,
 }
 

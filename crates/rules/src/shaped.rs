@@ -1,4 +1,4 @@
-//! What pipes and queues must know of a frame.
+//! The properties of a frame that pipes and queues use.
 
 use slipring_dummynet::flow::ShaperFlowKey;
 use slipring_ipfw::packet::{IpFamily, PacketHeaders};

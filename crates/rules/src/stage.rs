@@ -8,20 +8,21 @@
 //! ```
 //!
 //! # Invariants
-//! 1. Every frame gets one verdict of the engine: one that waits in a pipe, or for other fragments,
-//!    is `Delayed`, and gets another one when it comes back. So the engine's counters balance.
+//! 1. Every frame gets one verdict of the engine. A frame that waits in a pipe, or for other
+//!    fragments, is `Delayed`, and gets another verdict when it leaves. So the engine's counters
+//!    balance.
 //! 2. A packet that the kernel would forward is checked as well, and dropped if a rule denies it.
 //!
 //! # Design decisions
-//! - **The check on output** happens only if a rule asks for a direction or translates
+//! - **The check on output** happens only if a rule depends on the direction or translates
 //!   ([`asks_directions`]), as in `slipring firewall`.
 //! - **`reject`, `unreach`** are answered by the engine, within its limits and from its addresses.
 //! - **`fwd`** replaces the destination in the lookup. The next hop must be reachable by a route.
-//! - **Pipes** only delay what the engine forwards. What the kernel forwards would evade their
-//!   limits, so it is dropped.
+//! - **Pipes** only delay what the engine forwards. Packets that the kernel would forward would
+//!   evade the pipes' limits, so they are dropped.
 //!
-//! Not for: frames that are no IP packets, or that are for the router itself: those that the engine
-//! gives to the kernel for these reasons meet no rules.
+//! Not for: frames that are no IP packets, and frames for the router itself. The engine gives them
+//! to the kernel, and no rule checks them.
 
 mod checks;
 mod delayed;
@@ -55,7 +56,7 @@ pub use explained_check::ExplainedCheck;
 pub struct PuntedFrame {
     /// The port at which the frame arrived.
     pub ingress: FibPortIndex,
-    /// Its class, by which rates are limited.
+    /// The class of the packet, by which rates are limited.
     pub class: PuntClass,
     /// The whole frame, as the rules have left it.
     pub bytes: Vec<u8>,
@@ -64,13 +65,13 @@ pub struct PuntedFrame {
 /// What the current rules need.
 #[derive(Clone, Copy, Debug, Default)]
 struct RuleNeeds {
-    /// A check on output.
+    /// Whether packets are also checked on output.
     checks_out: bool,
-    /// No frame depends on earlier ones of its batch, so that all are checked together.
+    /// Whether all frames of a batch are checked together, because none depends on earlier ones.
     checks_together: bool,
-    /// Rules change packets, so that checksums must be complete before.
+    /// Whether rules change packets, so that checksums must be complete before the check.
     rewrites: bool,
-    /// Rules change addresses.
+    /// Whether rules change addresses.
     translates: bool,
     /// Which of several threads must check a frame.
     steering: Steering,
@@ -85,7 +86,8 @@ pub struct RuleStageCounters {
     pub delayed: u64,
     /// Packets that the rules have made: resets and keepalives.
     pub made: u64,
-    /// Those of them for which there is no way.
+    /// How many of the packets that the rules have made could not be sent, because there was no
+    /// route.
     pub unsent: u64,
 }
 
@@ -107,7 +109,7 @@ pub struct RuleStage {
     resume_batch: Option<Box<RouteBatch>>,
     /// What the check on output must know of the frames of the batch.
     crossings: [Option<PacketMetadata>; MAX_ROUTE_BATCH],
-    /// Fragments that the firewall keeps.
+    /// Number of fragments that the firewall keeps.
     fragments: usize,
     checked: CheckedBatch,
     outputs: CheckOutputs,
@@ -240,7 +242,8 @@ impl RuleStage {
         self.finish(engine, now_ns);
     }
 
-    /// Takes the interface of arrival and the length of each frame that had waited and was forwarded.
+    /// Takes the interface of arrival and the length of each frame that had waited and was
+    /// forwarded.
     #[must_use]
     pub fn take_forwarded(&mut self) -> Vec<(FibPortIndex, u64)> {
         std::mem::take(&mut self.forwarded)
@@ -251,7 +254,7 @@ impl RuleStage {
         std::mem::take(&mut self.punted)
     }
 
-    /// Last stage, after the engine's: does what checks and pipes have left to do.
+    /// Runs after the last stage of the engine: does what checks and pipes have left to do.
     pub fn finish(&mut self, engine: &mut RouteEngine, now_ns: u64) {
         while !self.events.is_empty() || !self.resumed.is_empty() {
             self.take_shaper_events(engine);

@@ -62,7 +62,7 @@ impl Simd {
         Self::detect_avx2()
     }
 
-    /// As [`Self::detect`], but never above AVX2, for comparison.
+    /// Like [`Self::detect`], but never above AVX2, for comparison.
     #[inline]
     #[must_use]
     pub fn detect_avx2() -> Self {

@@ -62,9 +62,9 @@ struct ReplayPlan {
 
 /// Where the frames go.
 enum ReplayTarget {
-    /// Into a capture file, in virtual time.
+    /// The frames are written to a capture file, in virtual time.
     Capture(String),
-    /// To a port, in real time.
+    /// The frames are sent to a port, in real time.
     Port(Box<ReplayPort>),
 }
 
@@ -134,8 +134,7 @@ impl ReplayPlan {
         }
     }
 
-    /// Returns how often the capture is sent; `None` means without end, which is what nmreplay
-    /// does.
+    /// Returns how often the capture is sent; `None` means without end, as in nmreplay.
     fn passes(&self, session: &mut Session<'_>) -> Result<Option<u64>, Failure> {
         match (self.loops, session.classic) {
             (Some(0), _)

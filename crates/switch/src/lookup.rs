@@ -15,9 +15,10 @@ pub struct FrameSlots {
 /// What the flags of a frame's slot request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SlotMarks {
-    /// The source address must not be learned (`NS_NO_LEARN`).
+    /// Whether the switch must not learn the source address (`NS_NO_LEARN`).
     pub no_learn: bool,
-    /// The frame goes to this port, whatever the address table says (`NS_PORT`).
+    /// The port to which the frame goes, whatever the address table says (`NS_PORT`); `None` if the
+    /// frame names no port.
     pub to: Option<SwitchPortId>,
 }
 

@@ -142,10 +142,9 @@ impl Lab {
         }
     }
 
-    /// Stacks VLAN links on both sides, the outermost first. Gives the last one on each side an
-    /// address:
-    /// 10.8.0.1 and 10.8.0.2. Returns false, and prints the reason, if the kernel does not support
-    /// VLANs.
+    /// Stacks VLAN links on both sides, the outermost first. Gives the last link on each side an
+    /// address: 10.8.0.1 and 10.8.0.2. Returns false, and prints the reason, if the kernel does not
+    /// support VLANs.
     pub fn tag(&self, tags: &[(&str, u16)]) -> bool {
         for (side, number) in [(&self.left, 1), (&self.right, 2)] {
             let mut below = "e0".to_owned();

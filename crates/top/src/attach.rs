@@ -12,11 +12,11 @@ use slipring_port::{Nanos, now};
 
 use crate::schema::MetricSchema;
 
-/// If a program's words are older than this, in ns, its publisher may be asleep.
+/// If a program's counters are older than this, in ns, its publisher may be asleep.
 const FRESH_FOR_NS: Nanos = 150_000_000;
-/// Maximum time to wait for newer words.
+/// Maximum time to wait for newer counters.
 const PUBLISH_TIMEOUT_NS: Nanos = 250_000_000;
-/// Time between two checks for newer words.
+/// Time between two checks for newer counters.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Why no program can be watched.
@@ -140,7 +140,7 @@ impl AttachedProgram {
         Ok(Self { schema: names.map_err(nonsense)?, reader, path: path.to_owned() })
     }
 
-    /// Returns the schema of the program's words.
+    /// Returns the schema of the program's counters.
     #[must_use]
     pub fn schema(&self) -> &MetricSchema {
         &self.schema
@@ -164,8 +164,9 @@ impl AttachedProgram {
         self.reader.is_alive()
     }
 
-    /// Returns the program's current words. If no process has read them for a while, the last words are
-    /// old. Then this call wakes the program's publisher, and waits briefly for new words.
+    /// Returns the current values of the program's counters. If no process has read them for a
+    /// while, the last published values are old. Then this call wakes the program's publisher, and
+    /// waits briefly for new values.
     ///
     /// # Errors
     /// [`AttachError`] if the file was truncated, or the program died while it wrote.
@@ -175,7 +176,7 @@ impl AttachedProgram {
         if age_ns <= FRESH_FOR_NS { Ok(seen) } else { self.newer(seen) }
     }
 
-    /// Like [`Self::snapshot`], but always waits for newer words than those already published,
+    /// Like [`Self::snapshot`], but always waits for newer values than those already published,
     /// unless the program takes too long.
     ///
     /// # Errors

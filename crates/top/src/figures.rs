@@ -167,8 +167,8 @@ impl TopSample {
         }
     }
 
-    /// Returns the bits per second of each row that can be selected: the links, or the interfaces of
-    /// a router.
+    /// Returns the bits per second of each row that can be selected: the links, or the interfaces
+    /// of a router.
     #[must_use]
     pub fn row_rates(&self) -> Vec<f64> {
         match &self.router {
@@ -252,7 +252,7 @@ impl ObjectSample<'_> {
         }
     }
 
-    /// Returns the value of a word in the current and in the previous snapshot.
+    /// Returns the value of the counter `name` in the current and in the previous snapshot.
     fn words(&self, name: &str) -> Option<(u64, u64)> {
         let mut counters = self.snapshots.schema.counters(self.object).iter();
         let index = self.object.first + counters.position(|counter| counter.name == name)?;

@@ -8,14 +8,14 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`schema`] | the meaning of the published words: objects, their counters, units |
+//! | [`schema`] | the meaning of the published counters: objects, names, units |
 //! | [`attach`] | finds running programs, and reads their counters |
 //! | [`figures`] | compares two snapshots: rates, delays, losses of every link and port |
 //! | [`router`] | what a router publishes, and its figures |
 //! | [`model`] | the state of the screen: history, selection, pause; and the effect of keys |
 //! | [`view`] | draws a model on a screen |
 //! | [`plain`] | a sample as plain text |
-//! | [`openmetrics`] | the words as OpenMetrics text |
+//! | [`openmetrics`] | the counters as OpenMetrics text |
 //! | [`watch`] | reads samples until a key or a signal |
 //! | [`screen`] | takes and restores the terminal |
 //!

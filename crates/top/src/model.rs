@@ -16,7 +16,8 @@ const RATE_HISTORY_LEN: usize = 240;
 pub struct TopModel {
     /// The current sample.
     pub sample: TopSample,
-    /// For each link, or interface of a router, the rates of recent samples in bits per second, the newest last.
+    /// For each link, or interface of a router, the rates of recent samples in bits per second, the
+    /// newest last.
     pub rates: Vec<VecDeque<u64>>,
     /// The link or interface shown in detail.
     pub selected: usize,

@@ -13,7 +13,7 @@ use crate::schema::{MetricCounter, MetricKind, MetricObject, MetricSchema, NO_VA
 /// Prefix of the names of loss counters, before the cause.
 const LOSS_PREFIX: &str = "lost.";
 
-/// Returns the text for these words. Missing words and gauges without a value are omitted.
+/// Returns the text for these counter words. Missing words and gauges without a value are omitted.
 #[must_use]
 pub fn text(names: &MetricSchema, words: &[u64]) -> String {
     let mut text = MetricsText::default();

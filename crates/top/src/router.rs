@@ -1,6 +1,6 @@
-//! What a router publishes, and its figures.
+//! A router's published counters, and its figures.
 //!
-//! | kind | object | words |
+//! | kind | object | counters |
 //! |---|---|---|
 //! | [`ROUTER_KIND`] | the router | its state, sizes and events of the tables |
 //! | [`INTERFACE_KIND`] | each interface | what arrived on it: forwarded, lost by cause, passed to the kernel by reason and by class |
@@ -21,7 +21,7 @@ pub const ROUTER_KIND: &str = "router";
 pub const INTERFACE_KIND: &str = "interface";
 /// Kind of threads.
 pub const WORKER_KIND: &str = "worker";
-/// Kind of the object with what rules have done.
+/// Kind of the object with the counters of rules.
 pub const RULES_KIND: &str = "rules";
 
 /// The states of a router.
@@ -34,13 +34,13 @@ pub const INTERFACE_STATES: [&str; 3] = ["forwarding", "kernel", "deleted"];
 pub struct TopRouter {
     /// One of [`ROUTER_STATES`].
     pub state: String,
-    /// The sizes and events of its tables.
+    /// The sizes and events of the router's tables.
     pub fib: TopFib,
-    /// Its interfaces.
+    /// The interfaces of the router.
     pub interfaces: Vec<TopInterface>,
-    /// The threads of its engine in user space; none if it forwards in XDP.
+    /// The threads of the router's engine in user space; none if the router forwards in XDP.
     pub workers: Vec<TopWorker>,
-    /// What its rules have done, if it has any.
+    /// Counters of the router's rules, if it has rules.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rules: Option<TopRules>,
 }
@@ -54,7 +54,7 @@ pub struct TopFib {
     pub v6: u64,
     /// Neighbours on the router's interfaces.
     pub neighbours: u64,
-    /// Snapshots that have been in use.
+    /// Number of table snapshots that have been in use.
     pub generation: u64,
     /// Tables of the kernel that were read again.
     pub resyncs: u64,
@@ -64,12 +64,12 @@ pub struct TopFib {
     pub refused: u64,
 }
 
-/// An interface of a router: what became of the packets that arrived on it.
+/// An interface of a router, and the outcomes of the packets that arrived on it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct TopInterface {
     /// The interface's name.
     pub name: String,
-    /// How its packets are forwarded, such as `xdp native`.
+    /// How the interface's packets are forwarded, such as `xdp native`.
     pub engine: String,
     /// One of [`INTERFACE_STATES`].
     pub state: String,
@@ -85,7 +85,7 @@ pub struct TopInterface {
     pub passed: BTreeMap<String, u64>,
     /// Packets left to the kernel per second over the interval.
     pub passed_pps: f64,
-    /// Those of `passed` that threads have given to the kernel, by class.
+    /// How many of the packets in `passed` were given to the kernel by threads, by class.
     pub punted: BTreeMap<String, u64>,
 }
 
@@ -98,7 +98,7 @@ pub struct TopWorker {
     pub frames: u64,
     /// Received frames per second over the interval.
     pub frames_pps: f64,
-    /// Share of the interval in which it moved frames.
+    /// Share of the interval in which the thread moved frames.
     pub busy_share: f64,
     /// Packets that wait for a neighbour.
     pub held: u64,
@@ -108,7 +108,7 @@ pub struct TopWorker {
     pub failed: u64,
 }
 
-/// What rules have done since the start, in packets.
+/// Counters of rules since the start, in packets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct TopRules {
     /// Dropped by rules and pipes.
@@ -119,7 +119,7 @@ pub struct TopRules {
     pub waiting: u64,
     /// Made by rules: resets and keepalives.
     pub made: u64,
-    /// Those of them for which there was no way.
+    /// How many of the packets in `made` could not be sent, because there was no route.
     pub unsent: u64,
 }
 

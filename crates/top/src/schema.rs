@@ -1,8 +1,8 @@
-//! The meaning of published words: a JSON text stored before them.
+//! The meaning of the published counter words: a JSON text stored before them.
 //!
 //! Objects of a kind have the same counters in the same order, so each kind is described once and
-//! each object only stores the index of its first word. This keeps the text short even for ten
-//! thousand links.
+//! each object only stores the index of its first counter word. This keeps the text short even for
+//! ten thousand links.
 //!
 //! ```json
 //! {"schema": 1, "line": "slipring emulate …", …,
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 /// Version of these keys. A version may gain keys; no key changes its meaning.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// The word of a gauge that has no value now.
+/// The value of a gauge's counter word while the gauge has no value.
 pub const NO_VALUE: u64 = u64::MAX;
 
 /// A program and its published objects.
@@ -61,11 +61,11 @@ pub struct MetricObject {
     /// How the program uses the object, such as `xdp native` for an interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
-    /// Index of the object's first word.
+    /// Index of the object's first counter word.
     pub first: usize,
 }
 
-/// One word of an object.
+/// A counter or gauge of an object, published as one 64-bit word.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetricCounter {
     /// The counter's name, such as `lost.queue`.
@@ -123,18 +123,18 @@ impl MetricCounter {
 }
 
 impl MetricSchema {
-    /// Describes the words of the objects of a kind.
+    /// Sets the counters that every object of this kind has, in the order of their words.
     pub fn describe(&mut self, kind: &str, counters: Vec<MetricCounter>) {
         self.kinds.insert(kind.to_owned(), counters);
     }
 
-    /// Adds an object, whose words follow those of the previous object.
+    /// Adds an object, whose counter words follow those of the previous object.
     pub fn add(&mut self, object: MetricObject) {
         let first = self.words();
         self.objects.push(MetricObject { first, ..object });
     }
 
-    /// Returns the number of words of all objects.
+    /// Returns the number of counter words of all objects.
     #[must_use]
     pub fn words(&self) -> usize {
         let end =
@@ -157,10 +157,10 @@ impl MetricSchema {
         serde_json::to_string(self).expect("texts, numbers and lists are JSON")
     }
 
-    /// Parses the text of another process, which publishes `words` words.
+    /// Parses the text of another process, which publishes `words` counter words.
     ///
     /// # Errors
-    /// A text for the user: the JSON is invalid, has another version, or has objects beyond the
+    /// A text for the user: the JSON is invalid, has another version, or has objects beyond these
     /// words.
     pub fn read(text: &str, words: usize) -> Result<Self, String> {
         let names: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;

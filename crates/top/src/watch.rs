@@ -27,7 +27,7 @@ impl ProgramWatch {
     /// Starts to watch a program.
     ///
     /// # Errors
-    /// [`AttachError`] if the program's words cannot be read.
+    /// [`AttachError`] if the program's counters cannot be read.
     pub fn begin(mut attached: AttachedProgram) -> Result<Self, AttachError> {
         let last = attached.fresh_snapshot()?;
         Ok(Self { attached, last })
@@ -42,7 +42,7 @@ impl ProgramWatch {
     /// Returns the figures since the last new snapshot; `None` if no new snapshot was published.
     ///
     /// # Errors
-    /// [`AttachError`] if the program's words can no longer be read.
+    /// [`AttachError`] if the program's counters can no longer be read.
     pub fn next_sample(&mut self) -> Result<Option<TopSample>, AttachError> {
         let now = self.attached.snapshot()?;
         if now.sequence == self.last.sequence {
@@ -57,7 +57,7 @@ impl ProgramWatch {
     /// this period, returns the figures over its whole run.
     ///
     /// # Errors
-    /// [`AttachError`] if the program's words can no longer be read.
+    /// [`AttachError`] if the program's counters can no longer be read.
     pub fn sample_over(
         &mut self,
         period: Duration,

@@ -22,7 +22,7 @@ fn play(part: &str) -> OnTerminal {
     OnTerminal::start(&mut command, |mut command| command.spawn().unwrap())
 }
 
-/// Not a test by itself: the code that [`play`] runs.
+/// Not a test by itself: [`play`] runs this code in a terminal.
 #[test]
 fn the_program_on_the_terminal() {
     match std::env::var(PART).as_deref() {

@@ -45,7 +45,7 @@ pub struct TrafficPattern {
     pub fill: Fill,
 }
 
-/// The header that follows the IP header, and what ports mean in it.
+/// The header after the IP header, and the meaning of ports in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrafficProtocol {
     /// Each frame contains a UDP datagram.

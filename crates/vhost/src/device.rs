@@ -53,7 +53,7 @@ pub(crate) struct VhostDevice {
     queues: Vec<VirtqConfig>,
 }
 
-/// What the front-end has set for a virtqueue.
+/// The front-end's settings of a virtqueue.
 #[derive(Debug, Default)]
 struct VirtqConfig {
     size: u16,
@@ -133,7 +133,7 @@ impl Drop for VhostDevice {
 }
 
 impl VirtqConfig {
-    /// Creates a virtqueue from what the front-end has set; `None` if this is incomplete or
+    /// Creates a virtqueue from the front-end's settings; `None` if these are incomplete or
     /// invalid.
     fn start(&self, memory: &VhostMemory, agreed: NegotiatedFeatures) -> Option<Vring> {
         let [descriptors, avail, used] = self.layout?.map(|at| memory.guest_address(at));

@@ -1,4 +1,4 @@
-//! What a port's thread and a queue pair share: the running virtqueues, and the wake-ups.
+//! The state that a port's thread and a queue pair share: the running virtqueues, and the wake-ups.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

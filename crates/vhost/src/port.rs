@@ -69,8 +69,8 @@ fn check_pairs(pairs: u32) -> Result<(), OpenCause> {
 /// `socket`. The port is open whether or not a guest is connected.
 ///
 /// # Errors
-/// [`OpenError`] if the socket cannot be created or is in use, if the path is not that of a socket, if
-/// there are too many ring pairs, or if the region is too small.
+/// [`OpenError`] if the socket cannot be created or is in use, if the path is not that of a socket,
+/// if there are too many ring pairs, or if the region is too small.
 pub fn open(
     name: &str,
     socket: &Path,

@@ -11,7 +11,7 @@ const MAX_FRAME_SEGMENTS: usize = 256;
 /// Maximum length of the virtio-net header in bytes.
 const MAX_HEADER_LEN: usize = 12;
 
-/// What was done with a batch of frames.
+/// The progress of sending a batch of frames.
 pub(crate) struct SendProgress {
     /// The slot after the last one whose frame was sent or dropped.
     pub(crate) end: SlotIdx,

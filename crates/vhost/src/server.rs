@@ -138,12 +138,12 @@ impl FrontendEndpoint {
             Self::Listen(_) => CapabilitySet::empty(),
             Self::Connect(_) => CapabilitySet::DAC_OVERRIDE,
         };
-        // What could not be restricted is ignored. A program that restricts itself reports it.
+        // A failure to restrict the thread is ignored. A program that restricts itself reports it.
         let _ = slipring_confine::confine(kept, &[FORBIDDEN_CALLS, SETUP_ONLY_CALLS]);
     }
 }
 
-/// What the thread of a port works with.
+/// The state of a port's thread.
 struct VhostThread {
     name: String,
     links: Vec<Arc<VhostLink>>,

@@ -84,9 +84,9 @@ impl VirtqLayout {
 /// The features on which the device and the guest have agreed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NegotiatedFeatures {
-    /// Notifications are requested by index (VIRTIO_RING_F_EVENT_IDX).
+    /// Whether notifications are requested by index (VIRTIO_RING_F_EVENT_IDX).
     pub(crate) event_idx: bool,
-    /// A frame may span several chains (VIRTIO_NET_F_MRG_RXBUF).
+    /// Whether a frame may span several chains (VIRTIO_NET_F_MRG_RXBUF).
     pub(crate) mergeable: bool,
     /// Length of the virtio-net header in front of each frame: 10 or 12 bytes.
     pub(crate) header: usize,

@@ -70,7 +70,7 @@ pub(crate) enum ModelCallError {
     Trap(String),
 }
 
-/// What the functions that a module imports need from the host.
+/// The state of the host that a module's imported functions need.
 struct InstanceState {
     limits: StoreLimits,
     params: Arc<[f64]>,

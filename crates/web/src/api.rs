@@ -34,7 +34,7 @@ const WATCH_PERIODS: std::ops::RangeInclusive<Duration> =
 /// The TARGET that stands for the only run. It is valid if exactly one is running.
 const ONLY_TARGET: &str = "-";
 
-/// What all requests share.
+/// The state that all requests share.
 pub(crate) struct WebState {
     pub(crate) access: WebAccess,
     /// The TCP port on which the gateway listens.

@@ -18,8 +18,8 @@ use slipring_web::{WebGateway, WebOptions};
 /// open.
 const ATTACKERS: usize = 4;
 const KEPT: usize = 100;
-/// What the attacking clients send: nothing, a letter, a line, a head without its end, or a head
-/// without its body.
+/// The bytes that the attacking clients send: nothing, a letter, a line, a head without its end, or
+/// a head without its body.
 const PARTS: [&[u8]; 5] = [
     b"",
     b"G",

@@ -1,4 +1,4 @@
-//! An IPv4 table that is quick to make: the first address of each range in a map.
+//! An IPv4 table that is quick to create: a map with the first address of each range.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -107,9 +107,9 @@ impl PortNameError {
         format!("write `{switch}:NAME` for a port of the switch, `netmap:NAME` for an interface")
     }
 
-    /// Returns the suggestion to write `prefix` in place of the kind, which ends at the first `:`. An
-    /// empty `prefix` removes the kind. `None` if the name has no kind, or if the result would not
-    /// be valid.
+    /// Returns the suggestion to write `prefix` in place of the kind, which ends at the first `:`.
+    /// An empty `prefix` removes the kind. `None` if the name has no kind, or if the result would
+    /// not be valid.
     fn help_with_kind(&self, prefix: &str) -> Option<String> {
         let (_, rest) = self.input.split_once(':')?;
         let name = format!("{prefix}{rest}");

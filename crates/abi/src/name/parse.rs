@@ -20,7 +20,7 @@ const MAX_INTERFACE_LEN: usize = IFNAMSIZ - 1;
 /// Maximum length of a name in a request, in bytes.
 const MAX_PORT: usize = NETMAP_REQ_IFNAMSIZ - 1;
 
-/// What a name without a kind means.
+/// The meaning of a name without a kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// A name without a kind is an error, unless it is the name of a pipe.

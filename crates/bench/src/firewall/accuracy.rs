@@ -1,5 +1,5 @@
-//! How exactly pipes shape traffic between veth links, and what a reload of rules does to it. It is
-//! measured with frames that contain their send time.
+//! Measures how exactly pipes shape traffic between veth links, and how a reload of rules affects
+//! it. The frames contain their send time.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -65,7 +65,7 @@ fn bandwidth() -> Result<BenchRound, BenchError> {
         FirewallProbe::new("pipe 1 config bw 100Mbit/s\nadd pipe 1 ip from any to any")?;
     Ok(Box::new(move |time| {
         let seen = probe.run(OfferedLoad { flows: 1, len: 1496, gap_ns: 100_000 }, time)?;
-        // From this frame on, the queue is full.
+        // The queue is full from this frame on.
         let steady = &seen.arrived[seen.arrived.len() / 5..seen.arrived.len() * 4 / 5];
         let [first, rest @ .., last] = steady else {
             return Err(super::checks::failed("nothing came"));
@@ -161,7 +161,7 @@ fn reload() -> Result<BenchRound, BenchError> {
     }))
 }
 
-/// What is sent: frames of several flows in turn.
+/// The offered load: frames of several flows in turn.
 #[derive(Clone, Copy)]
 struct OfferedLoad {
     flows: u8,

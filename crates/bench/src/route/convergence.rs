@@ -1,5 +1,5 @@
-//! How soon a change of the kernel's routes counts for packets, and whether others notice that full
-//! tables are loaded.
+//! Measures how soon a change of the kernel's routes takes effect for packets, and whether other
+//! traffic is affected while full tables are loaded.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
@@ -18,12 +18,12 @@ use crate::measure::{BenchError, BenchReading};
 use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
 const OURS_NAME: &str = "slipring route";
-/// The longest time after which a change must count.
+/// Maximum time until a change takes effect.
 const MAX_CHANGE_NS: f64 = 1e8;
 /// The MAC address of the gateway to which routes are changed, and its number.
 const NEW_MAC: [u8; 6] = [2, 0, 0, 0, 9, 9];
 const NEW_GATEWAY: u16 = 210;
-/// How long the stream goes on before and after a change.
+/// Duration of the stream before and after a change.
 const PART: Duration = Duration::from_millis(200);
 
 pub(super) fn rows() -> [BenchRow; 2] {
@@ -51,14 +51,15 @@ fn changes() -> Result<BenchRound, BenchError> {
     let mut hosts = 1..;
     Ok(Box::new(move |_| {
         let _ = &router;
-        // 20.0.0.0/8 is within the table, in which few /32 are.
+        // The full table contains 20.0.0.0/8, but only few /32 routes.
         let host = hosts.next().unwrap_or(u32::MAX);
         let nanos = change(&lab, Ipv4Addr::from_bits(0x14ff_0000 + host))?;
         Ok(BenchReading::of(nanos as f64))
     }))
 }
 
-/// From the request to the kernel, to the arrival of the first packet by the new route.
+/// Measures the time from the request to the kernel to the arrival of the first packet by the new
+/// route.
 fn change(lab: &Rc<BenchLab>, to: Ipv4Addr) -> Result<u64, BenchError> {
     let (output, mut frame) =
         lab.within(|| Ok((find(OUTPUT_IFNAME)?.index, frame(RouteFamily::V4, true)?)))?;
@@ -77,7 +78,8 @@ fn change(lab: &Rc<BenchLab>, to: Ipv4Addr) -> Result<u64, BenchError> {
     Ok(first.at.saturating_sub(asked_at))
 }
 
-/// The packets to a neighbour that are lost while the kernel gets, and the router reads, full tables.
+/// Counts the packets to a neighbour that are lost while full tables are added to the kernel and
+/// read by the router.
 fn loss_while_loading() -> Result<BenchReading, BenchError> {
     let families = [RouteFamily::V4, RouteFamily::V6];
     let lab = routed_lab(BenchLab::without_sink()?, &families)?;

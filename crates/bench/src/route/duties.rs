@@ -1,4 +1,5 @@
-//! What the router costs beside forwarding: when nothing happens, and while a subnet is scanned.
+//! Measures the router's costs apart from forwarding: when nothing happens, and while a subnet is
+//! scanned.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -20,7 +21,7 @@ const MAX_IDLE_SHARE: f64 = 0.001;
 /// Time over which an idle router is observed.
 const IDLE_TIME: Duration = Duration::from_secs(30);
 const MAX_SCAN_SHARE: f64 = 0.05;
-/// Time between two packets of a scan: 10,000 in a second.
+/// Time between two packets of a scan: 10,000 packets per second.
 const SCAN_PERIOD_NS: Nanos = 100_000;
 /// The scanned subnet, and the router's address in it.
 const SCANNED: Ipv4Addr = Ipv4Addr::new(10, 67, 0, 0);
@@ -41,11 +42,11 @@ pub(super) fn rows() -> [BenchRow; 2] {
     ]
 }
 
-/// The CPU time of all processes of a router without traffic, as a share of a core.
+/// Measures the CPU time of all processes of a router without traffic, as a share of a core.
 fn idle_share() -> Result<BenchRound, BenchError> {
     let lab = routed_lab(BenchLab::new()?, &[RouteFamily::V4, RouteFamily::V6])?;
     let router = RunningRouter::start(&lab)?;
-    // The router takes itself for idle then, as it does 10 s after its start.
+    // After this time the router is idle, which begins 10 s after its start.
     std::thread::sleep(Duration::from_secs(13));
     Ok(Box::new(move |time| {
         let _ = &lab;
@@ -56,9 +57,9 @@ fn idle_share() -> Result<BenchRound, BenchError> {
     }))
 }
 
-/// How much more CPU time a packet of another flow takes while the subnet is scanned. The cost of
-/// sending the scan is in both figures: without the scan, its frames are for another MAC address,
-/// so that the kernel drops them.
+/// Measures how much more CPU time a packet of another flow takes while the subnet is scanned. Both
+/// measurements include the cost of sending the frames of the scan: in the measurement without a
+/// scan, these frames have another MAC address, so that the kernel drops them.
 fn beside_scan(kind: PathKind) -> Result<BenchRound, BenchError> {
     let family = RouteFamily::V4;
     let path = RoutePath::new(kind, family, PathTable::OneDestination, PathFeed::LiveFrames)?;
@@ -75,7 +76,7 @@ fn beside_scan(kind: PathKind) -> Result<BenchRound, BenchError> {
         let [without, with] = [&dropped, &scan].map(|source| {
             let (start, mut sent) = (now(), 0);
             path.measure_beside(time / 2, &mut || {
-                // What is due since the last frames of the other flow.
+                // Sends the frames of the scan that have become due since the last call.
                 while sent < (now() - start) / SCAN_PERIOD_NS {
                     source.send_one(at)?;
                     (at, sent) = (at + 1, sent + 1);
@@ -87,7 +88,8 @@ fn beside_scan(kind: PathKind) -> Result<BenchRound, BenchError> {
     }))
 }
 
-/// All addresses of the subnet but the network's, the router's and the broadcast address.
+/// Returns all addresses of the subnet except the network address, the router's address and the
+/// broadcast address.
 fn scanned() -> Vec<IpAddr> {
     let first = SCANNED.to_bits();
     (first + 1..SCANNED_ROUTER.to_bits()).map(|bits| Ipv4Addr::from_bits(bits).into()).collect()

@@ -1,5 +1,5 @@
-//! The router's engine without ports: from parsing to the rewritten header, with the frames in
-//! memory.
+//! Measures the router's engine without ports: from parsing to the rewritten header, with the
+//! frames in memory.
 
 use std::hint::black_box;
 use std::net::IpAddr;
@@ -23,12 +23,12 @@ use super::tables::{self, ROUTER_MAC};
 use crate::measure::{BenchError, BenchReading, PROGRAM_CPU, on_cpu, thread_cpu};
 use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
-/// Random destinations, of which each pass takes the next ones: more than fit into caches.
+/// Number of random destinations. Each pass uses the next ones; they are more than fit into caches.
 const NUM_DESTINATIONS: usize = 1 << 20;
-/// Frames of a pass, which is measured as a whole: 256 KiB.
+/// Number of frames in a pass, which is measured as a whole: 256 KiB.
 const FRAMES_PER_PASS: usize = 64 * MAX_ROUTE_BATCH;
 
-/// Blocks of the IPv4 table: one for each /24 with longer prefixes, some 3000.
+/// Number of blocks of the IPv4 table: one for each /24 with longer prefixes, about 3000.
 const TABLE_BLOCKS: usize = 4096;
 
 /// Rules of the row with rules.
@@ -68,8 +68,8 @@ fn ruled_round(has_rules: bool) -> Result<BenchRound, BenchError> {
     Ok(Box::new(move |time| on_cpu(PROGRAM_CPU, || work.run(time))))
 }
 
-/// Rules about addresses, protocols and ports, of which one in four counts packets and the others
-/// match none. The last one lets packets pass.
+/// Returns rules about addresses, protocols and ports. One in four counts packets; the others match
+/// no packet. The last rule accepts all packets.
 fn mixed_rules(count: usize) -> String {
     let rule = |at: usize| {
         let [a, b, c, ..] = (at as u32).wrapping_mul(0x9e37_79b9).to_be_bytes();
@@ -91,13 +91,13 @@ fn round(family: RouteFamily, is_full: bool) -> Result<BenchRound, BenchError> {
     Ok(Box::new(move |time| on_cpu(PROGRAM_CPU, || work.run(time))))
 }
 
-/// A route that contains only addresses which are forwarded: 32.0.0.0/3, or 2000::/3.
+/// Returns a table with one route, whose addresses are all forwarded: 32.0.0.0/3, or 2000::/3.
 fn one_route(family: RouteFamily) -> BenchTable {
     let route = BenchRoute { bits: 0x20 << 120, len: 3, gateway: 0 };
     BenchTable { family, routes: vec![route] }
 }
 
-/// An engine, frames, and destinations.
+/// The state of a measurement: an engine, frames, and destinations.
 struct EngineWork {
     engine: RouteEngine,
     /// The rules, if there are any.
@@ -138,7 +138,7 @@ impl EngineWork {
         Ok(self)
     }
 
-    /// The mean time of a frame.
+    /// Measures the mean time of a frame.
     fn run(&mut self, time: Duration) -> Result<BenchReading, BenchError> {
         let until = now() + time.as_nanos() as Nanos;
         let (mut frames, mut spent) = (0, 0);
@@ -150,7 +150,7 @@ impl EngineWork {
         Ok(BenchReading::of(spent as f64 / frames as f64))
     }
 
-    /// Makes frames that were forwarded ones that arrive, with other destinations.
+    /// Converts forwarded frames back to arriving frames, with other destinations.
     fn refresh(&mut self) {
         for frame in &mut self.frames {
             refresh(frame, self.destinations[self.at]);
@@ -184,7 +184,7 @@ impl EngineWork {
     }
 }
 
-/// A frame of 64 bytes with its CRC, or 66 for IPv6.
+/// Returns a frame of 64 bytes with its CRC, or of 66 bytes for IPv6.
 fn frame(destination: IpAddr) -> Result<Vec<u8>, BenchError> {
     let (ip, len) = match destination {
         IpAddr::V4(dst) => {

@@ -1,4 +1,4 @@
-//! What a forwarded packet costs: in all, and in the part that the router adds.
+//! Measures the cost of a forwarded packet: in total, and the part of the forwarding itself.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -18,7 +18,7 @@ const KERNEL_DROP_NAME: &str = "first hop, kernel drop";
 const TOTAL_NAME: &str = "in all";
 const FIRST_HOP_NAME: &str = "first hop";
 
-/// The two rows of a family, table and source, which share their paths.
+/// Returns the two rows of a family, table and source. They share their paths.
 pub(super) fn rows(family: RouteFamily, table: PathTable, feed: PathFeed) -> [BenchRow; 2] {
     let (id, title, bound) = match (family, table) {
         (RouteFamily::V4, PathTable::OneDestination) => ("v4-1", "IPv4, 1 destination", 0.8),
@@ -49,8 +49,8 @@ pub(super) fn rows(family: RouteFamily, table: PathTable, feed: PathFeed) -> [Be
     [whole, part]
 }
 
-/// The row of the engine behind packet sockets, with full tables. Like the kernel, it gets frames after the
-/// kernel has received them, so both have the same first hop.
+/// The row of the engine behind packet sockets, with full tables. Like the kernel, it gets frames
+/// after the kernel has received them, so both have the same first hop.
 pub(super) fn packet_row(family: RouteFamily) -> BenchRow {
     let (id, title, bound) = match family {
         RouteFamily::V4 => ("v4", "IPv4, 1 M routes (--full)", 1.1),
@@ -67,7 +67,7 @@ pub(super) fn packet_row(family: RouteFamily) -> BenchRow {
         .goal(GoalMetric::RatioTo(KERNEL_NAME), bound)
 }
 
-/// A path that several rows use; the first one makes it, the last one removes it.
+/// A path that several rows use. The first row creates it, and the last row removes it.
 #[derive(Clone)]
 struct SharedPath {
     kind: PathKind,
@@ -78,7 +78,7 @@ struct SharedPath {
 }
 
 impl SharedPath {
-    /// Makes the path if there is none yet.
+    /// Creates the path if it does not exist.
     fn open(&self) -> Result<(), BenchError> {
         let mut path = self.path.borrow_mut();
         if path.is_none() {
@@ -92,7 +92,7 @@ impl SharedPath {
         path.as_ref().ok_or_else(|| BenchError::Failed("no path".into()))?.measure(time)
     }
 
-    /// Packets per second of CPU time.
+    /// Measures packets per second of CPU time.
     fn rate(self) -> impl FnOnce() -> Result<BenchRound, BenchError> {
         move || {
             self.open()?;
@@ -104,7 +104,8 @@ impl SharedPath {
     }
 }
 
-/// The cost of a packet beyond that of the path to the first hop, measured half of the time each.
+/// Measures the cost of a packet minus the cost of the path to the first hop. Each is measured for
+/// half of the time.
 fn part(
     whole: SharedPath,
     first_hop: SharedPath,
@@ -119,7 +120,7 @@ fn part(
     }
 }
 
-/// CPU time per packet, in nanoseconds.
+/// Returns the CPU time per packet in nanoseconds.
 fn cost(tally: BenchTally) -> f64 {
     tally.cpu as f64 / tally.packets.max(1) as f64
 }

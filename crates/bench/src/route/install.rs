@@ -37,10 +37,10 @@ const RTA_GATEWAY: u16 = 5;
 const NUD_PERMANENT: u16 = 0x80;
 const NDA_DST: u16 = 1;
 const NDA_LLADDR: u16 = 2;
-/// Bytes of one system call, well below the socket's usual send buffer of 208 KiB.
+/// Maximum number of bytes per system call, well below the socket's default send buffer of 208 KiB.
 const BATCH_BYTES: usize = 1 << 16;
 
-/// Messages on their way to the kernel.
+/// Messages that will be sent to the kernel.
 struct RouteInstaller {
     socket: OwnedFd,
     batch: Vec<u8>,
@@ -82,7 +82,7 @@ pub(super) fn route(ifindex: u32, prefix: (IpAddr, u8), gateway: IpAddr) -> Resu
     kernel.finish()
 }
 
-/// Has the kernel list all routes of a family.
+/// Makes the kernel list all routes of a family.
 pub(super) fn list_routes(family: RouteFamily) -> Result<(), BenchError> {
     let socket = socket()?;
     let filter = DumpFilter { family: Some(family), table: None };
@@ -183,7 +183,8 @@ impl RouteInstaller {
         Ok(())
     }
 
-    /// Sends what is left, the last message with a request for an answer; fails if any message did.
+    /// Sends the remaining messages, and requests an answer to the last one. Fails if any message
+    /// failed.
     fn finish(mut self) -> Result<(), BenchError> {
         if self.messages == 0 {
             return Ok(());

@@ -1,4 +1,4 @@
-//! How fast `slipring route` takes over full tables, and what they take in memory.
+//! Measures how fast `slipring route` takes over full tables, and how much memory they use.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -23,7 +23,7 @@ const MAPS_NAME: &str = "BPF maps";
 const ON_CPU_NAME: &str = "on CPU";
 const DUMPS_NAME: &str = "the kernel's dumps";
 
-/// The lab of both rows.
+/// The lab that both rows share.
 type FullLab = Rc<RefCell<Option<Rc<BenchLab>>>>;
 
 pub(super) fn rows() -> [BenchRow; 2] {
@@ -65,9 +65,9 @@ fn full_lab() -> Result<Rc<BenchLab>, BenchError> {
     Ok(lab)
 }
 
-/// From the start of the program to its first use of complete tables, with its threads on all CPUs;
-/// and the CPU time of those that go on, which other load affects less: it has no time of threads
-/// that have only read the dumps.
+/// Measures the time from the start of the program, with its threads on all CPUs, to its first use
+/// of complete tables. Also measures the CPU time of the threads that keep running: other load on
+/// the machine affects it less. It does not include threads that only read the dumps.
 fn start_time(lab: &BenchLab) -> Result<BenchReading, BenchError> {
     let start = now();
     let router = RunningRouter::start_on_any_cpu(lab)?;
@@ -77,7 +77,7 @@ fn start_time(lab: &BenchLab) -> Result<BenchReading, BenchError> {
     Ok(BenchReading { value: nanos as f64, per_cpu_second: None, extra })
 }
 
-/// How long the kernel takes to list its routes, to a reader that ignores them.
+/// Measures how long the kernel takes to list its routes to a reader that ignores them.
 fn dumps_time(lab: &BenchLab) -> Result<BenchReading, BenchError> {
     lab.within(|| {
         pin(PROGRAM_CPU);
@@ -88,8 +88,8 @@ fn dumps_time(lab: &BenchLab) -> Result<BenchReading, BenchError> {
     })
 }
 
-/// The program's pages and its BPF maps. Pages of maps that it maps are among the former, so maps
-/// that are mapped and still have a descriptor count twice.
+/// Measures the program's resident memory and its BPF maps. Resident memory includes the pages of
+/// mapped maps, so a map that is mapped and still has a descriptor counts twice.
 fn memory(lab: &BenchLab) -> Result<BenchReading, BenchError> {
     let router = RunningRouter::start(lab)?;
     let process = Path::new("/proc").join(router.child.0.id().to_string());
@@ -100,7 +100,7 @@ fn memory(lab: &BenchLab) -> Result<BenchReading, BenchError> {
     let resident = field("VmRSS:")?;
     let mut maps = 0;
     for descriptor in std::fs::read_dir(process.join("fdinfo"))? {
-        // A descriptor may have been closed meanwhile.
+        // The descriptor may have been closed meanwhile.
         let text = std::fs::read_to_string(descriptor?.path()).unwrap_or_default();
         maps += map_bytes_of(&text).unwrap_or(0);
     }
@@ -108,14 +108,15 @@ fn memory(lab: &BenchLab) -> Result<BenchReading, BenchError> {
     Ok(BenchReading { value: (resident + maps) as f64, per_cpu_second: None, extra })
 }
 
-/// The bytes of a field of `/proc/PID/status`, which is in KiB.
+/// Returns the value in bytes of a field of `/proc/PID/status`, which is in KiB.
 fn kib_of(status: &str, name: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib << 10)
 }
 
-/// The bytes of a BPF map by the `fdinfo` of its descriptor; `None` for other descriptors.
+/// Returns the size of a BPF map in bytes, from the `fdinfo` of its descriptor; `None` for other
+/// descriptors.
 fn map_bytes_of(fdinfo: &str) -> Option<u64> {
     let field = |name| fdinfo.lines().find_map(|line| line.strip_prefix(name));
     field("map_type:")?;

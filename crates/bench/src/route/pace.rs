@@ -1,11 +1,11 @@
-//! The time at which frames are due, for engines that forward on another CPU: without it, a source only
-//! fills their rings.
+//! Limits the rate of frames, for engines that forward on another CPU. Without a limit, the source
+//! would only fill their rings.
 
 use std::time::Duration;
 
 use slipring_port::{Nanos, now};
 
-/// Time between two frames: 250,000 in a second.
+/// Time between two frames: 250,000 frames per second.
 const FRAME_PERIOD_NS: Nanos = 4_000;
 
 /// Waits until frames are due.
@@ -18,7 +18,7 @@ impl FramePace {
         Self { due: now() }
     }
 
-    /// Waits until the frames before the next `frames` are due. What is late is not made up for.
+    /// Waits until the next `frames` frames may be sent. Lost time is not made up for.
     pub(super) fn wait(&mut self, frames: usize) {
         let time = now();
         if time < self.due {

@@ -1,4 +1,4 @@
-//! Paths from the source to a place where frames end, one namespace each.
+//! Paths from the source to the place where frames end, each in its own namespace.
 //!
 //! ```text
 //!   source: live frames of XDP,    router                              XDP drop
@@ -7,8 +7,8 @@
 //!                        fd66:0::1             fd66:1::1              gateways .2 to .201,
 //!                                                                     permanent neighbours
 //! ```
-//! Everything runs in the sender's system calls on one CPU, as softirqs: the router's program or the
-//! kernel's forwarding, and the sink.
+//! Everything runs in the sender's system calls on one CPU, as softirqs: the router's program or
+//! the kernel's forwarding, and the sink.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::rc::Rc;
@@ -30,20 +30,20 @@ use crate::kernel::packets_sent;
 use crate::lab::{self, BenchLab, INPUT_IFNAME, OUTPUT_IFNAME, SINK_IFNAME, SOURCE_IFNAME, find};
 use crate::measure::{BenchError, BenchTally};
 
-/// What becomes of the frames.
+/// The component that handles the frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PathKind {
     /// `slipring route` forwards.
     Slipring,
-    /// `slipring route --io packet` forwards.
+    /// `slipring route --io packet` forwards the frames.
     PacketSockets,
     /// The kernel forwards.
     Kernel,
-    /// A program drops them on the ingress interface: the part of [`Self::Slipring`] before
-    /// forwarding.
+    /// An XDP program drops the frames on the ingress interface. This is the part of
+    /// [`Self::Slipring`] before forwarding.
     XdpDrop,
-    /// The kernel receives and drops them, because they are for another MAC address: the part of
-    /// [`Self::Kernel`] before forwarding.
+    /// The kernel receives the frames and drops them, because they have another MAC address. This
+    /// is the part of [`Self::Kernel`] before forwarding.
     KernelDrop,
 }
 
@@ -62,14 +62,14 @@ pub(super) enum PathTable {
     Full,
 }
 
-/// What sends the frames.
+/// The source of the frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PathFeed {
-    /// A program of XDP on live frames: the first hop has no socket buffers.
+    /// An XDP program on live frames: the first hop has no socket buffers.
     LiveFrames,
     /// A packet socket: the first hop has socket buffers.
     Socket,
-    /// The same, at a rate that a thread on another CPU can follow.
+    /// A packet socket that sends at a rate which a thread on another CPU can follow.
     PacedSocket,
 }
 
@@ -155,9 +155,9 @@ impl RoutePath {
     }
 
     /// Sends for `time`; counts the frames that reach the end, and all CPU time spent. A turn in
-    /// which more than one frame in ten is lost, so that the cost of others would be counted, is
-    /// repeated: an interface that another CPU has begun to serve stays with it while frames arrive,
-    /// and rings overflow if that CPU has other work.
+    /// which more than one frame in ten is lost is repeated, because it would include the cost of
+    /// lost frames. Frames are lost if another CPU has begun to serve an interface: it continues
+    /// while frames arrive, and rings overflow if that CPU has other work.
     ///
     /// # Errors
     /// If frames are lost in each of five turns.
@@ -165,7 +165,7 @@ impl RoutePath {
         self.measure_beside(time, &mut || Ok(()))
     }
 
-    /// As [`Self::measure`], with something else that the sender does now and then.
+    /// Like [`Self::measure`], but the sender calls `between` from time to time.
     ///
     /// # Errors
     /// As [`Self::measure`], and those of `between`.
@@ -181,13 +181,13 @@ impl RoutePath {
                 return Ok(tally);
             }
             lost = format!("{} of {frames} frames reach the end", tally.packets);
-            // The other CPU empties the ring, and gives the interface up.
+            // Meanwhile the other CPU empties the ring, and stops serving the interface.
             std::thread::sleep(Duration::from_millis(20));
         }
         Err(BenchError::Failed(lost))
     }
 
-    /// Returns the number of frames that were sent, and what became of them.
+    /// Returns the number of frames that were sent, and the tally at the end of the path.
     fn turn(
         &self,
         time: Duration,
@@ -206,21 +206,21 @@ impl RoutePath {
     }
 }
 
-/// Turns with losses before a measurement fails.
+/// Maximum number of turns with losses before a measurement fails.
 const MAX_TURNS: u32 = 5;
 
-/// Gives the two inner interfaces of a lab addresses of these families, with permanent neighbours on
-/// the output, and has the kernel forward in it.
+/// Gives the two inner interfaces of a lab addresses of these families, with permanent neighbours
+/// on the output, and switches the kernel's forwarding on.
 pub(super) fn routed_lab(
     lab: Rc<BenchLab>,
     families: &[RouteFamily],
 ) -> Result<Rc<BenchLab>, BenchError> {
     lab.within(|| families.iter().try_for_each(|&family| configure(family)))?;
-    // The router also wants the kernel to forward the other family.
+    // The router requires that the kernel also forwards the other family.
     lab.within(|| {
         std::fs::write("/proc/sys/net/ipv4/ip_forward", "1")?;
         std::fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1")?;
-        // What arrives at the end is not forwarded again.
+        // Frames that arrive at the end are not forwarded again.
         let end = format!("/proc/sys/net/ipv4/conf/{SINK_IFNAME}/forwarding");
         Ok(std::fs::write(end, "0")?)
     })?;
@@ -258,7 +258,7 @@ fn host(family: RouteFamily, net: u8, host: u8) -> IpAddr {
     }
 }
 
-/// Gateways have the host numbers from 2 on.
+/// Gateways have host numbers from 2 on.
 pub(super) fn gateway(family: RouteFamily, number: u16) -> IpAddr {
     host(family, 1, 2 + number as u8)
 }

@@ -27,12 +27,12 @@ impl RunningRouter {
         Self::start_by(lab, child::command, &[])
     }
 
-    /// As [`Self::start`], behind packet sockets.
+    /// Like [`Self::start`], but the router uses packet sockets.
     pub(super) fn start_packet(lab: &BenchLab) -> Result<Self, BenchError> {
         Self::start_by(lab, child::command, &["--io", "packet"])
     }
 
-    /// As [`Self::start`], with its threads on all CPUs.
+    /// Like [`Self::start`], but with the router's threads on all CPUs.
     pub(super) fn start_on_any_cpu(lab: &BenchLab) -> Result<Self, BenchError> {
         Self::start_by(lab, child::command_on_any_cpu, &[])
     }
@@ -77,7 +77,8 @@ impl RunningRouter {
     }
 }
 
-/// Reads up to the line `forwarding`; an end before it is an error with all that was said.
+/// Reads up to the line `forwarding`; If the output ends before it, returns an error with the
+/// output so far.
 fn read_until_ready(said: &mut impl BufRead) -> Result<(), BenchError> {
     let mut text = String::new();
     loop {

@@ -1,5 +1,6 @@
-//! A source of socket buffers: frames that a packet socket sends past the queueing discipline, as a
-//! local program does. The router's program gets them after the kernel has copied them to a page.
+//! A source of socket buffers: a packet socket sends the frames, as a local program would, but
+//! bypasses the queueing discipline. The router's program gets the frames after the kernel has
+//! copied them to a page.
 
 use std::io::IoSlice;
 use std::net::IpAddr;
@@ -14,7 +15,7 @@ use super::source::{self, SourceBreak, SourceTally, set_destination};
 use crate::lab::{SOURCE_IFNAME, find};
 use crate::measure::BenchError;
 
-/// Frames of one system call.
+/// Number of frames per system call.
 pub(super) const FRAMES_PER_CALL: usize = 64;
 
 /// A source that sends from [`SOURCE_IFNAME`].
@@ -37,12 +38,12 @@ impl SocketSource {
         Ok(Self { socket: open_sending_socket(find(SOURCE_IFNAME)?.index)?, frames })
     }
 
-    /// Sends one frame: to destination `number`, modulo their number.
+    /// Sends one frame to the destination with index `number`, modulo the number of destinations.
     pub(super) fn send_one(&self, number: usize) -> Result<(), BenchError> {
         self.send_once(&self.frames[number % self.frames.len()..][..1]).map(|_| ())
     }
 
-    /// Sends for `time` from the calling thread. `between` is done between system calls.
+    /// Sends for `time` from the calling thread. Calls `between` between system calls.
     pub(super) fn send(
         &self,
         time: Duration,

@@ -1,5 +1,5 @@
-//! CPU time of the kernel's softirq threads (`ksoftirqd/N`), which go on with received packets when
-//! there are too many for the thread that is interrupted.
+//! CPU time of the kernel's softirq threads (`ksoftirqd/N`), which process received packets if
+//! there are too many for the interrupted thread.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use slipring_port::Nanos;
 
 use crate::measure::BenchError;
 
-/// CPU time of all softirq threads, which is 0 if they are not visible.
+/// Returns the CPU time of all softirq threads; 0 if they are not visible.
 pub(super) fn threads_cpu() -> Result<Nanos, BenchError> {
     let mut sum = 0;
     for thread in threads()? {
@@ -37,7 +37,7 @@ fn threads() -> io::Result<Vec<PathBuf>> {
     })
 }
 
-/// The first number: time on a CPU, in nanoseconds.
+/// Returns the first number: the time on a CPU, in nanoseconds.
 fn nanos_of(schedstat: &str) -> Option<Nanos> {
     schedstat.split_ascii_whitespace().next()?.parse().ok()
 }

@@ -1,13 +1,13 @@
-//! A source of frames to many destinations: an XDP program on live frames (`BPF_PROG_TEST_RUN`) that
-//! writes the headers of each frame and redirects it into a veth link.
+//! A source of frames to many destinations: an XDP program on live frames (`BPF_PROG_TEST_RUN`)
+//! that writes the headers of each frame and redirects it into a veth link.
 //!
 //! ```text
 //!   the array's one value:  count 8 | 8 unused | destination 0 | destination 1 | ...
 //!     IPv4, 8 bytes each:   address 4 | header checksum 2 | 2 unused
 //!     IPv6, 16 bytes each:  address
 //! ```
-//! Frames take the destinations, which are random, in turn. All headers are written each time,
-//! because the kernel sends the same memory again, with what a router changed in it.
+//! Frames use the random destinations in turn. All headers are written each time, because the
+//! kernel sends the same memory again, which a router has changed.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -27,14 +27,14 @@ use super::softirq;
 use crate::lab::{self, SOURCE_IFNAME, find};
 use crate::measure::{BenchError, FEEDER_CPU, pin, thread_cpu};
 
-/// Frames per run, so that a run ends soon after its time; and frames per batch, the kernel's NAPI
-/// budget, so that no ring overflows.
+/// Number of frames per run: so few that a run ends soon after its time. The frames per batch are
+/// the kernel's NAPI budget, so that no ring overflows.
 const FRAMES_PER_RUN: u32 = 20_000;
 const FRAMES_PER_BATCH: u32 = 64;
-/// Bytes before the destinations.
+/// Number of bytes before the destinations.
 const COUNT_BYTES: usize = 16;
 const MAP_NAME: &str = "destinations";
-/// Bytes of the Ethernet header, and position of its type.
+/// Length of the Ethernet header, and offset of its type.
 const ETHER_BYTES: usize = 14;
 const ETHER_TYPE_AT: usize = 12;
 
@@ -43,20 +43,20 @@ pub(super) struct RoutedSource {
     program: BpfProgram,
     frame: Vec<u8>,
     _map: BpfMap,
-    /// The program has a user as long as this exists, so runs wait for no grace period.
+    /// Keeps the program attached: if nothing used it, each run would wait for an RCU grace period.
     _attached: BpfLink,
 }
 
-/// What a source did in a turn.
+/// The result of a source's turn.
 pub(super) struct SourceTally {
     pub(super) frames: u64,
     pub(super) wall: Nanos,
-    /// CPU time of the sending thread, and of the kernel's softirq threads. Packets are received and
-    /// forwarded within these.
+    /// CPU time of the sending thread, and of the kernel's softirq threads. Packets are received
+    /// and forwarded within these.
     pub(super) cpu: Nanos,
 }
 
-/// What a sender does now and then.
+/// A function that the sender calls from time to time.
 pub(super) type SourceBreak<'b> = dyn FnMut() -> Result<(), BenchError> + Send + 'b;
 
 impl RoutedSource {
@@ -77,7 +77,7 @@ impl RoutedSource {
         Ok(Self { program, frame, _map: map, _attached: attached })
     }
 
-    /// Sends for `time` from the calling thread. `between` is done between runs of the program.
+    /// Sends for `time` from the calling thread. Calls `between` between runs of the program.
     pub(super) fn send(
         &self,
         time: Duration,
@@ -91,7 +91,7 @@ impl RoutedSource {
     }
 }
 
-/// Repeats `send`, which returns how many frames it has sent, for `time`.
+/// Calls `send`, which returns the number of frames that it has sent, repeatedly for `time`.
 pub(super) fn tally(
     time: Duration,
     mut send: impl FnMut() -> Result<u64, BenchError>,
@@ -149,7 +149,7 @@ fn map_value(frame: &[u8], destinations: &[IpAddr]) -> Vec<u8> {
     value
 }
 
-/// `R2` is the frame, `R7` the map's value, later the destination's place in it.
+/// `R2` is the frame; `R7` is the map's value, and later the address of the destination in it.
 fn code(frame: &[u8], destinations: usize, out: u32) -> Result<BpfCode, AssembleError> {
     let (at, end) = positions(frame);
     let (log2_size, mut program) = (if is_v6(frame) { 4 } else { 3 }, Assembler::new());
@@ -211,7 +211,7 @@ mod tests {
 
     const XDP_REDIRECT: u32 = 4;
 
-    /// Runs the program several times on a frame of zeros, and returns what it has made of them.
+    /// Runs the program several times on a frame of zeros, and returns the resulting frames.
     fn sent(frame: &[u8], destinations: &[IpAddr], runs: usize) -> Vec<Vec<u8>> {
         let value = map_value(frame, destinations);
         let spec = BpfMapSpec::new(BpfMapKind::Array, 4, value.len() as u32, 1);

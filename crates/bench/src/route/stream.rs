@@ -1,5 +1,5 @@
-//! Numbered frames at a steady rate through a router, and which of them arrive, when and in which
-//! order.
+//! Sends numbered frames at a steady rate through a router, and records which of them arrive, when
+//! and in which order.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,26 +14,26 @@ use slipring_port::{Nanos, now, sleep_until};
 use crate::lab::{BenchLab, SINK_IFNAME, SOURCE_IFNAME, find};
 use crate::measure::{BenchError, FEEDER_CPU, PROGRAM_CPU, pin};
 
-/// Time between two frames: 20,000 in a second.
+/// Time between two frames: 20,000 frames per second.
 pub(super) const PERIOD_NS: Nanos = 50_000;
 /// The number is in the first four bytes of UDP data, over IPv4.
 const NUMBER_AT: usize = 42;
 /// Marks frames of the stream, after the number.
 const MARK: [u8; 4] = *b"srbs";
-/// How long frames may still be on their way when the sender has ended.
+/// How long after the end of the sender frames may still arrive.
 const DRAIN: Duration = Duration::from_millis(100);
 
-/// A frame of the stream at its end.
+/// A frame of the stream that has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Arrival {
     pub(super) number: u32,
     /// When the kernel received it, in nanoseconds since 1970.
     pub(super) at: u64,
-    /// Its destination MAC address.
+    /// The destination MAC address of the frame.
     pub(super) mac: [u8; 6],
 }
 
-/// What has become of a stream.
+/// The result of a stream.
 #[derive(Debug, Default)]
 pub(super) struct StreamTally {
     pub(super) sent: u32,
@@ -57,7 +57,7 @@ impl StreamTally {
         self.has_arrived().iter().filter(|it| !**it).count()
     }
 
-    /// The longest time of the sender of which no frame has arrived.
+    /// The longest interval, by the sender's times, from which no frame has arrived.
     pub(super) fn longest_gap(&self) -> Nanos {
         let has_arrived = self.has_arrived();
         let runs = has_arrived.chunk_by(|one, next| one == next);
@@ -65,7 +65,7 @@ impl StreamTally {
         missing.unwrap_or(0) as Nanos * PERIOD_NS
     }
 
-    /// The number of frames that arrived after one with a greater number.
+    /// Returns the number of frames that arrived after a frame with a greater number.
     pub(super) fn reordered(&self) -> usize {
         let mut greatest = 0;
         let mut is_late = |arrival: &&Arrival| {

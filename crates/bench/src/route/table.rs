@@ -1,4 +1,4 @@
-//! Synthetic tables of the shape of the public ones, and destinations in them.
+//! Synthetic tables that resemble public ones, and destinations in them.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -6,16 +6,16 @@ use std::net::IpAddr;
 use slipring_model::Stream;
 use slipring_rtnetlink::RouteFamily;
 
-/// Number of gateways that the routes of a full table lead to.
+/// Number of gateways of the routes in a full table.
 pub(super) const NUM_GATEWAYS: u16 = 200;
 /// Number of destinations of the frames.
 pub(super) const NUM_DESTINATIONS: usize = 1 << 16;
-/// Routes of the full tables, IPv4 and IPv6.
+/// Number of routes of the full tables, for IPv4 and IPv6.
 pub(super) const FULL_V4: usize = 1_000_000;
 pub(super) const FULL_V6: usize = 210_000;
 
-/// Prefix lengths, each with its share of the routes in thousandths, of public tables of 2026: IPv4
-/// has three in a thousand longer than /24.
+/// Prefix lengths, each with its share of the routes in thousandths, as in public tables of 2026.
+/// In IPv4, three in a thousand routes are longer than /24.
 const V4_SHARES: [(u8, u64); 15] = [
     (24, 609),
     (23, 100),
@@ -106,7 +106,7 @@ impl BenchTable {
     }
 }
 
-/// The address whose bits are the uppermost ones.
+/// Returns the address whose bits are the uppermost ones of `bits`.
 pub(super) fn address(family: RouteFamily, bits: u128) -> IpAddr {
     match family {
         RouteFamily::V4 => IpAddr::V4(((bits >> 96) as u32).into()),
@@ -116,7 +116,8 @@ pub(super) fn address(family: RouteFamily, bits: u128) -> IpAddr {
 
 fn prefix(family: RouteFamily, draws: &mut Stream) -> (u128, u8) {
     let (len, top) = match family {
-        // 20.0.0.0 to 115.255.255.255: no private, loopback or multicast addresses.
+        // Draws from 20.0.0.0 to 115.255.255.255, where there are no private, loopback or multicast
+        // addresses.
         RouteFamily::V4 => (length(&V4_SHARES, draws), u128::from(20 + draws.below(96)) << 120),
         // 2000::/3, without 2000::/8.
         RouteFamily::V6 => (length(&V6_SHARES, draws), u128::from(0x21 + draws.below(31)) << 120),

@@ -18,10 +18,10 @@ use crate::measure::BenchError;
 
 /// The MAC address of the ingress port.
 pub(super) const ROUTER_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
-/// Target of the first gateway, after those without a route and of the kernel.
+/// Target of the first gateway. The targets for no route and for the kernel come before it.
 const FIRST_TARGET: u16 = 2;
 
-/// Writes the routes into `v4`, which all addresses of the table have no route in, or a tree.
+/// Writes the routes into `v4`, in which no address has a route yet, or into a tree for IPv6.
 pub(super) fn forwarding_tables(
     table: &BenchTable,
     v4: &mut dyn Ipv4Table,
@@ -142,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    /// The target of the longest route that contains an address, found by trying all.
+    /// Returns the target of the longest route that contains an address, by trying all routes.
     fn longest(routes: &[BenchRoute], bits: u128) -> u16 {
         let covers = |route: &&BenchRoute| (bits ^ route.bits) >> (128 - route.len) == 0;
         routes.iter().filter(covers).max_by_key(|route| route.len).map_or(0, target)
@@ -153,7 +153,8 @@ mod tests {
         let route = |bits, len, gateway| BenchRoute { bits, len, gateway };
         let net = 0x20_u128 << 120;
         for family in [RouteFamily::V4, RouteFamily::V6] {
-            // Nested, adjacent, and equal at their starts or ends; and the last one that there is.
+            // Routes that are nested, adjacent, or equal at their starts or ends, and one with the
+            // last address of all.
             let routes = vec![
                 route(net, 8, 1),
                 route(net, 16, 2),

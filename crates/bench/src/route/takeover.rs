@@ -1,5 +1,5 @@
-//! What traffic notices when the router is killed, or stopped and continued: the kernel forwards
-//! meanwhile.
+//! Measures the effect on traffic if the router is killed, or stopped and continued. The kernel
+//! forwards meanwhile.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -15,12 +15,12 @@ use crate::measure::{BenchError, BenchReading};
 use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
 const OURS_NAME: &str = "slipring route";
-/// The longest time without a frame.
+/// Maximum time without a frame, in nanoseconds.
 const MAX_GAP_NS: f64 = 2e8;
-/// The frames that a driver handles at once.
+/// Maximum number of reordered frames: as many as a driver handles at once.
 const MAX_REORDERED: f64 = 64.0;
 const LOST_NAME: &str = "lost";
-/// Longer than the kernel has to wait before it takes over.
+/// Duration of a part: longer than the kernel waits before it takes over.
 const PART: Duration = Duration::from_millis(400);
 
 pub(super) fn rows() -> [BenchRow; 3] {

@@ -22,7 +22,7 @@ pub(super) fn alu64(op: u8, a: u64, b: u64) -> Option<u64> {
     })
 }
 
-/// As [`alu64`] on the low 32 bits; the high bits are cleared.
+/// Like [`alu64`], but on the low 32 bits; the high bits are cleared.
 pub(super) fn alu32(op: u8, a: u64, b: u64) -> Option<u64> {
     let (low_a, low_b, shift) = (a as u32, b as u32, b as u32 & 31);
     Some(match op {

@@ -13,7 +13,7 @@ const EINVAL: i32 = 22;
 const ONLY_NEW: u64 = UpdateMode::OnlyNew as u64;
 const ONLY_EXISTING: u64 = UpdateMode::OnlyExisting as u64;
 
-/// A map of the interpreter. A map per CPU has the values of one CPU only.
+/// A map of the interpreter. A map per CPU contains only the values of one CPU.
 #[derive(Debug, Clone)]
 pub struct SimulatedMap {
     spec: BpfMapSpec,

@@ -60,7 +60,7 @@ unsafe impl BpfCommand for ObjectInfo {
     const NUMBER: libc::c_long = 15;
 }
 
-/// The number by which the kernel tells maps apart.
+/// Returns the number that identifies a map in the kernel.
 pub(crate) fn map_id(map: BorrowedFd<'_>) -> io::Result<u32> {
     // `struct bpf_map_info` begins with its type and its id.
     let mut info = [0_u32; 2];

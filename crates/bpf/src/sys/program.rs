@@ -233,8 +233,8 @@ pub(crate) fn run_live_frames(
         flags: F_TEST_XDP_LIVE_FRAMES,
         ..TestRun::default()
     };
-    // SAFETY: `data_in` leads to `data_size_in` live bytes and `ctx_in`, if it is not 0, to `context`;
-    // both are only read. The command writes no output.
+    // SAFETY: `data_in` leads to `data_size_in` live bytes and `ctx_in`, if it is not 0, to
+    // `context`; both are only read. The command writes no output.
     unsafe { bpf(&mut attr) }.map(drop)
 }
 

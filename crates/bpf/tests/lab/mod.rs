@@ -6,7 +6,7 @@ use slipring_bpf::{
 };
 use slipring_test_support::skip;
 
-/// Whether this process may use bpf(2); says why if not.
+/// Returns whether this process may use bpf(2); prints why if not.
 pub(crate) fn has_bpf() -> bool {
     match BpfMap::create("lab", BpfMapSpec::new(BpfMapKind::Array, 4, 4, 1)) {
         Ok(_) => true,

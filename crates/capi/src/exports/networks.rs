@@ -11,7 +11,7 @@ use crate::structs::{
 };
 use crate::{entry, network as links};
 
-/// What is null, in the error message for a null network.
+/// The name of the null argument, in the error message for a null network.
 const NETWORK: &str = "the network";
 
 /// A function that makes a network from a text.

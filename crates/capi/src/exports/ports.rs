@@ -16,7 +16,7 @@ use crate::structs::{
 use crate::wait::Waiting;
 use crate::{counters, entry, rings, wait};
 
-/// What is null, in the error message for a null port.
+/// The name of the null argument, in the error message for a null port.
 const PORT: &str = "the port";
 
 /// Opens a port.

@@ -24,8 +24,8 @@ pub(super) fn control<const N: usize>(
 /// Makes the daemon wake the threads that sleep at the other end of a pipe.
 #[cold]
 pub(super) fn kick(fd: c_int) {
-    // SAFETY: the request has no argument. An error is ignored: if the device is gone, no thread
-    // sleeps there.
+    // SAFETY: the request has no argument. An error is ignored: if the device no longer exists, no
+    // thread sleeps in it.
     let _ = unsafe { libc::ioctl(fd, c_ulong::from(NIOCKICK), ptr::null_mut::<u8>()) };
 }
 

@@ -26,7 +26,7 @@ use super::{SyncOutcome, SyncedDirection};
 /// Maximum time that the program waits for the native socket.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What the program has requested about syncs of its port, with flags and an environment variable.
+/// The program's settings for syncs of its port, from flags and an environment variable.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SyncPolicy {
     flags: u64,

@@ -127,7 +127,7 @@ pub(super) struct PortSlot {
     failed: AtomicBool,
 }
 
-/// What is only used when a port is opened or closed.
+/// The state that is only used when a port is opened or closed.
 #[derive(Debug)]
 struct OpenPort {
     /// The path of the port's file, according to the kernel. If the descriptor has another path

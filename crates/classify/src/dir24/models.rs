@@ -11,7 +11,7 @@ use slipring_test_support::models::{explore, fails};
 
 use super::*;
 
-/// Every how many cells a cell of the tail is a word of the model.
+/// The distance between two cells of the tail that are words of the model.
 const TAIL_STEP: usize = BLOCK_CELLS / 2;
 
 /// Cells with configurable orderings. Some are loom's; the others are there for the writer, which

@@ -281,7 +281,8 @@ fn a_number_that_would_name_a_block_is_refused() {
     let _ = writer.set(&table, 0, 9, &[(0, MAX_NUMBER + 1)]);
 }
 
-/// Numbers of the same addresses, in turn: one for all, and two layouts with several.
+/// The layouts that the writer sets in turn, all for the same addresses. The first has one number
+/// for all addresses; the others have several numbers.
 const LAYOUTS: [&[(u32, u16)]; 3] =
     [&[(0x100, 1)], &[(0x100, 2), (0x140, 3), (0x180, 2)], &[(0x100, 4), (0x17f, 5)]];
 const WATCHED: [(u32, [u16; 3]); 4] =
@@ -291,7 +292,7 @@ const WATCHED: [(u32, [u16; 3]); 4] =
 fn a_reader_finds_numbers_that_its_address_has_had() {
     let (table, mut writer) = table(2);
     writer.set(&table, 0x100, 0x1ff, LAYOUTS[0]).unwrap();
-    // Lookups that have ended, and whether the writer has.
+    // The number of lookups that have ended, and whether the writer has ended.
     let (lookups, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     thread::scope(|scope| {
         scope.spawn(|| {

@@ -21,10 +21,10 @@ impl fmt::Display for NoBlocks {
 
 impl core::error::Error for NoBlocks {}
 
-/// What the only writer of a [`Dir24`] knows: which blocks of the tail are free.
+/// The state of the only writer of a [`Dir24`]: the free blocks of the tail.
 #[derive(Debug)]
 pub struct Dir24Writer {
-    /// Free blocks, the next last.
+    /// Free blocks; the one that is used next is last.
     free: Vec<u16>,
     /// Blocks that no root cell names, but readers may still hold.
     retired: Vec<u16>,
@@ -176,7 +176,7 @@ impl SlotAddresses<'_> {
     }
 }
 
-/// Cuts ranges into parts: runs of whole slots, and what is left of other slots.
+/// Cuts ranges into parts: runs of whole slots, and the remaining parts of slots.
 struct RangeParts<'r> {
     /// The first address of the next part.
     at: u64,

@@ -34,8 +34,8 @@ impl IntervalTree {
         }
     }
 
-    /// Replaces the entries of the upper halves in `range` (both ends included). The last of the
-    /// new ones may be for what follows the range.
+    /// Replaces the entries of the upper halves in `range` (both ends included). The last new entry
+    /// may be for the values after the range.
     fn replace_upper(&mut self, range: (u64, u64), mut entries: Vec<(u64, u32)>) {
         entries.pop_if(|entry| entry.0 > range.1);
         self.keep_after((self.root, self.levels), range.1, &mut entries);
@@ -66,7 +66,8 @@ impl IntervalTree {
         self.nodes[(leaf & !NODE_FLAG) as usize].substitute(before, after);
     }
 
-    /// Returns the entry for a tree whose root is given: a number if that is all that there is.
+    /// Returns the entry for a tree whose root is given: a number, if the whole tree has only one
+    /// number.
     fn simplified(&mut self, root: u32) -> u32 {
         match *self.node(root).pairs() {
             [(_, number)] if number & NODE_FLAG == 0 => {

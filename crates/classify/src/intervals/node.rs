@@ -56,7 +56,7 @@ impl TreeNode {
         bytes
     }
 
-    /// Returns the keys with their entries, without those that repeat the entry before them.
+    /// Returns the keys with their entries, without keys whose entry is that of the key before.
     pub(super) fn pairs(&self) -> Vec<(u64, u32)> {
         let mut all: Vec<_> = self.keys.into_iter().zip(self.below).collect();
         all.dedup_by_key(|pair| pair.1);

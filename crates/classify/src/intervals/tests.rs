@@ -233,10 +233,10 @@ fn a_network_without_hosts_has_one_number_again() {
     }
     assert_eq!(tree.nodes.len() - tree.free.len(), 1);
     assert_eq!([0, 1, 2, 3].map(|at| tree.get(host(at))), [4; 4]);
-    // The number that all of its addresses have needs no tree.
+    // A network whose addresses all have one number needs no tree.
     set_host(&mut tree, 1, 4);
     assert_eq!(tree.nodes.len() - tree.free.len(), 1);
-    // The last network of all, and its last half.
+    // The last network of the address space, and the last half of that network.
     let half = u128::MAX << 63;
     tree.replace(half, u128::MAX, &[(half, 6), (u128::MAX, 7)]);
     let found = [half - 1, half, u128::MAX - 1, u128::MAX].map(|value| tree.get(value));

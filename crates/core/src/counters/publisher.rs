@@ -31,8 +31,9 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// Publishes `words` words, initially 0, which `text` describes, and removes the files of ended
-    /// programs in `dir`. If the directory does not exist, it is created, for this user only.
+    /// Publishes `words` counters, one 64-bit word each, initially 0. `text` describes them. Also
+    /// removes the files of ended programs in `dir`. If the directory does not exist, it is
+    /// created, for this user only.
     ///
     /// # Errors
     /// The directory or the file cannot be created or trusted, this process already publishes in

@@ -51,14 +51,14 @@ pub struct CountersReader {
     bytes: Vec<u8>,
 }
 
-/// The words of one update.
+/// The values of all counters after one update.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CountersSnapshot {
-    /// Timestamp of the words, CLOCK_MONOTONIC in ns; 0 if no values were published yet.
+    /// Timestamp of the values, CLOCK_MONOTONIC in ns; 0 if no values were published yet.
     pub at_ns: u64,
     /// Number of updates so far.
     pub sequence: u64,
-    /// The words, in order.
+    /// The values, in the order of the words.
     pub words: Vec<u64>,
 }
 
@@ -92,13 +92,13 @@ impl CountersReader {
         Ok(Self { file, shape, pid, start_ns, text, bytes: Vec::new() })
     }
 
-    /// Returns the description of the words.
+    /// Returns the text that describes the counters.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Number of words.
+    /// Number of counters.
     #[must_use]
     pub fn words(&self) -> usize {
         self.shape.words
@@ -122,7 +122,7 @@ impl CountersReader {
         directory::is_locked(&self.file)
     }
 
-    /// Reads the words of one update.
+    /// Reads the values of all counters after one update.
     ///
     /// # Errors
     /// The file was truncated, or its writer stopped during an update.

@@ -7,7 +7,7 @@ use slipring_confine::CapabilitySet;
 pub struct PortKindInfo {
     /// The forms of the kind's names; none if its ports cannot be opened.
     pub rows: &'static [NameRow],
-    /// Capabilities that the owner of a port keeps until it is closed.
+    /// Capabilities that the owner of a port keeps until the port is closed.
     pub keeps: CapabilitySet,
     /// The part of an interface's frames that a port takes from the host.
     pub interface: InterfaceUse,
@@ -72,7 +72,7 @@ pub enum AfterRestart {
 }
 
 impl AfterRestart {
-    /// Text for the documentation.
+    /// Describes the behaviour for the documentation.
     #[must_use]
     pub const fn in_words(self) -> &'static str {
         match self {

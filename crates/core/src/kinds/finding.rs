@@ -36,7 +36,7 @@ pub struct Finding {
     /// The code of the error that opening the port would return, for `slipring explain`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<&'static str>,
-    /// The command that fixes the problem.
+    /// The command that fixes the problem; `None` if no command is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mend: Option<String>,
 }

@@ -22,6 +22,8 @@ pub struct PortRequest<'r> {
 }
 
 impl<'r> PortRequest<'r> {
+    /// Checks that the kind supports all features that the name and the options request.
+    ///
     /// # Errors
     /// [`OpenError`] for features that the kind does not have: nothing in a name is silently
     /// ignored.

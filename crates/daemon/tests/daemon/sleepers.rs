@@ -116,8 +116,8 @@ fn round(site: &Sandbox, number: u32, random: u64) {
     let (verb, own, other) = if sends { ("send", "{", "}") } else { ("receive", "}", "{") };
     let other = format!("{name}{other}1");
     let sleeper = site.client(&format!("{verb} {name}{own}1 {MANY}"));
-    // The other program comes before the sleeper exists, while the sleeper falls asleep, or long
-    // after that.
+    // The other program is started before the sleeper exists, while the sleeper falls asleep, or
+    // long after that.
     let pause = Instant::now() + Duration::from_micros((random >> 8) % 4000);
     while Instant::now() < pause {
         std::hint::spin_loop();

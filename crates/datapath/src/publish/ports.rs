@@ -1,10 +1,10 @@
-//! The words that are published for a port.
+//! The counters that are published for a port.
 
 use slipring_port::{DropCause, QueueSnapshot};
 use slipring_top::schema::MetricCounter;
 
-/// Describes the words. `between` are the causes for which packets are lost between a port and the
-/// links.
+/// Describes the counters. `between` are the causes for which packets are lost between a port and
+/// the links.
 pub(super) fn counters(between: &[&'static str]) -> Vec<MetricCounter> {
     let traffic = [
         ("rx.packets", "packets"),

@@ -1,4 +1,4 @@
-//! Rings over memory that a test fills as a device does.
+//! Tests of rings over memory that a test fills as a device would.
 
 use std::io;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ fn damaged_frames_and_impossible_lengths_are_dropped_and_their_buffers_posted_ag
     ring.publish();
     assert_eq!(*doorbell.0.lock().unwrap(), [6], "one write per batch");
     fill(0, 60 | DONE | END);
-    // Two parts, of which the first is damaged; then a length beyond the buffer.
+    // A frame of two parts, of which the first is damaged; then a length greater than the buffer.
     fill(1, 2048 | DONE | CRC_ERROR);
     fill(2, 100 | DONE | END);
     fill(3, 2049 | DONE | END);

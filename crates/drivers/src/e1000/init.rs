@@ -1,4 +1,4 @@
-//! From reset to a device that can be started (8254x manual, section 14).
+//! The steps from reset to a device that can be started (8254x manual, section 14).
 
 use std::time::Duration;
 
@@ -8,24 +8,24 @@ use slipring_port::OpenCause;
 use crate::intel::mac;
 use crate::intel::regs::*;
 
-/// Interrupts at most every 50 us, so 20,000 per second.
+/// At most one interrupt every 50 us, that is 20,000 per second.
 const ITR_50_US: u32 = 195;
 
-/// How long the device reads its settings after a reset.
+/// How long the device takes to read its settings after a reset.
 const SETTINGS_READ: Duration = Duration::from_millis(5);
 
 /// Resets all but the PHY (section 14.3).
 pub(super) fn reset(bar: &Bar) -> Result<(), OpenCause> {
     mac::quiesce(bar);
     mac::reset(bar)?;
-    // No register tells when the settings, such as the address, are there.
+    // No register shows when the settings, such as the address, have been read.
     std::thread::sleep(SETTINGS_READ);
     mac::quiesce(bar);
     Ok(())
 }
 
-/// Sets the link up by the PHY's negotiation, keeps VLAN tags in the frames, and sets what does
-/// not change while the device runs.
+/// Brings the link up by the PHY's negotiation, keeps VLAN tags in frames, and writes the settings
+/// that do not change while the device runs.
 pub(super) fn set_control(bar: &Bar) {
     let control = bar.read32(CTRL) & !(CTRL_FRCSPD | CTRL_FRCDPX | CTRL_VME);
     bar.write32(CTRL, control | CTRL_SLU | CTRL_ASDE);
@@ -37,7 +37,7 @@ pub(super) fn set_control(bar: &Bar) {
     bar.write32(ITR, ITR_50_US);
 }
 
-/// Lets both directions run.
+/// Starts both directions.
 pub(super) fn start(bar: &Bar, accepts_all: bool) {
     bar.write32(TCTL, TCTL_EN | TCTL_PSP | TCTL_COLLISIONS | TCTL_RTLC);
     bar.write32(RCTL, RCTL_EN | RCTL_LPE | RCTL_SECRC | mac::accepted(accepts_all));

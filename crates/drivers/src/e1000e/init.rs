@@ -1,4 +1,4 @@
-//! From reset to a device that can be started (82574 datasheet, section 4.6).
+//! The steps from reset to a device that can be started (82574 datasheet, section 4.6).
 
 use slipring_pci::Bar;
 use slipring_port::OpenCause;
@@ -8,7 +8,7 @@ use crate::intel::mac;
 use crate::intel::regs::*;
 use crate::open::wait_for;
 
-/// Interrupts at most every 50 us, so 20,000 per second.
+/// At most one interrupt every 50 us, that is 20,000 per second.
 const ITR_50_US: u32 = 195;
 
 /// Resets all but the PHY (section 4.6.2).
@@ -19,8 +19,8 @@ pub(super) fn reset(bar: &Bar) -> Result<(), OpenCause> {
     Ok(())
 }
 
-/// Sets the link up by the PHY's negotiation, keeps VLAN tags in the frames, and sets what does
-/// not change while the device runs.
+/// Brings the link up by the PHY's negotiation, keeps VLAN tags in frames, and writes the settings
+/// that do not change while the device runs.
 pub(super) fn set_control(bar: &Bar) {
     let control = bar.read32(CTRL) & !(CTRL_FRCSPD | CTRL_FRCDPX | CTRL_VME | CTRL_MASTER_DISABLE);
     bar.write32(CTRL, control | CTRL_SLU | CTRL_ASDE);
@@ -33,8 +33,8 @@ pub(super) fn set_control(bar: &Bar) {
     bar.write32(ITR, ITR_50_US);
 }
 
-/// Lets both directions run. The 82574 must not be told to stop and start receiving again, so this
-/// happens once.
+/// Starts both directions. On the 82574, receiving must not be stopped and started again, so this
+/// is done only once.
 pub(super) fn start(bar: &Bar, accepts_all: bool) {
     bar.write32(TCTL, TCTL_EN | TCTL_PSP | TCTL_COLLISIONS | TCTL_RTLC | TCTL_MULR);
     bar.write32(RCTL, RCTL_EN | RCTL_LPE | RCTL_SECRC | mac::accepted(accepts_all));

@@ -1,4 +1,4 @@
-//! From reset to a device that can be started (82576 datasheet, section 4.5).
+//! The steps from reset to a device that can be started (82576 datasheet, section 4.5).
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const EITR_50_US: u32 = 50 << 2;
 
 /// How often to look whether the settings were read: for 20 ms at least, twice what it takes.
 const SETTINGS_POLLS: u32 = 20;
-/// The time between two looks.
+/// The time between two such checks.
 const SETTINGS_POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Resets all but the PHY (section 4.3).
@@ -31,8 +31,8 @@ pub(super) fn reset(bar: &Bar) -> Result<(), OpenCause> {
     Ok(())
 }
 
-/// Waits until the device has read its settings. One without a memory of settings never says so,
-/// and goes on without them.
+/// Waits until the device has read its settings. A device without an EEPROM never reports this;
+/// then the wait ends and the device works without settings.
 fn wait_for_settings(bar: &Bar) {
     for _ in 0..SETTINGS_POLLS {
         if bar.read32(EECD) & EECD_AUTO_READ_DONE != 0 {
@@ -42,8 +42,8 @@ fn wait_for_settings(bar: &Bar) {
     }
 }
 
-/// Sets the link up by the PHY's negotiation, keeps VLAN tags in the frames, and sets what does
-/// not change while the device runs.
+/// Brings the link up by the PHY's negotiation, keeps VLAN tags in frames, and writes the settings
+/// that do not change while the device runs.
 pub(super) fn set_control(bar: &Bar) {
     let control = bar.read32(CTRL) & !(CTRL_FRCSPD | CTRL_FRCDPX | CTRL_VME | CTRL_MASTER_DISABLE);
     bar.write32(CTRL, control | CTRL_SLU | CTRL_ASDE);
@@ -57,14 +57,13 @@ pub(super) fn set_max_packet(bar: &Bar, bytes: u32) {
     bar.write32(RLPML, (bytes + CRC_BYTES).min(MAX_FRAME_WITH_CRC));
 }
 
-/// Lets both directions run. The queues are turned on after the directions; a tail that is written
-/// before is lost.
+/// Starts both directions, and then enables the queues. A tail that is written before that is lost.
 pub(super) fn start(bar: &Bar, accepts_all: bool) {
     bar.write32(TCTL, TCTL_EN | TCTL_PSP | TCTL_COLLISIONS | TCTL_RTLC);
     bar.write32(RCTL, RCTL_EN | RCTL_LPE | RCTL_SECRC | mac::accepted(accepts_all));
     for control in [RXDCTL, TXDCTL] {
         bar.write32(control, XDCTL_THRESHOLDS | XDCTL_ENABLE);
-        // If it is never on, nothing is sent, and the port ends as stuck.
+        // If the queue is never enabled, nothing is sent, and the port ends as stuck.
         let _ = wait_for("turn a queue on", || bar.read32(control) & XDCTL_ENABLE != 0);
     }
 }

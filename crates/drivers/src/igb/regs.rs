@@ -1,5 +1,5 @@
-//! Registers that the 82576 has besides those of [`crate::intel::regs`] (82576 datasheet, section
-//! 8). Queue 0 has the addresses of older chips, too.
+//! Registers of the 82576 in addition to those of [`crate::intel::regs`] (82576 datasheet, section
+//! 8). The registers of queue 0 also have the addresses that older chips use.
 
 /// Split and replication receive control of queue 0 (8.10.2).
 pub(super) const SRRCTL: u64 = 0x280c;
@@ -7,7 +7,8 @@ pub(super) const SRRCTL: u64 = 0x280c;
 pub(super) const SRRCTL_2K_ADVANCED: u32 = 2 | 1 << 25;
 /// Receive descriptor control of queue 0 (8.10.9).
 pub(super) const RXDCTL: u64 = 0x2828;
-/// Prefetches below 8 descriptors, if 8 are there; writes each back at once.
+/// Prefetches when fewer than 8 descriptors are left, if 8 are available; writes each one back at
+/// once.
 pub(super) const XDCTL_THRESHOLDS: u32 = 8 | 8 << 8 | 1 << 16;
 /// Turns a queue on.
 pub(super) const XDCTL_ENABLE: u32 = 1 << 25;

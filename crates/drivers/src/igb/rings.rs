@@ -2,8 +2,8 @@
 
 use crate::descriptors::{FilledRx, RxFormat, TxFormat, TxPart};
 
-/// The advanced receive descriptor: addresses of packet and header. When it is written back: hash
-/// and type; then status, errors, length, VLAN tag.
+/// The advanced receive descriptor. For the device: addresses of packet and header. After the
+/// write-back: hash and type; then status, errors, length, VLAN tag.
 #[derive(Debug)]
 pub(crate) struct AdvancedRx;
 
@@ -11,8 +11,8 @@ pub(crate) struct AdvancedRx;
 const RX_DD: u64 = 1 << 0;
 /// Status: the frame ends here.
 const RX_EOP: u64 = 1 << 1;
-/// Error: the MAC has found the frame damaged (RXE). Bits 29 and 30 are about checksums of layers 3 and
-/// 4, which are the receiver's business.
+/// Error: the MAC has found the frame damaged (RXE). Bits 29 and 30 report wrong checksums of
+/// layers 3 and 4, which the receiver of the frame checks.
 const RX_ERROR: u64 = 1 << 31;
 
 impl RxFormat for AdvancedRx {
@@ -59,7 +59,8 @@ impl TxFormat for AdvancedTx {
     #[inline(always)]
     fn descriptor(part: &TxPart) -> [u64; 2] {
         let end = if part.more { 0 } else { TX_EOP };
-        // Only the first descriptor has the length of the frame; it is known if there is no other.
+        // Only the first descriptor of a frame contains the length of the frame. Here the length is
+        // only known if the frame has one descriptor.
         let is_whole = part.is_first && !part.more;
         let frame = if is_whole { u64::from(part.len) << TX_PAYLEN_SHIFT } else { 0 };
         [part.address, u64::from(part.len) | TX_DATA | TX_IFCS | TX_DEXT | end | frame]

@@ -29,7 +29,7 @@ pub(super) struct IntelChip<F: IntelFamily> {
     /// Whether the link was up at the last look.
     pub(super) was_up: bool,
     pub(super) device: Box<dyn PciDevice>,
-    /// What the device accesses: dropped after the device.
+    /// The memory that the device accesses. It is dropped after the device.
     pub(super) _memory: DeviceMemory,
 }
 

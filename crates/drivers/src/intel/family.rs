@@ -1,4 +1,4 @@
-//! A driver of a family of Intel's chips: the steps that all families take, in their order.
+//! A driver for families of Intel's chips: the steps that are the same for all families, in order.
 
 use std::marker::PhantomData;
 
@@ -32,7 +32,7 @@ pub(crate) trait IntelFamily: Send + Sync + 'static {
     const CHIPS: &'static [ChipId];
     /// Longest frame without CRC.
     const MAX_PACKET: u32;
-    /// Kinds of interrupts that work, the best one first.
+    /// Kinds of interrupts that work, in order of preference.
     const INTERRUPTS: &'static [InterruptKind];
     /// The format of receive descriptors.
     type Rx: RxFormat;
@@ -47,14 +47,14 @@ pub(crate) trait IntelFamily: Send + Sync + 'static {
     /// Resets all but the PHY.
     fn reset(bar: &Bar) -> Result<(), OpenCause>;
 
-    /// Chooses the formats of descriptors, if there are several.
+    /// Chooses the formats of descriptors, if the chip has several.
     fn choose_formats(_bar: &Bar) {}
 
-    /// Sets the link up by the PHY's negotiation, keeps VLAN tags in the frames, and sets what does
-    /// not change while the device runs.
+    /// Brings the link up by the PHY's negotiation, keeps VLAN tags in frames, and writes the
+    /// settings that do not change while the device runs.
     fn set_control(bar: &Bar);
 
-    /// Lets both directions run.
+    /// Starts both directions.
     fn start(bar: &Bar, accepts_all: bool);
 
     /// Sets the longest frame that is received, in bytes without CRC, while the device runs. Most
@@ -106,7 +106,7 @@ impl<F: IntelFamily> NicDriver for IntelDriver<F> {
     }
 }
 
-/// Resets the device and sets it up with empty rings. Returns its address, too.
+/// Resets the device and sets it up with empty rings. Also returns its hardware address.
 fn set_up<F: IntelFamily>(
     device: Box<dyn PciDevice>,
     abilities: LinkAbilities,

@@ -15,36 +15,37 @@ pub(crate) fn quiesce(bar: &Bar) {
     bar.write32(IMC, u32::MAX);
     bar.write32(RCTL, 0);
     bar.write32(TCTL, TCTL_PSP);
-    // Reading also makes sure that the device has received the writes.
+    // Reading also makes sure that the device has received the earlier writes.
     let _ = bar.read32(ICR);
 }
 
-/// Resets all but the PHY of a PCI Express chip. Its settings are not read yet.
+/// Resets all but the PHY of a PCI Express chip. Afterwards, the chip still has to read its
+/// settings.
 pub(crate) fn reset_express(bar: &Bar) -> Result<(), OpenCause> {
     quiesce(bar);
-    // With accesses to memory outstanding, a reset can hang the bus (82574, 5.2.3.1; 82576, 5.2.3.3).
-    // If they do not end, the reset ends them all the same.
+    // A reset while the device accesses memory can hang the bus (82574, 5.2.3.1; 82576, 5.2.3.3).
+    // If the accesses do not end in time, the chip is reset nevertheless.
     bar.write32(CTRL, bar.read32(CTRL) | CTRL_MASTER_DISABLE);
     let _ =
         wait_for("end its accesses to memory", || bar.read32(STATUS) & STATUS_MASTER_ENABLED == 0);
     reset(bar)
 }
 
-/// Resets all but the PHY. Its settings are not read yet.
+/// Resets all but the PHY. Afterwards, the chip still has to read its settings.
 pub(crate) fn reset(bar: &Bar) -> Result<(), OpenCause> {
     bar.write32(CTRL, bar.read32(CTRL) | CTRL_RST);
     wait_for("come out of its reset", || bar.read32(CTRL) & CTRL_RST == 0)
 }
 
-/// Stops the device: after this it accesses no memory.
+/// Stops the device. It no longer accesses memory afterwards.
 pub(crate) fn stop(bar: &Bar, device: &dyn PciDevice) {
     quiesce(bar);
     bar.write32(CTRL, bar.read32(CTRL) | CTRL_RST);
-    // Nothing can be done about an error: closing the device stops it as well.
+    // An error cannot be handled; closing the device also stops it.
     let _ = config::stop_bus_master(device);
 }
 
-/// Reads the hardware address that a reset has loaded from the device's memory.
+/// Reads the hardware address that a reset has loaded from the device's EEPROM.
 pub(crate) fn read_mac(bar: &Bar) -> Result<[u8; 6], OpenCause> {
     let [low, high] = [bar.read32(RAL0), bar.read32(RAH0)];
     if (low, high) == (u32::MAX, u32::MAX) {
@@ -53,14 +54,14 @@ pub(crate) fn read_mac(bar: &Bar) -> Result<[u8; 6], OpenCause> {
     let [a, b, c, d] = low.to_le_bytes();
     let [e, f, ..] = high.to_le_bytes();
     let mac = [a, b, c, d, e, f];
-    // A multicast or zero address means that the memory is empty.
+    // A multicast or zero address means that the EEPROM is empty.
     if mac == [0; 6] || a & 1 != 0 {
         return Err(unresponsive("have a hardware address"));
     }
     Ok(mac)
 }
 
-/// Accepts the device's own address, and no multicast address by its hash.
+/// Accepts frames to the device's own address, and no multicast addresses by hash.
 pub(crate) fn reset_filters(bar: &Bar, mac: [u8; 6]) {
     let [a, b, c, d, e, f] = mac;
     bar.write32(RAL0, u32::from_le_bytes([a, b, c, d]));
@@ -89,7 +90,7 @@ pub(crate) const fn accepted(all: bool) -> u32 {
     RCTL_BAM | RCTL_MPE | if all { RCTL_UPE } else { 0 }
 }
 
-/// Reads the link from the status register.
+/// Reads the state of the link from the status register.
 pub(crate) fn link(bar: &Bar) -> Result<LinkState, ChipFault> {
     let status = bar.read32(STATUS);
     if status == u32::MAX {
@@ -122,13 +123,13 @@ pub(crate) fn mask(bar: &Bar) -> ChipEvents {
     acknowledge(bar)
 }
 
-/// Reading the causes acknowledges them. All ones mean that the device is gone, and want a probe
-/// as well.
+/// Acknowledges the causes by reading them, and returns whether the link must be probed. If all
+/// bits are 1, the device was removed, which a probe must find.
 fn acknowledge(bar: &Bar) -> ChipEvents {
     ChipEvents { wants_probe: bar.read32(ICR) & CAUSE_LSC != 0 }
 }
 
-/// Totals of the device's counters, which reading clears.
+/// Totals of the device's counters. Reading a counter clears it in the device.
 #[derive(Debug, Default)]
 pub(crate) struct MacDrops {
     missed: u64,
@@ -137,8 +138,8 @@ pub(crate) struct MacDrops {
 }
 
 impl MacDrops {
-    /// Adds what the device has counted since the last call. A device that is gone adds nothing.
-    /// `bad_frames` are those that the driver has dropped.
+    /// Adds the device's counts since the last call. A removed device adds nothing. `bad_frames` is
+    /// the number of frames that the driver has dropped.
     pub(crate) fn read(&mut self, bar: &Bar, bad_frames: u64, set: &mut dyn FnMut(DropCause, u64)) {
         let count = |register| match bar.read32(register) {
             u32::MAX => 0,

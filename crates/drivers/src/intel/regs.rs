@@ -9,7 +9,7 @@ pub(crate) const CTRL_MASTER_DISABLE: u32 = 1 << 2;
 pub(crate) const CTRL_FD: u32 = 1 << 0;
 /// Detects the speed of the PHY.
 pub(crate) const CTRL_ASDE: u32 = 1 << 5;
-/// Sets the link up.
+/// Brings the link up.
 pub(crate) const CTRL_SLU: u32 = 1 << 6;
 /// Speed, if the driver says so: 10 Mbit/s without a bit.
 pub(crate) const CTRL_SPEED: u32 = 3 << 8;
@@ -17,7 +17,7 @@ pub(crate) const CTRL_SPEED: u32 = 3 << 8;
 pub(crate) const CTRL_SPEED_100: u32 = 1 << 8;
 /// Speed by the driver instead of the PHY.
 pub(crate) const CTRL_FRCSPD: u32 = 1 << 11;
-/// Duplex by the driver instead of the PHY.
+/// The driver sets the duplex mode, instead of the PHY.
 pub(crate) const CTRL_FRCDPX: u32 = 1 << 12;
 /// Resets the device; clears itself.
 pub(crate) const CTRL_RST: u32 = 1 << 26;
@@ -39,7 +39,7 @@ pub(crate) const STATUS_LU: u32 = 1 << 1;
 /// The device may still access memory (PCI Express only).
 pub(crate) const STATUS_MASTER_ENABLED: u32 = 1 << 19;
 
-/// Access to the device's memory of settings.
+/// Access to the device's EEPROM.
 pub(crate) const EECD: u64 = 0x0010;
 /// The settings were read after a reset (not in PCI and PCI-X chips).
 pub(crate) const EECD_AUTO_READ_DONE: u32 = 1 << 9;
@@ -72,26 +72,26 @@ pub(crate) const FCRTH: u64 = 0x2168;
 
 /// Interrupt causes; reading acknowledges them.
 pub(crate) const ICR: u64 = 0x00c0;
-/// Minimum time between interrupts, in 256 ns.
+/// Minimum time between interrupts, in units of 256 ns.
 pub(crate) const ITR: u64 = 0x00c4;
 /// Unmasks causes.
 pub(crate) const IMS: u64 = 0x00d0;
 /// Masks causes.
 pub(crate) const IMC: u64 = 0x00d8;
-/// Cause: a descriptor that was to be reported was written back.
+/// Cause: a descriptor with a requested report was written back.
 pub(crate) const CAUSE_TXDW: u32 = 1 << 0;
 /// Cause: the link has changed.
 pub(crate) const CAUSE_LSC: u32 = 1 << 2;
 /// Cause: few receive descriptors are left.
 pub(crate) const CAUSE_RXDMT0: u32 = 1 << 4;
-/// Cause: a frame was lost for want of descriptors.
+/// Cause: a frame was lost because there were no descriptors.
 pub(crate) const CAUSE_RXO: u32 = 1 << 6;
 /// Cause: a frame was received.
 pub(crate) const CAUSE_RXT0: u32 = 1 << 7;
 
 /// Receive control.
 pub(crate) const RCTL: u64 = 0x0100;
-/// Receives frames.
+/// Enables receiving.
 pub(crate) const RCTL_EN: u32 = 1 << 1;
 /// Accepts unicast frames for other hosts.
 pub(crate) const RCTL_UPE: u32 = 1 << 3;
@@ -101,18 +101,18 @@ pub(crate) const RCTL_MPE: u32 = 1 << 4;
 pub(crate) const RCTL_LPE: u32 = 1 << 5;
 /// Accepts broadcasts.
 pub(crate) const RCTL_BAM: u32 = 1 << 15;
-/// Strips the CRC. Buffers have 2048 bytes as long as the bits for their size are 0.
+/// Strips the CRC. The size of buffers is 2048 bytes if the bits for the size are 0.
 pub(crate) const RCTL_SECRC: u32 = 1 << 26;
 
 /// Transmit control.
 pub(crate) const TCTL: u64 = 0x0400;
-/// Sends frames.
+/// Enables sending.
 pub(crate) const TCTL_EN: u32 = 1 << 1;
 /// Pads short frames.
 pub(crate) const TCTL_PSP: u32 = 1 << 3;
-/// Collision threshold and distance for full duplex, as the manuals say: 15 and 64.
+/// Collision threshold and distance for full duplex, as the manuals recommend: 15 and 64.
 pub(crate) const TCTL_COLLISIONS: u32 = 0x0f << 4 | 0x40 << 12;
-/// Sends again after a late collision.
+/// Repeats a frame after a late collision.
 pub(crate) const TCTL_RTLC: u32 = 1 << 24;
 
 /// Gaps between frames.
@@ -124,9 +124,9 @@ pub(crate) const TIPG_COPPER: u32 = 8 | 8 << 10 | 6 << 20;
 pub(crate) const RDBA: [u64; 2] = [0x2800, 0x2804];
 /// Receive ring 0: bytes.
 pub(crate) const RDLEN: u64 = 0x2808;
-/// Receive ring 0: the device's next descriptor.
+/// Receive ring 0: index of the next descriptor that the device uses.
 pub(crate) const RDH: u64 = 0x2810;
-/// Receive ring 0: one beyond the device's last descriptor.
+/// Receive ring 0: index after the last descriptor that the device owns.
 pub(crate) const RDT: u64 = 0x2818;
 /// Delay of interrupts for received frames.
 pub(crate) const RDTR: u64 = 0x2820;
@@ -137,13 +137,13 @@ pub(crate) const RADV: u64 = 0x282c;
 pub(crate) const TDBA: [u64; 2] = [0x3800, 0x3804];
 /// Transmit ring 0: bytes.
 pub(crate) const TDLEN: u64 = 0x3808;
-/// Transmit ring 0: the device's next descriptor.
+/// Transmit ring 0: index of the next descriptor that the device uses.
 pub(crate) const TDH: u64 = 0x3810;
-/// Transmit ring 0: one beyond the device's last descriptor.
+/// Transmit ring 0: index after the last descriptor that the device owns.
 pub(crate) const TDT: u64 = 0x3818;
 /// Delay of interrupts for sent frames.
 pub(crate) const TIDV: u64 = 0x3820;
-/// Transmit ring 0: fetching and writing back.
+/// Transmit ring 0: thresholds for fetching and writing back descriptors.
 pub(crate) const TXDCTL: u64 = 0x3828;
 /// Counts thresholds in descriptors instead of cache lines.
 pub(crate) const TXDCTL_GRAN: u32 = 1 << 24;
@@ -154,7 +154,7 @@ pub(crate) const TXDCTL_WTHRESH_1: u32 = 1 << 16;
 pub(crate) const CRCERRS: u64 = 0x4000;
 /// Frames with a symbol error, since the last read.
 pub(crate) const RXERRC: u64 = 0x400c;
-/// Frames that found no room in the device, since the last read.
+/// Frames for which the device had no space, since the last read.
 pub(crate) const MPC: u64 = 0x4010;
 /// Frames that were too short, since the last read.
 pub(crate) const RUC: u64 = 0x40a4;
@@ -163,7 +163,7 @@ pub(crate) const ROC: u64 = 0x40ac;
 
 /// Hash table of multicast addresses: 128 words of bits.
 pub(crate) const MTA: u64 = 0x5200;
-/// Number of words in it.
+/// Number of words in the table.
 pub(crate) const MTA_WORDS: u64 = 128;
 /// The first address that the device accepts: low and high word.
 pub(crate) const RAL0: u64 = 0x5400;

@@ -1,5 +1,5 @@
 //! Descriptors in the legacy format (8254x manual, sections 3.2.3 and 3.3.3; 82574, 7.1.4 and
-//! 7.2.10), and how rings are given to the device.
+//! 7.2.10), and the setup of rings.
 
 use slipring_pci::{Bar, DescriptorMemory, DeviceMemory, RingPairMemory};
 use slipring_ring::BUF_SIZE_FOR_DEVICES;
@@ -11,23 +11,23 @@ use crate::descriptors::{FilledRx, RingParts, RxFormat, TxFormat, TxPart};
 const DESCRIPTOR_BYTES: u32 = 16;
 /// The device fetches descriptors in groups of eight, so the ring's size is a multiple.
 const GROUP: u32 = 8;
-/// Bytes of a buffer that the device fills: the size that the receive control register sets. A
+/// Number of bytes of a buffer that the device fills, as set in the receive control register. A
 /// longer frame continues in the next buffer.
 pub(crate) const RX_PART: u32 = 2048;
 const _: () = assert!(RX_PART <= BUF_SIZE_FOR_DEVICES, "every buffer has room for it");
 
-/// Returns how many descriptors the ring for `slots` slots has. One is never the device's, because
-/// equal head and tail mean an empty ring.
+/// Returns how many descriptors the ring for `slots` slots has. The device never owns one of them,
+/// because equal head and tail mean an empty ring.
 pub(crate) const fn ring_size(slots: u32) -> u32 {
     (slots + 1).next_multiple_of(GROUP)
 }
 
-/// Bytes of both rings, for a message.
+/// Returns the size of both rings in bytes, for a message.
 pub(crate) fn rings_len(size: u32) -> u64 {
     64 * u64::from(size)
 }
 
-/// Makes an empty ring known to the device.
+/// Gives an empty ring to the device.
 pub(crate) fn set_rx_ring(bar: &Bar, memory: &DescriptorMemory, size: u32) {
     set_base(bar, RDBA, memory);
     bar.write32(RDLEN, size * DESCRIPTOR_BYTES);
@@ -35,7 +35,7 @@ pub(crate) fn set_rx_ring(bar: &Bar, memory: &DescriptorMemory, size: u32) {
     bar.write32(RDT, 0);
 }
 
-/// Makes an empty ring known to the device.
+/// Gives an empty ring to the device.
 pub(crate) fn set_tx_ring(bar: &Bar, memory: &DescriptorMemory, size: u32) {
     set_base(bar, TDBA, memory);
     bar.write32(TDLEN, size * DESCRIPTOR_BYTES);
@@ -86,8 +86,8 @@ pub(crate) struct LegacyRx;
 const RX_DD: u64 = 1 << 32;
 /// Status: the frame ends here.
 const RX_EOP: u64 = 1 << 33;
-/// Errors of the frame itself: CRC, symbol, sequence, carrier extension, data. Checksums of IP and
-/// TCP are not the port's business.
+/// Errors of the frame itself: CRC, symbol, sequence, carrier extension, data. Wrong checksums of
+/// IP and TCP are not errors of the frame.
 const RX_ERRORS: u64 = 0x97 << 40;
 
 impl RxFormat for LegacyRx {

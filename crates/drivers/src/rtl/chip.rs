@@ -14,12 +14,12 @@ use crate::{ChipEvents, ChipFault, LinkState, NicChip};
 
 /// Accepts frames to the card's own address, multicasts and broadcasts.
 const ACCEPT_OURS: u32 = 0x0e;
-/// Accepts all frames, too.
+/// Also accepts all other frames.
 const ACCEPT_ALL: u32 = 0x0f;
 const RX_EVENTS: u32 =
     event::RX_OK | event::RX_ERROR | event::RX_NO_DESCRIPTOR | event::RX_FIFO_OVERFLOW;
 const TX_EVENTS: u32 = event::TX_OK | event::TX_ERROR;
-/// A lost doorbell delays frames by this time at most.
+/// Maximum delay of frames by a lost doorbell.
 const TX_PROBE_AFTER: Nanos = 5_000_000;
 
 /// A running chip.
@@ -42,7 +42,7 @@ impl RtlChip {
     fn take_events(&self) -> ChipEvents {
         let events = self.registers.events();
         self.registers.acknowledge(events);
-        // A chip that is gone reads as all ones, which has the bit, too.
+        // A removed chip reads as all ones, which includes this bit.
         ChipEvents { wants_probe: events & event::LINK_CHANGE != 0 }
     }
 }
@@ -130,11 +130,11 @@ impl NicChip for RtlChip {
     }
 
     fn stop(&mut self) {
-        // A chip that does not finish its reset loses its memory all the same.
+        // Even if a chip does not finish its reset, it loses access to its memory.
         let _ = init::stop_chip(&self.registers);
         let _ = config::stop_bus_master(self.device.as_ref());
         if let Some(memory) = self.memory.take() {
-            // If this fails, the device loses its memory when it is closed.
+            // If this fails, the device loses access to its memory when it is closed.
             let _ = memory.unmap();
         }
     }

@@ -1,4 +1,5 @@
-//! Which chip it is. The PCI device ID does not say: TxConfig has the chip's identity, called XID.
+//! Identifies the chip. The PCI device ID does not distinguish chips; TxConfig contains the chip's
+//! identity, called XID.
 
 use crate::settings::LinkAbilities;
 
@@ -18,7 +19,7 @@ pub(super) enum RtlChipId {
 /// The bits of XID.
 const XID_MASK: u32 = 0xfcf;
 
-/// Chips with an XID that the driver does not know: mask, value, name.
+/// XIDs that the driver does not support: mask, value, name.
 const OTHERS: &[(u32, u32, &str)] = &[
     (0x7cf, 0x6c9, "RTL8127A"),
     (0x7cf, 0x64a, "RTL8126A"),
@@ -61,7 +62,7 @@ impl RtlChipId {
         (tx_config >> 20) & XID_MASK
     }
 
-    /// Returns the chip with this XID; `None` if the driver does not know it.
+    /// Returns the chip with this XID; `None` if the driver does not support it.
     pub(super) fn from_xid(xid: u32) -> Option<Self> {
         match xid {
             0x4c0 => Some(Self::Rtl8168g),
@@ -72,7 +73,7 @@ impl RtlChipId {
         }
     }
 
-    /// Returns the name of the chip with this XID, if any driver knows it.
+    /// Returns the name of the chip with this XID, if it is known.
     pub(super) fn name_of(xid: u32) -> Option<&'static str> {
         if let Some(chip) = Self::from_xid(xid) {
             return Some(chip.name());

@@ -1,4 +1,4 @@
-//! From reset to running, and the end.
+//! Initialises, starts and stops the chip.
 //!
 //! ```text
 //!   stop_chip    masks, closes the gate to the receiver, waits for the FIFOs, stops, resets
@@ -23,7 +23,7 @@ use super::regs::{self, Registers, at, wait};
 /// A change of a word of the MAC's bus: address, bits to clear, bits to set.
 type OcpChange = (u16, u16, u16);
 
-/// RTL8168h: clock of the management controller, and its power states.
+/// RTL8168h: the management controller's clock and power states.
 const OCP_8168H: &[OcpChange] = &[
     (0xe056, 0x00f0, 0),
     (0xe052, 0x6000, 0x8008),
@@ -35,7 +35,7 @@ const OCP_8168H: &[OcpChange] = &[
     (0xc09e, 0xffff, 0),
 ];
 
-/// RTL8125: before the words that differ between A and B.
+/// RTL8125: the words before those that differ between A and B.
 const OCP_8125: &[OcpChange] = &[
     (0xd40a, 0x0010, 0),
     (0xc140, 0xffff, 0xffff),
@@ -43,7 +43,7 @@ const OCP_8125: &[OcpChange] = &[
     (0xd3e2, 0x0fff, 0x03a9),
     (0xd3e4, 0x00ff, 0),
     (0xe860, 0, 0x0080),
-    // The format of transmit descriptors that all chips have.
+    // The format of transmit descriptors that all chips support.
     (0xeb58, 0x0001, 0),
 ];
 
@@ -53,8 +53,8 @@ const OCP_8125A: &[OcpChange] = &[(0xe614, 0x0700, 0x0300), (0xe63e, 0x0c30, 0x0
 /// RTL8125B: fetching of descriptors.
 const OCP_8125B: &[OcpChange] = &[(0xe614, 0x0700, 0x0200), (0xe63e, 0x0c30, 0)];
 
-/// RTL8125: after the words that differ between A and B. The last two clear the filter of
-/// addresses (TCAM).
+/// RTL8125: the words after those that differ between A and B. The last two clear the address
+/// filter (TCAM).
 const OCP_8125_REST: &[OcpChange] = &[
     (0xc0b4, 0, 0x000c),
     (0xeb6a, 0x00ff, 0x0033),
@@ -77,7 +77,7 @@ const MAX_RX_SIZE: u16 = 0x3fff;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TimedOut(pub(super) &'static str);
 
-/// Where the rings are, in the device's addresses.
+/// The rings' addresses, as the device uses them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RingAddresses {
     pub(super) tx: u64,
@@ -97,8 +97,8 @@ pub(super) fn stop_chip(registers: &Registers) -> Result<(), TimedOut> {
     if wait(100, is_reset) { Ok(()) } else { Err(TimedOut("finish its reset")) }
 }
 
-/// Keeps frames from the receiver and waits until both FIFOs are empty. A chip whose FIFOs do not
-/// drain is reset all the same.
+/// Stops the receiver and waits until both FIFOs are empty. A chip whose FIFOs do not drain is
+/// reset nevertheless.
 fn close_gate(registers: &Registers) {
     registers.modify32(at::MISC, 0, regs::MISC_RX_GATE);
     sleep(Duration::from_millis(2));
@@ -112,12 +112,12 @@ fn close_gate(registers: &Registers) {
     let empty = regs::MCU_FIFOS_EMPTY;
     wait(42, || bar.read8(at::MCU) & empty == empty);
     if registers.chip == RtlChipId::Rtl8125b {
-        // On this chip the register of interrupt moderation tells the state of the FIFOs.
+        // On this chip, the register of interrupt moderation shows the state of the FIFOs.
         wait(42, || bar.read16(at::MITIGATE) & 0x0103 == 0x0103);
     }
 }
 
-/// Takes the FIFOs from the management controller, which has them while no driver is there.
+/// Takes the FIFOs from the management controller, which owns them while there is no driver.
 pub(super) fn leave_oob(registers: &Registers) -> Result<(), TimedOut> {
     let is_ready = || registers.bar.read8(at::MCU) & regs::MCU_LIST_READY != 0;
     let ready = || if wait(42, is_ready) { Ok(()) } else { Err(TimedOut("hand over its FIFOs")) };
@@ -142,7 +142,8 @@ pub(super) fn configure(
     moderation: u16,
 ) -> Result<(), TimedOut> {
     registers.bar.write8(at::LOCK, regs::UNLOCKED);
-    // Frames are lost while the link wakes up (ASPM); and it wakes by a request for its clock.
+    // Switches ASPM off, because frames are lost while the link wakes up, and the clock request
+    // that would wake it.
     registers.modify8(at::CONFIG5, 1, 0);
     registers.modify8(at::CONFIG2, 0x80, 0);
     // No offload: neither checksums nor VLAN tags.
@@ -163,13 +164,14 @@ pub(super) fn configure(
     done
 }
 
-/// Writes an address: the high word first, as the low one makes the chip take it.
+/// Writes an address: the high word first, because the chip takes the address when the low word is
+/// written.
 fn write_address(registers: &Registers, low: u64, high: u64, address: u64) {
     registers.bar.write32(high, (address >> 32) as u32);
     registers.bar.write32(low, address as u32);
 }
 
-/// Sets the address to which the receiver listens. The chip takes it as words only.
+/// Sets the address for which the receiver accepts frames. The chip only accepts 32-bit writes.
 fn write_mac(registers: &Registers, mac: [u8; 6]) {
     let [a, b, c, d, e, f] = mac;
     registers.bar.write32(at::MAC + 4, u32::from_le_bytes([e, f, 0, 0]));
@@ -184,7 +186,7 @@ fn configure_8168(registers: &Registers, moderation: u16) {
     registers.eri_write(0xe8, 0xf, 0x0010_0006);
     registers.eri_write(0xcc, 0x1, 0x38);
     registers.eri_write(0xd0, 0x1, 0x48);
-    // Resets the filter of addresses.
+    // Resets the address filter.
     registers.eri_modify(0xdc, 1, 0);
     registers.eri_modify(0xdc, 0, 1);
     if registers.chip == RtlChipId::Rtl8168h {
@@ -203,7 +205,7 @@ fn configure_8168(registers: &Registers, moderation: u16) {
         registers.eri_modify(0x2fc, 0x06, 0x01);
     }
     registers.eri_modify(0x1b0, 1 << 12, 0);
-    // The link must not go to its deepest sleep: a reset there is not noticed.
+    // Prevents the deepest sleep state of the link, in which the chip does not notice a reset.
     registers.modify8(at::CONFIG3, 0x02, 0);
     registers.bar.write16(at::MITIGATE, moderation);
 }
@@ -217,7 +219,7 @@ fn configure_8125(registers: &Registers, moderation: u16) -> Result<(), TimedOut
     if registers.chip == RtlChipId::Rtl8125b {
         bar.write16(at::INTERRUPT_CONFIG1, 0);
     }
-    // The timer of the first source has the delay in its low half.
+    // The low half of the timer of the first source contains the delay.
     bar.write32(at::MODERATION.start, moderation.into());
     registers.modify8(at::CONFIG3, 0x02, 0);
     bar.write16(0x382, 0x221b);
@@ -240,8 +242,8 @@ fn apply(registers: &Registers, changes: &[OcpChange]) {
     }
 }
 
-/// Starts both engines. The modes of the receiver and the transmitter are written after that: the
-/// chip ignores them before.
+/// Starts both engines. The modes of the receiver and the transmitter are written afterwards,
+/// because the chip ignores them before.
 pub(super) fn start(registers: &Registers, rx_mode: u32) {
     registers.modify32(at::MISC, regs::MISC_RX_GATE, 0);
     // A read makes sure that the writes have arrived.
@@ -253,7 +255,8 @@ pub(super) fn start(registers: &Registers, rx_mode: u32) {
         RtlChipId::Rtl8125b => 8 << 27 | 0x0f00,
     };
     registers.bar.write32(at::RX_CONFIG, fifo);
-    // Bursts without a limit, the shortest gap between frames; RTL8168: the FIFO sizes above.
+    // Bursts of any length, and the shortest gap between frames. RTL8168: also the FIFO sizes that
+    // were set above.
     let auto_fifo = if registers.chip.is_8125() { 0 } else { 1 << 7 };
     registers.bar.write32(at::TX_CONFIG, 7 << 8 | 3 << 24 | auto_fifo);
     registers.bar.write32(at::MULTICAST + 4, u32::MAX);

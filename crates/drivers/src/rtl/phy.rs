@@ -74,7 +74,7 @@ pub(super) fn link(registers: &Registers) -> LinkState {
     LinkState {
         is_up: true,
         mbit_per_s: speed.map_or(0, |(_, speed)| *speed),
-        // 1 Gbit/s and more is always full duplex.
+        // Links of 1 Gbit/s and more are always full duplex.
         is_full_duplex: status & 0x01 != 0 || status & 0x410 != 0,
     }
 }

@@ -1,4 +1,4 @@
-//! Registers of RTL8168g/h and RTL8125A/B, and the registers behind them.
+//! Registers of RTL8168g/h and RTL8125A/B, and registers that are accessed through them.
 //!
 //! Realtek publishes no data sheet of these chips. Offsets and bits are those on which Realtek's
 //! BSD driver (DPDK, `drivers/net/r8169`) and the kernel's driver agree.
@@ -12,11 +12,11 @@ use super::ids::RtlChipId;
 
 /// Offsets in BAR 2.
 pub(super) mod at {
-    /// The card's address, 6 bytes; locked.
+    /// The card's address, 6 bytes. Writing requires an unlock.
     pub(crate) const MAC: u64 = 0x00;
     /// Multicast hash, 8 bytes.
     pub(crate) const MULTICAST: u64 = 0x08;
-    /// Address of the tally block, and its commands in the low bits.
+    /// Address of the tally block. The low bits contain commands.
     pub(crate) const TALLY_LOW: u64 = 0x10;
     pub(crate) const TALLY_HIGH: u64 = 0x14;
     pub(crate) const TX_RING_LOW: u64 = 0x20;
@@ -42,7 +42,7 @@ pub(super) mod at {
     pub(crate) const MITIGATE: u64 = 0xe2;
     pub(crate) const RX_RING_LOW: u64 = 0xe4;
     pub(crate) const RX_RING_HIGH: u64 = 0xe8;
-    /// Size from which transmission begins before the frame is fetched, in 128 bytes.
+    /// Frames from this size on are sent before they are fetched completely; in units of 128 bytes.
     pub(crate) const MAX_TX: u64 = 0xec;
     pub(crate) const MISC: u64 = 0xf0;
     pub(crate) const MISC_1: u64 = 0xf2;
@@ -51,7 +51,7 @@ pub(super) mod at {
     pub(crate) const INTERRUPT_CONFIG1: u64 = 0x7a;
     /// RTL8125: moderation timers, 32 bits each.
     pub(crate) const MODERATION: std::ops::Range<u64> = 0xa00..0xa80;
-    /// RTL8125: the card's address, as its fuses have it.
+    /// RTL8125: the card's address, copied from its fuses.
     pub(crate) const MAC_COPY: u64 = 0x19e0;
 }
 
@@ -82,7 +82,7 @@ pub(super) mod event {
 /// The flag of the windows: set when a read is done, clear when a write is done.
 const FLAG: u32 = 1 << 31;
 
-/// The registers of a chip, with the windows to further ones.
+/// The registers of a chip, and the windows to further registers.
 #[derive(Debug, Clone)]
 pub(super) struct Registers {
     pub(super) bar: Bar,
@@ -100,26 +100,27 @@ impl Registers {
         self.bar.write32(at, (self.bar.read32(at) & !clear) | set);
     }
 
-    /// Returns whether the chip no longer answers. TxConfig has bits that are always zero.
+    /// Returns whether the chip was removed: TxConfig has bits that are always zero, and a removed
+    /// chip reads as ones.
     pub(super) fn is_gone(&self) -> bool {
         self.bar.read32(at::TX_CONFIG) == u32::MAX
     }
 
-    /// Reads a word behind ERI, the window to the extended registers.
+    /// Reads a word of the extended registers (through the ERI window).
     pub(super) fn eri_read(&self, address: u32) -> u32 {
         self.bar.write32(at::ERI_COMMAND, 0xf000 | address);
         wait(100, || self.bar.read32(at::ERI_COMMAND) & FLAG != 0);
         self.bar.read32(at::ERI_DATA)
     }
 
-    /// Writes the bytes of a word behind ERI that `bytes` (bits 0 to 3) names.
+    /// Writes the bytes of an extended register that `bytes` (bits 0 to 3) selects.
     pub(super) fn eri_write(&self, address: u32, bytes: u32, value: u32) {
         self.bar.write32(at::ERI_DATA, value);
         self.bar.write32(at::ERI_COMMAND, FLAG | bytes << 12 | address);
         wait(100, || self.bar.read32(at::ERI_COMMAND) & FLAG == 0);
     }
 
-    /// Sets and clears bits of a word behind ERI.
+    /// Sets and clears bits of an extended register.
     pub(super) fn eri_modify(&self, address: u32, clear: u32, set: u32) {
         self.eri_write(address, 0xf, (self.eri_read(address) & !clear) | set);
     }
@@ -158,7 +159,7 @@ impl Registers {
         wait(10, || self.bar.read32(at::PHY_OCP) & FLAG == 0);
     }
 
-    /// Sets the mask of interrupts. An RTL8125 has it at another place, with 32 bits.
+    /// Sets the mask of interrupts. On an RTL8125, it has another address and 32 bits.
     pub(super) fn set_mask(&self, events: u32) {
         if self.chip.is_8125() {
             self.bar.write32(0x38, events);
@@ -167,7 +168,7 @@ impl Registers {
         }
     }
 
-    /// Returns the events since they were acknowledged; all ones if the chip is gone.
+    /// Returns the events since the last acknowledgement; all ones if the chip was removed.
     pub(super) fn events(&self) -> u32 {
         if self.chip.is_8125() {
             self.bar.read32(0x3c)
@@ -188,8 +189,8 @@ impl Registers {
         }
     }
 
-    /// Makes the chip look at the transmit ring. It fetches descriptors until it finds one that is
-    /// not its own.
+    /// Makes the chip look at the transmit ring. It fetches descriptors until it finds one that it
+    /// does not own.
     #[inline]
     pub(super) fn ring_doorbell(&self) {
         if self.chip.is_8125() {

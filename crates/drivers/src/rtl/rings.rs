@@ -4,8 +4,8 @@
 //!   word 0:  OWN EOR FS LS ... length | options        OWN: the chip's    EOR: last of the ring
 //!   word 1:  address of the buffer                     FS, LS: first and last of a frame
 //! ```
-//! The chip walks both rings by itself and stops at a descriptor that is not its own. It tells by
-//! OWN alone how far it is: there are no indices to read.
+//! The chip walks both rings by itself and stops at a descriptor that it does not own. Only OWN
+//! shows how far it is: there are no indices to read.
 
 mod rx;
 mod tx;

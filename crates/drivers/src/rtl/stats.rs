@@ -1,4 +1,4 @@
-//! The chip's own counters. It writes them to memory when it is asked to.
+//! The chip's own counters. The chip writes them to memory on request.
 
 use std::sync::atomic::Ordering::Acquire;
 
@@ -36,8 +36,8 @@ impl TallyReader {
         (self.last_missed, self.losses) = (0, ChipLosses::default());
     }
 
-    /// Fetches the counters. If the chip does not write them, as without a receiver, the last ones
-    /// are returned.
+    /// Fetches the counters. Returns the previous values if the chip does not write them, for
+    /// example because its receiver is off.
     pub(super) fn fetch(&mut self, registers: &Registers) -> ChipLosses {
         if self.command(registers, regs::TALLY_DUMP) {
             let words = self.memory.words64();

@@ -25,7 +25,7 @@ pub(super) struct VirtioChip {
     pub(super) has_status: bool,
     pub(super) interrupt: Interrupt,
     pub(super) device: Box<dyn PciDevice>,
-    /// What the device accesses: dropped after the device.
+    /// The memory that the device accesses. It is dropped after the device.
     pub(super) _memory: DeviceMemory,
 }
 
@@ -58,19 +58,19 @@ impl NicChip for VirtioChip {
         }
     }
 
-    /// Interrupts are asked for by a word in memory; no register is written.
+    /// A word in memory enables interrupts; no register is written.
     fn unmask(&mut self, interest: Interest) -> ChipEvents {
         self.rx.queue.set_interrupts(interest.rx);
         self.tx.queue.set_interrupts(interest.tx);
         ChipEvents::default()
     }
 
-    /// One vector is for queues and link, so every wakeup looks at the link.
+    /// Queues and link share one vector, so the link is checked after every wakeup.
     fn mask(&mut self) -> ChipEvents {
         self.rx.queue.set_interrupts(false);
         self.tx.queue.set_interrupts(false);
         if self.interrupt.kind() == InterruptKind::IntX {
-            // Reading deasserts the line.
+            // Reading the register deasserts the interrupt line.
             let _ = self.registers.isr.read8(0);
         }
         ChipEvents { wants_probe: true }

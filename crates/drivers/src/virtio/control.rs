@@ -9,13 +9,13 @@ use crate::open::wait_for;
 
 /// Class: which frames are received.
 const CLASS_RX: u64 = 0;
-/// Command: all frames, or not.
+/// Command: receive all frames, or not.
 pub(super) const RX_PROMISCUOUS: u64 = 0;
-/// Command: all multicasts, or not.
+/// Command: receive all multicasts, or not.
 pub(super) const RX_ALL_MULTICAST: u64 = 1;
 /// Bytes of a command: class, command, and its argument.
 const COMMAND_BYTES: u32 = 3;
-/// Where the device writes its answer.
+/// Offset at which the device writes its answer.
 const ANSWER_AT: u64 = 32;
 const ANSWER_BYTES: u32 = 1;
 const NEXT: u64 = 1 << 32;
@@ -33,8 +33,8 @@ impl VirtioControl {
         Self { queue, memory }
     }
 
-    /// Executes a command of the class that sets what is received. If the device does not, it
-    /// receives more than it should, which programs can tell by the addresses.
+    /// Executes a command that selects received frames. If the device does not execute it, it
+    /// receives additional frames, which programs can recognise by their addresses.
     pub(super) fn set_rx(&mut self, command: u64, is_on: bool) {
         let bytes = CLASS_RX | command << 8 | u64::from(is_on) << 16;
         self.memory.words64()[0].store(bytes, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! From reset to a device that can be started (virtio 1.2, sections 3.1 and 5.1.5).
+//! The steps from reset to a device that can be started (virtio 1.2, sections 3.1 and 5.1.5).
 
 use slipring_pci::{DescriptorMemory, DeviceMemory, Interrupt, PciDevice, config};
 use slipring_port::OpenCause;
@@ -12,7 +12,7 @@ use crate::driver::refused;
 use crate::open::wait_for;
 use crate::open::{NicSetup, memory_cause, unresponsive};
 
-/// Numbers of the queues; the control queue comes after those of the only pair.
+/// Numbers of the queues. The control queue comes after the only pair.
 const RX_QUEUE: u16 = 0;
 const TX_QUEUE: u16 = 1;
 const CONTROL_QUEUE: u16 = 2;
@@ -23,8 +23,8 @@ const MAX_QUEUE_SIZE: u16 = 32_768;
 /// The only vector, for all queues and for changes of the link.
 const VECTOR: u16 = 0;
 
-/// Resets the device and sets it up with empty rings. Returns its address and the number of slots,
-/// too.
+/// Resets the device and sets it up with empty rings. Also returns its hardware address and the
+/// number of slots.
 pub(super) fn set_up(
     device: Box<dyn PciDevice>,
     setup: &NicSetup<'_>,
@@ -35,7 +35,7 @@ pub(super) fn set_up(
     let features = negotiate(&registers)?;
     let mut memory = DeviceMemory::new(device.dma());
     setup.map_buffers(&mut memory)?;
-    // Vectors can be assigned only when MSI-X is on.
+    // Vectors can only be assigned while MSI-X is on.
     let interrupt = Interrupt::open(device.as_ref()).map_err(refused)?;
     registers.common.write16(CONFIG_VECTOR, VECTOR);
     let mut queues = QueueMaker { registers: &registers, memory: &mut memory, limit: u16::MAX };
@@ -99,7 +99,7 @@ fn reset(registers: &VirtioRegisters) -> Result<(), OpenCause> {
     Ok(())
 }
 
-/// Accepts the features that the driver knows; all offloads are left out.
+/// Accepts the features that the driver supports, without offloads.
 fn negotiate(registers: &VirtioRegisters) -> Result<u64, OpenCause> {
     let common = &registers.common;
     let known = FEATURE_MAC
@@ -132,7 +132,8 @@ fn negotiate(registers: &VirtioRegisters) -> Result<u64, OpenCause> {
     Ok(features)
 }
 
-/// Without the feature, a device takes addresses for those of the machine's memory, past any IOMMU.
+/// The error if the device does not offer the feature. Without it, the device uses addresses as
+/// physical addresses and bypasses any IOMMU.
 fn bypasses_iommu() -> OpenCause {
     OpenCause::Card {
         reason: "the virtio device does not obey the IOMMU".into(),
@@ -140,18 +141,19 @@ fn bypasses_iommu() -> OpenCause {
     }
 }
 
-/// Lets the device run.
+/// Starts the device.
 pub(super) fn start(registers: &VirtioRegisters) {
     let status = STATUS_ACKNOWLEDGE | STATUS_DRIVER | STATUS_FEATURES_OK | STATUS_DRIVER_OK;
     registers.common.write8(DEVICE_STATUS, status);
 }
 
-/// Stops the device: a reset takes all queues away from it.
+/// Stops the device by a reset, after which it uses no queues.
 pub(super) fn stop(registers: &VirtioRegisters, device: &dyn PciDevice) {
     registers.common.write8(DEVICE_STATUS, 0);
-    // Only then the device no longer uses the queues. A device that is gone uses nothing.
+    // The device uses the queues until the status is 0. A removed device (which reads as all ones)
+    // does not use them.
     let _ = wait_for("stop", || matches!(registers.common.read8(DEVICE_STATUS), 0 | u8::MAX));
-    // Nothing can be done about an error: closing the device stops it as well.
+    // An error cannot be handled; closing the device also stops it.
     let _ = config::stop_bus_master(device);
 }
 
@@ -174,7 +176,7 @@ impl QueueMaker<'_> {
         if !(4..=MAX_QUEUE_SIZE).contains(&offered) {
             return Err(unresponsive("have the queues of a network card"));
         }
-        // The device may offer any number, but a split queue has a power of two.
+        // The device may offer any number, but the size of a split queue must be a power of two.
         let size = self.limit.min(1 << offered.ilog2());
         common.write16(QUEUE_SIZE, size);
         common.write16(QUEUE_VECTOR, VECTOR);

@@ -25,7 +25,7 @@ pub(super) const QUEUE_SIZE: u64 = 24;
 pub(super) const QUEUE_VECTOR: u64 = 26;
 pub(super) const QUEUE_ENABLE: u64 = 28;
 pub(super) const QUEUE_NOTIFY_OFFSET: u64 = 30;
-/// Addresses of the three parts of a queue: descriptors, available ring, used ring.
+/// Registers of the addresses of a queue's three parts: descriptors, available ring, used ring.
 pub(super) const QUEUE_PARTS: [u64; 3] = [32, 40, 48];
 
 // Steps of the device status.
@@ -100,14 +100,14 @@ impl RegisterWindow {
 pub(super) struct VirtioRegisters {
     pub(super) common: RegisterWindow,
     pub(super) notify: RegisterWindow,
-    /// Bytes between the doorbells of queues.
+    /// Distance between the doorbells of two queues in bytes.
     pub(super) notify_multiplier: u32,
     pub(super) isr: RegisterWindow,
     pub(super) net: RegisterWindow,
 }
 
 impl VirtioRegisters {
-    /// Finds the windows by the device's capabilities. The first of each type counts.
+    /// Finds the windows in the device's capabilities. The first window of each type is used.
     pub(super) fn find(device: &dyn PciDevice) -> Result<Self, OpenCause> {
         let mut windows: [Option<(RegisterWindow, u16)>; 5] = Default::default();
         for at in config::capabilities(device, CAPABILITY_VENDOR).map_err(refused)? {

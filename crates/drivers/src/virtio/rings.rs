@@ -8,8 +8,9 @@
 //! of n descriptors has n/2 slots. The receiving side is in [`rx`].
 //!
 //! # Invariants
-//! 1. The number that the device returns is checked, and must be the head of a chain that it has.
-//! 2. Of the used ring, index and element are read once.
+//! 1. The number that the device returns is checked: it must be the head of a chain that the device
+//!    has.
+//! 2. The index and the elements of the used ring are read only once.
 
 mod rx;
 
@@ -26,21 +27,21 @@ pub(super) use rx::{VirtioRx, headers_len};
 
 /// Bytes of the header before each frame.
 pub(super) const HEADER_BYTES: u32 = 12;
-/// Bytes from one header to the next.
+/// Distance between two headers in bytes.
 const HEADER_STRIDE: u64 = 16;
-/// Descriptor flag: another one follows.
+/// Descriptor flag: another descriptor follows.
 const NEXT: u64 = 1 << 32;
-/// Descriptor flag: the device writes.
+/// Descriptor flag: the device writes to the buffer.
 const WRITE: u64 = 2 << 32;
 const NEXT_SHIFT: u32 = 48;
-/// Flag of the available ring: no interrupts.
+/// Flag of the available ring: the driver needs no interrupts.
 const NO_INTERRUPT: u16 = 1;
-/// Flag of the used ring: no doorbells.
+/// Flag of the used ring: the device needs no doorbells.
 const NO_NOTIFY: u32 = 1;
-/// The end of a chain of slots.
+/// The value that ends a chain of slots.
 const END: u16 = u16::MAX;
 
-/// Where the parts of a queue of `size` descriptors lie in its memory, in bytes.
+/// Offsets of the parts of a queue of `size` descriptors in its memory, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct QueueLayout {
     pub(super) avail: usize,
@@ -67,7 +68,7 @@ pub(super) struct Virtqueue {
     pub(super) doorbell: RegisterWindow,
     /// The number of the queue, which is written to the doorbell.
     pub(super) index: u16,
-    /// The next element of the available ring, counted on beyond its size.
+    /// Index of the next element of the available ring. It counts on beyond the ring's size.
     next_avail: u16,
     /// The next element of the used ring.
     next_used: u16,
@@ -116,7 +117,8 @@ impl Virtqueue {
         self.has_unpublished = true;
     }
 
-    /// Makes queued chains visible, and rings the doorbell unless the device is awake.
+    /// Makes queued chains visible. Rings the doorbell unless the device has switched doorbells
+    /// off.
     #[inline(always)]
     pub(super) fn publish(&mut self) {
         if !std::mem::take(&mut self.has_unpublished) {
@@ -125,7 +127,8 @@ impl Virtqueue {
         barrier::before_doorbell();
         let index = &self.memory.words16()[self.layout.avail / 2 + 1];
         index.store(self.next_avail, Ordering::Release);
-        // The device goes to sleep in the other order: it asks for doorbells, then looks.
+        // The device goes to sleep in the opposite order: it requests doorbells, and then checks
+        // the ring.
         barrier::full();
         let used = self.memory.words32()[self.layout.used / 4].load(Ordering::Relaxed);
         if used & NO_NOTIFY == 0 {
@@ -134,7 +137,7 @@ impl Virtqueue {
     }
 
     /// Returns the next chain that the device has used: its first descriptor, and the number of
-    /// bytes that were written.
+    /// bytes that the device has written.
     #[inline(always)]
     pub(super) fn pop(&mut self) -> Option<(u32, u32)> {
         let used = self.memory.words32()[self.layout.used / 4].load(Ordering::Acquire);
@@ -148,7 +151,7 @@ impl Virtqueue {
         Some((element as u32, (element >> 32) as u32))
     }
 
-    /// Asks for interrupts, or for none. This is no register, but a word in memory.
+    /// Switches interrupts on or off, by a word in memory, not a register.
     pub(super) fn set_interrupts(&mut self, wants: bool) {
         let flags = if wants { 0 } else { NO_INTERRUPT };
         self.memory.words16()[self.layout.avail / 2].store(flags, Ordering::Relaxed);
@@ -160,7 +163,7 @@ impl Virtqueue {
 #[derive(Debug)]
 struct SlotTable {
     bufs: Box<[BufIdx]>,
-    /// The slot of the frame's next part, by slot.
+    /// For each slot, the slot of the next part of the frame.
     next: Box<[u16]>,
     /// Whether the device has the chain that begins with the slot.
     is_head: Box<[bool]>,
@@ -207,12 +210,12 @@ impl SlotTable {
 #[derive(Debug)]
 pub(super) struct VirtioTx {
     pub(super) queue: Virtqueue,
-    /// One header of zeros for all frames: no offloads.
+    /// One header of zeros, used by all frames, because there are no offloads.
     header: DescriptorMemory,
     addresses: BufferAddresses,
     slots: SlotTable,
     completed: VecDeque<BufIdx>,
-    /// First and last slot of the frame whose end has not come.
+    /// First and last slot of the frame whose end has not been queued.
     unfinished: Option<[u16; 2]>,
 }
 
@@ -252,7 +255,7 @@ impl TxDescriptorRings for VirtioTx {
         }
         self.queue.set(2 * slot + 1, address + u64::from(at), len, 0, 0);
         if first != slot {
-            // The part before gets its successor, now that this one is known.
+            // Links the previous part to this one, which is known only now.
             self.queue.continue_at(2 * last + 1, 2 * slot + 1);
         }
         if more {
@@ -274,7 +277,7 @@ impl TxDescriptorRings for VirtioTx {
     fn refresh_completed(&mut self) -> u32 {
         for _ in 0..self.queue.size {
             let Some((id, _)) = self.queue.pop() else { break };
-            // A chain that the device does not have completes nothing.
+            // An invalid chain number completes nothing.
             let _ = self.slots.give_back(id, |buf| self.completed.push_back(buf));
         }
         self.completed.len() as u32
@@ -290,7 +293,7 @@ impl TxDescriptorRings for VirtioTx {
 }
 
 impl Virtqueue {
-    /// Makes a descriptor continue at another one.
+    /// Makes a descriptor continue at another descriptor.
     fn continue_at(&self, index: u16, next: u16) {
         let word = &self.memory.words64()[usize::from(index) * 2 + 1];
         let value = word.load(Ordering::Relaxed) | NEXT | u64::from(next) << NEXT_SHIFT;

@@ -1,11 +1,11 @@
-//! What every driver does.
+//! Tests of the behaviour that all drivers share.
 
 use slipring_port::{DropCause, Interest, OpenOptions, RunCause};
 use slipring_ring::SlotFlags;
 
 use crate::card::{BROADCAST, Card, MAC, OTHER_MAC, SLOTS, frames};
 
-/// A model of QEMU and the driver that belongs to it.
+/// A device model of QEMU, and its driver.
 #[derive(Clone, Copy)]
 pub(crate) struct Model {
     pub(crate) device: &'static str,
@@ -43,7 +43,7 @@ pub(crate) fn frames_for_other_hosts_arrive_only_if_asked_for(model: Model) {
         let mut sent = frames(4, OTHER_MAC);
         sent.extend(frames(1, [0x33, 0x33, 0, 0, 0, 1]));
         sent.extend(frames(1, BROADCAST));
-        // The last one shows that all before it have been decided upon.
+        // When the last frame arrives, all earlier frames have been accepted or dropped.
         sent.extend(frames(1, MAC));
         let expected = if promiscuous { &sent[..] } else { &sent[4..] };
         assert_eq!(card.receive_some(&sent, expected.len()), expected);
@@ -96,7 +96,7 @@ pub(crate) fn a_closed_port_gives_all_buffers_back_and_the_card_opens_again(mode
     card.sync(Interest::BOTH).unwrap();
     card.reopen();
     let sent = frames(MANY, OTHER_MAC);
-    // The frame of the first opening may have left, or not.
+    // The frame that was sent through the first opening may have left, or not.
     let seen = card.send_and_watch_until(&sent, sent.last().unwrap());
     assert!(seen.ends_with(&sent), "{} frames", seen.len());
 }

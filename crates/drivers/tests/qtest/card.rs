@@ -1,4 +1,4 @@
-//! A card of QEMU with a port on it, and the wire.
+//! A card emulated by QEMU, a port on it, and the other end of its cable.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixDatagram, UnixStream};
@@ -15,9 +15,9 @@ use tempfile::TempDir;
 
 /// The slot of the card on bus 0.
 const SLOT: u8 = 4;
-/// Slots per ring: few, so that rings wrap.
+/// Number of slots per ring. It is small, so that rings wrap.
 pub(crate) const SLOTS: u32 = 64;
-/// How long to wait for what must happen. Reached only by a failure.
+/// Maximum time to wait for an expected event. Only reached if a test fails.
 const TIMEOUT: Duration = Duration::from_secs(120);
 pub(crate) const MAC: [u8; 6] = [0x52, 0x54, 0, 0x12, 0x34, 0x56];
 pub(crate) const OTHER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 9];
@@ -38,7 +38,8 @@ pub(crate) struct Card {
 }
 
 impl Card {
-    /// Starts QEMU with this device and opens a port on it. `None` without QEMU, which is a skip.
+    /// Starts QEMU with this device and opens a port on it. Returns `None` without QEMU; the test
+    /// is then skipped.
     pub(crate) fn open(device: &str) -> Option<Self> {
         Self::open_with(device, OpenOptions { slots: SLOTS, ..OpenOptions::default() })
     }
@@ -76,7 +77,8 @@ impl Card {
         Some(card)
     }
 
-    /// Closes the port, checks that the region has all its buffers again, and opens another one.
+    /// Closes the port, checks that all buffers of the region are free again, and opens another
+    /// port.
     pub(crate) fn reopen(&mut self) {
         self.port.queues.clear();
         // Two buffers are reserved.
@@ -115,12 +117,12 @@ impl Card {
         while !lines.next().unwrap().unwrap().contains("\"return\"") {}
     }
 
-    /// Sends frames, a ring at most at a time, and returns as many that were seen on the wire.
+    /// Sends frames, at most a ring at a time, and returns as many frames from the wire.
     pub(crate) fn send_and_watch(&mut self, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
         self.send_and_watch_until(frames, &frames[frames.len() - 1])
     }
 
-    /// Sends frames, and returns what is seen on the wire up to the frame `last`.
+    /// Sends frames, and returns the frames on the wire up to the frame `last`.
     pub(crate) fn send_and_watch_until(&mut self, frames: &[Vec<u8>], last: &[u8]) -> Vec<Vec<u8>> {
         let wire = self.wire.try_clone().unwrap();
         std::thread::scope(|scope| {
@@ -152,14 +154,14 @@ impl Card {
         self.wait_until(Interest::TX, |port| port.stats().in_flight == 0);
     }
 
-    /// Sleeps until the port has what is waited for.
+    /// Sleeps until the port has frames or slots for `interest`.
     fn wait(&mut self, interest: Interest) {
         let mut waiter = Waiter::for_ports([&self.port], WaitStrategy::Sleep).unwrap();
         let woken = waiter.wait_ports(&mut [&mut self.port], interest, Some(TIMEOUT)).unwrap();
         assert_eq!(woken, WaitOutcome::Ready);
     }
 
-    /// Syncs until `is_done`.
+    /// Syncs until `is_done` returns true.
     pub(crate) fn wait_until(
         &mut self,
         interest: Interest,
@@ -195,12 +197,13 @@ impl Card {
         }
     }
 
-    /// Puts frames on the wire and returns what the port receives, asleep while nothing comes.
+    /// Puts frames on the wire and returns the frames that the port receives. Sleeps while no frame
+    /// arrives.
     pub(crate) fn receive(&mut self, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
         self.receive_some(frames, frames.len())
     }
 
-    /// Puts frames on the wire and returns `count` that the port receives.
+    /// Puts frames on the wire, and returns `count` frames that the port receives.
     pub(crate) fn receive_some(&mut self, frames: &[Vec<u8>], count: usize) -> Vec<Vec<u8>> {
         self.wait_for_link(true);
         let wire = self.wire.try_clone().unwrap();
@@ -215,19 +218,19 @@ impl Card {
         received
     }
 
-    /// Waits until the port knows that the link is up or down, asleep in between.
+    /// Sleeps until the port has noticed that the link is up or down.
     pub(crate) fn wait_for_link(&mut self, up: bool) {
         let mut waiter = Waiter::for_ports([&self.port], WaitStrategy::Sleep).unwrap();
         let start = std::time::Instant::now();
         while self.port.queues[0].is_link_down() == up {
             assert!(start.elapsed() < TIMEOUT, "the link is up: {}", !up);
-            // A change of the link ends the sleep, but is nothing that is waited for.
+            // A change of the link ends the sleep, but the caller does not wait for it.
             let short = Some(Duration::from_millis(50));
             waiter.wait_ports(&mut [&mut self.port], Interest::RX, short).unwrap();
         }
     }
 
-    /// Takes all frames that the ring has.
+    /// Takes all frames from the rx ring.
     pub(crate) fn take(&mut self) -> Vec<Vec<u8>> {
         let mut frames: Vec<Vec<u8>> = Vec::new();
         let mut continues = false;
@@ -284,7 +287,7 @@ pub(crate) fn frames(count: usize, destination: [u8; 6]) -> Vec<Vec<u8>> {
     (0..count).map(frame).collect()
 }
 
-/// Finds the QEMU that `make qemu` fetches, or that of SLIPRING_QEMU.
+/// Finds the QEMU of `make qemu`, or of SLIPRING_QEMU.
 fn qemu() -> Option<PathBuf> {
     let fetched = || {
         // A relative directory is relative to the workspace.

@@ -1,10 +1,10 @@
-//! The drivers against QEMU's models, without a guest (`make qemu` fetches QEMU).
+//! Tests of the drivers against QEMU's models, without a guest (`make qemu` fetches QEMU).
 #![allow(clippy::unwrap_used)]
 
 mod behaviour;
 mod card;
 
-/// Every driver is held to the same behaviour.
+/// Runs the same tests for every driver.
 macro_rules! every_driver {
     ($($module:ident $device:literal $driver:literal;)*) => {
         $(mod $module {

@@ -1,4 +1,4 @@
-//! What can go wrong with a card.
+//! Tests of faults of a card.
 
 use slipring_port::{DropCause, Interest, OpenCause, RunCause, now};
 use slipring_rtl_model::{Chip, RxFault, Speed};
@@ -75,7 +75,8 @@ fn a_frame_that_the_card_fails_to_send_is_counted() {
     rig.check();
 }
 
-/// Nothing else would make the chip send the frame. The deadline of the queue ends a wait in time.
+/// Only the repeated doorbell makes the chip send the frame. The deadline of the queue ends a wait
+/// in time.
 #[test]
 fn a_lost_doorbell_is_rung_again() {
     for chip in Chip::ALL {
@@ -83,7 +84,7 @@ fn a_lost_doorbell_is_rung_again() {
         locked(&rig.model).lose_doorbells(2);
         rig.send(&frame(60, 4));
         assert_eq!(rig.sent(), None);
-        // Each turn is one probe of the card at most, and the second one succeeds.
+        // Each turn probes the card at most once, and the second probe succeeds.
         while rig.sent().is_none() {
             rig.queue().tx_sync().unwrap();
             if let Some(deadline) = rig.queue().deadline() {
@@ -131,7 +132,7 @@ fn a_card_that_is_gone_ends_the_port_with_its_cause() {
         assert!(matches!(error.cause, RunCause::CardGone), "{error}");
         let snapshot = rig.queue().counters().snapshot();
         assert_eq!(snapshot.tx.packets + snapshot.in_flight, 1);
-        // What is asked of a card that is gone harms no one.
+        // Calls on a removed card have no effect.
         rig.queue().update_stats();
         rig.check();
     }

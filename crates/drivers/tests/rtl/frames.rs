@@ -1,4 +1,4 @@
-//! Frames of all lengths, both ways.
+//! Tests with frames of all lengths, in both directions.
 
 use slipring_ring::SlotFlags;
 use slipring_rtl_model::Chip;
@@ -39,8 +39,8 @@ fn frames_pass_in_both_directions_and_short_ones_are_padded_with_zeros() {
     }
 }
 
-/// The checksum follows the frame into its buffers, so of some lengths the last buffer has bytes of
-/// the checksum only. Such a buffer is no part of the frame.
+/// The checksum follows the frame in its buffers. So for some lengths, the last buffer contains
+/// only bytes of the checksum, and is not part of the frame.
 #[test]
 fn long_frames_take_several_slots_and_none_of_them_is_empty() {
     for chip in [Chip::Rtl8168h, Chip::Rtl8125b] {
@@ -67,7 +67,7 @@ fn long_frames_take_several_slots_and_none_of_them_is_empty() {
     }
 }
 
-/// Many times around both rings, with batches of all sizes.
+/// Many rounds through both rings, with batches of all sizes.
 #[test]
 fn no_frame_is_lost_doubled_or_reordered_over_many_rounds() {
     for chip in Chip::ALL {
@@ -111,7 +111,7 @@ fn no_frame_is_lost_doubled_or_reordered_over_many_rounds() {
 fn a_batch_costs_one_register_write_to_send_and_none_to_receive() {
     for chip in Chip::ALL {
         let mut rig = Rig::with_slots(chip, 128);
-        // The first sync looks at the link.
+        // The first sync reads the state of the link.
         rig.queue().tx_sync().unwrap();
         let before = locked(&rig.model).accesses();
         for _ in 0..100 {
@@ -132,7 +132,7 @@ fn a_batch_costs_one_register_write_to_send_and_none_to_receive() {
         assert_eq!(after.writes - before.writes, 100);
         assert_eq!(after.doorbells - before.doorbells, 100);
         assert_eq!(locked(&rig.model).tally().rx_frames, 3200);
-        // Reads: the link is looked at, but not per batch.
+        // The link is read, but not for each batch.
         assert!(after.reads - before.reads < 10, "{after:?} {before:?}");
         rig.check();
     }

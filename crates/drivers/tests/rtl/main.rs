@@ -1,5 +1,5 @@
 //! The driver of RTL8168g/h and RTL8125A/B against the model of these chips, in one process. Each
-//! test ends with a look at the model's list of violations.
+//! test finally checks the model's list of violations.
 #![allow(clippy::unwrap_used)]
 
 mod faults;

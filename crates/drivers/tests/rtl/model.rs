@@ -1,5 +1,5 @@
-//! The model in this process, as a PCI device: a register access is a call, so there are no threads
-//! and no waits.
+//! The model in this process, as a PCI device. A register access is a function call, so there are
+//! no threads and no waits.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -45,7 +45,7 @@ impl ModelDevice {
 }
 
 impl Drop for ModelDevice {
-    /// What VFIO does when the device is closed, or when its process is killed.
+    /// VFIO does the same when the device is closed, or when its process is killed.
     fn drop(&mut self) {
         locked(&self.model).detach();
     }

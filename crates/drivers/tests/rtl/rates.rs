@@ -1,4 +1,4 @@
-//! No system call while the port is busy: a process that may make none but reads and writes moves a
+//! Tests that a busy port makes no system calls: a process that may only read and write moves a
 //! hundred thousand frames.
 
 use std::io::{BufRead as _, BufReader};
@@ -15,7 +15,7 @@ use crate::rig::{frame, model, open};
 
 const FRAMES: u32 = 100_000;
 const BATCH: u32 = 32;
-/// Set for the process that may make no system calls.
+/// Set in the environment of the process that may make no system calls.
 const CONFINED: &str = "SLIPRING_TEST_CONFINED";
 
 /// Sends and receives frames over a loop, in batches; returns the number received.
@@ -38,8 +38,8 @@ fn turns(queue: &mut dyn slipring_port::Queue, frames: u32) -> u32 {
     received
 }
 
-/// Moves frames in a thread that may make no system call but reads and writes. Writes a byte to
-/// `done` if all arrive.
+/// Moves frames in a thread that may make no system calls except reads and writes. Writes a byte to
+/// `done` if all frames arrive.
 fn confined(done: &OwnedFd) {
     let model = model(Chip::Rtl8168h, Box::<Loop>::default());
     let mut port = open(&model, 256).unwrap();
@@ -49,9 +49,9 @@ fn confined(done: &OwnedFd) {
         tx.set(i, 60, SlotFlags::default());
         tx.bytes(i).unwrap().copy_in(&frame(60, 0));
     }
-    // The first turns allocate the memory that later ones use again.
+    // The first turns allocate memory, which later turns use again.
     assert_eq!(turns(queue, 1024), 1024);
-    // From here on, any other system call ends this thread.
+    // From now on, any other system call ends this thread.
     set_secure_computing_mode(SecureComputingMode::Strict).unwrap();
     let received = turns(queue, FRAMES);
     if received == FRAMES && locked(&model).violations().count() == 0 {
@@ -59,8 +59,8 @@ fn confined(done: &OwnedFd) {
     }
 }
 
-/// Not a test of its own: the next one runs it in a process of its own, since the end of a thread
-/// by the kernel may leave locks behind.
+/// Not a test of its own: the next test runs this function in a separate process, since a thread
+/// that the kernel ends may leave locks behind.
 #[test]
 fn confined_turns() {
     if std::env::var_os(CONFINED).is_none() {
@@ -75,7 +75,7 @@ fn confined_turns() {
     let thread = receiver.recv().unwrap().as_raw_nonzero();
     let task = std::path::PathBuf::from(format!("/proc/self/task/{thread}"));
     loop {
-        // The order matters: what a thread wrote before its end is read after it was seen to end.
+        // The order matters: first the thread is seen to have ended, and then its output is read.
         let is_there = task.exists();
         let is_done = rustix::io::read(&read, &mut [0; 1]) == Ok(1);
         if is_done || !is_there {

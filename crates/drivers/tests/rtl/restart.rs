@@ -1,4 +1,4 @@
-//! Programs that end, and programs that are killed.
+//! Tests of programs that end, and of programs that are killed.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::net::UnixListener;
@@ -26,8 +26,8 @@ fn a_closed_port_leaves_a_card_that_accesses_no_memory() {
     }
 }
 
-/// The killed program's engines still run when the next one comes: it stops them before it lets the
-/// card access memory again.
+/// When the next program starts, the card's engines still run from the killed program. The next
+/// program stops them before it lets the card access memory again.
 #[test]
 fn the_next_program_takes_over_a_card_whose_program_was_killed_in_mid_traffic() {
     for chip in Chip::ALL {
@@ -98,10 +98,11 @@ fn the_next_daemon_opens_the_card_again_over_the_same_rings_and_loses_no_buffer(
 
 /// Names the socket for a process of its own.
 const SOCKET: &str = "SLIPRING_TEST_MODEL";
-/// How many frames that process sends; without it, it sends until it is killed.
+/// The environment variable with the number of frames that the process sends. Without it, the
+/// process sends until it is killed.
 const FRAMES: &str = "SLIPRING_TEST_FRAMES";
 
-/// Not a test of its own: the next one runs it in processes of their own.
+/// Not a test of its own: the next test runs this function in separate processes.
 #[test]
 fn program_on_a_socket() {
     let Some(path) = std::env::var_os(SOCKET) else { return };
@@ -131,7 +132,7 @@ fn program_on_a_socket() {
     println!("\nall arrived");
 }
 
-/// Starts a process that drives the model, and reads what it says until a line of this text.
+/// Starts a process that drives the model, and reads its output up to a line with this text.
 fn program(
     socket: &Path,
     frames: Option<u32>,
@@ -149,8 +150,8 @@ fn program(
     (child, lines)
 }
 
-/// Two processes and a socket: the model outlives a program that is killed, and the next program
-/// finds it usable.
+/// Two processes and a socket: the model survives a program that is killed, and the next program
+/// can use it.
 #[test]
 fn a_model_in_another_process_outlives_a_killed_program() {
     for chip in [Chip::Rtl8168h, Chip::Rtl8125b] {
@@ -161,7 +162,7 @@ fn a_model_in_another_process_outlives_a_killed_program() {
         let served = model.clone();
         let server = std::thread::spawn(move || {
             for socket in listener.incoming().take(2) {
-                // The end of a killed program may come in the middle of a message.
+                // A killed program may end in the middle of a message, so an error is possible.
                 let _ = Server::new(socket.unwrap(), served.clone()).run();
             }
         });

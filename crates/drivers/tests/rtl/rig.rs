@@ -91,13 +91,13 @@ impl Rig {
         self.queue().tx_sync().unwrap();
     }
 
-    /// The next frame that has come out of the cable.
+    /// Returns the next frame from the other end of the cable.
     pub(crate) fn sent(&mut self) -> Option<Vec<u8>> {
         let mut frame = Vec::new();
         self.cable.receive(&mut frame).then_some(frame)
     }
 
-    /// Puts a frame into the cable, and has the model take it.
+    /// Puts a frame into the other end of the cable, and makes the model receive it.
     pub(crate) fn deliver(&mut self, frame: &[u8]) {
         assert!(self.cable.send(frame));
         locked(&self.model).poll();
@@ -107,7 +107,7 @@ impl Rig {
     pub(crate) fn received(&mut self) -> Option<(Vec<u8>, u32)> {
         self.queue().rx_sync().unwrap();
         let rx = self.queue().rings().rx;
-        // Takes over what the driver has published.
+        // Takes the slots that the driver has published.
         rx.avail();
         let (mut frame, mut slots) = (Vec::new(), 0);
         loop {
@@ -124,7 +124,7 @@ impl Rig {
         }
     }
 
-    /// The drops of the port, those of the card included.
+    /// Returns the drops of the port, including those of the card.
     pub(crate) fn drops(&mut self, cause: DropCause) -> u64 {
         self.queue().update_stats();
         let snapshot = self.queue().counters().snapshot();

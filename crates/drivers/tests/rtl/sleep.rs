@@ -1,4 +1,4 @@
-//! Interrupts: none while the port is polled, one per sleep.
+//! Tests of interrupts: none while the port is polled, and one per sleep.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use slipring_pci::InterruptKind;

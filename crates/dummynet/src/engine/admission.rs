@@ -50,7 +50,7 @@ pub(crate) struct QueuePolicy {
 }
 
 /// What a single queue needs for the decision about packets. A queue that has neither AQM nor the
-/// Gilbert-Elliott model needs none of it.
+/// Gilbert-Elliott model does not need this state.
 #[derive(Clone, Debug)]
 pub(crate) struct AdmissionState {
     aqm: FifoAqm,

@@ -242,7 +242,7 @@ fn link_view(sched: &Sched) -> LinkView {
     }
 }
 
-/// Returns `weight`, `lmax` and `pri` as listings show them. Those that the scheduler uses are
+/// Returns `weight`, `lmax` and `pri` as listings show them. Values that the scheduler uses are
 /// shown within its limits. The others are shown as they were configured.
 fn listed_share(kind: &SchedKind, spec: &ShareSpec) -> [u32; 3] {
     let QueueShare { weight, lmax, .. } = QueueShare::new(kind, spec);

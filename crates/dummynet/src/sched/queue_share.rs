@@ -1,4 +1,4 @@
-//! What several schedulers use: limits, a queue's share, lists that are indexed by queue.
+//! Common parts of the schedulers: limits, a queue's share, lists that are indexed by queue.
 
 /// Binary logarithm of the virtual time that a byte takes at weight 1. It is large enough that
 /// rounding errors add up to less than 1e-4.

@@ -12,7 +12,7 @@ use super::quantity;
 use super::section;
 use super::tree::{ConfigNode, ConfigTable, ConfigValue};
 
-/// What kind of value a setting has: its dimension, or a boolean.
+/// The kind of a setting's value: its dimension, or a boolean.
 #[derive(Clone, Copy)]
 enum CanonicalKind {
     Time,

@@ -12,9 +12,9 @@ use slipring_model::ParameterError;
 use super::error::EmulationConfigError;
 use super::tree::{ConfigNode, ConfigTable, ConfigValue};
 
-/// For a part of a link and a field of the engine: the setting to name in errors. The fourth
-/// element is the setting to name instead if the user has not given the first one; empty if there
-/// is none.
+/// For each part of a link and each field of the engine: the name of the setting in errors. The
+/// fourth element is the setting to name instead if the user has not given the first one; empty if
+/// there is none.
 const SETTING_NAMES: [(&str, &str, &str, &str); 24] = [
     ("hold", "hold_ns", "time", ""),
     ("police", "committed_bps", "cir", ""),

@@ -61,6 +61,8 @@ impl<'n> TheaterqTrace<'n> {
         self.rows.iter().map(step).collect()
     }
 
+    /// Returns the delays, in order of time.
+    ///
     /// # Errors
     /// [`EmulationConfigError`] if the trace has jitter.
     pub(super) fn delays(&self) -> Result<Vec<DelayStep>, EmulationConfigError> {
@@ -104,6 +106,8 @@ impl<'n> TheaterqTrace<'n> {
         self.constant("limit", "up.queue.packets = 100", |row| row.limit)
     }
 
+    /// Returns which frames are duplicated, and after which time.
+    ///
     /// # Errors
     /// [`EmulationConfigError`] if one of the columns is not constant.
     pub(super) fn duplicate(&self) -> Result<DuplicateSpec, EmulationConfigError> {

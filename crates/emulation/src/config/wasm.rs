@@ -117,7 +117,8 @@ fn fuel(path: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError> {
     }
 }
 
-/// Reads the memory limit of an instance in bytes; each link and direction has a separate instance.
+/// Reads the memory limit of an instance of the module, in bytes; each link and direction has a
+/// separate instance.
 fn memory(path: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError> {
     match quantity::size_bytes(path, node)? {
         bytes @ ..=MAX_MEMORY_BYTES => Ok(bytes),

@@ -41,8 +41,8 @@ pub(super) struct PortOutlet {
     prefetched: usize,
     /// Release times of the frames in bursts without a common delay, in order.
     releases: VecDeque<Nanos>,
-    /// Number of frames enqueued since the start. `total_done` is the number of those that were
-    /// sent or dropped.
+    /// Number of frames enqueued since the start. `total_done` counts how many of these were sent
+    /// or dropped.
     total_due: u64,
     total_done: u64,
     /// When the port first refused the waiting frames, in the order of the frames.

@@ -44,8 +44,8 @@ use wake_flag::{WakeFlag, WakeReason};
 /// Maximum number of frames that are taken over from the other thread at once. If one burst has
 /// more frames, it is taken over as a whole. Between two such batches, due frames are sent.
 const MAX_TRANSFER_FRAMES: u64 = 256;
-/// Number of chunks for frames that the other thread has not taken, in addition to those for one
-/// batch.
+/// Number of chunks for frames that the other thread has not taken, in addition to the chunks for
+/// one batch.
 const SPARE_CHUNKS: usize = 12;
 
 /// This thread's end of the connection to the other thread.
@@ -68,7 +68,8 @@ pub(super) struct PeerThread {
     waits_for_peer: bool,
 }
 
-/// What a thread sleeps on: a flag that announces the sleep, and a doorbell that ends it.
+/// The means by which a thread sleeps: a flag that announces the sleep, and a doorbell that ends
+/// it.
 #[derive(Debug)]
 struct Parker {
     wake_flag: WakeFlag,
@@ -98,7 +99,7 @@ struct PeerRx {
     class: LifetimeClass,
     /// A chunk that does not fit into the store yet.
     waiting: Option<ChunkTransfer>,
-    /// Bursts of the chunk adopted last; those from index `next` on are not taken yet.
+    /// Bursts of the chunk that was adopted last. Bursts from index `next` on are not taken yet.
     bursts: Vec<Burst>,
     next: usize,
     taken_over: PacketCounts,

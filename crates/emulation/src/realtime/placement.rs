@@ -41,7 +41,7 @@ pub struct ThreadPlacement {
 /// The scheduling class of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ThreadScheduling {
-    /// Before all ordinary threads (SCHED_FIFO).
+    /// The thread runs before all ordinary threads (SCHED_FIFO).
     Fifo,
     /// Ordinary, with the highest weight (nice -20).
     Favoured,
@@ -158,7 +158,6 @@ impl PausePacer {
     const SHORT_PERIOD_NS: Nanos = 1_000_000;
     /// Maximum share of CPU time in the elapsed time, in permille. It is less than the kernel's
     /// limit of 950.
-    /// 950.
     const MAX_WORK_PERMILLE: Nanos = 940;
     /// If the CPU time of a thread is more than this many ns below the elapsed time, the thread was
     /// preempted.

@@ -89,8 +89,8 @@ pub struct MeasuredRates {
 }
 
 impl LinkMeasurement {
-    /// Creates an empty measurement; frames that leave more than `late_above_ns` late
-    /// count as late.
+    /// Creates an empty measurement; frames that leave more than `late_above_ns` late count as
+    /// late.
     pub fn new(late_above_ns: u64) -> Self {
         Self {
             delay: Histogram::default(),

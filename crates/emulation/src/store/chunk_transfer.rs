@@ -40,8 +40,8 @@ pub(crate) fn share_chunk(a: &Burst, b: &Burst) -> bool {
 }
 
 impl EmulationStore {
-    /// Returns how many more chunks can be filled: the empty chunks, and those that may be
-    /// allocated within the limit.
+    /// Returns how many more chunks can be filled: the empty chunks, and the chunks that may still
+    /// be allocated within the limit.
     #[inline]
     pub(crate) fn chunks_left(&self) -> usize {
         self.spare.len() + self.numbers_left()

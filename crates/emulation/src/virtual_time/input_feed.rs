@@ -18,7 +18,8 @@ pub struct InputFeed {
     pub input: CaptureInput,
     /// The entry at which the frames enter the network.
     pub entry: EntryId,
-    /// Changes the timestamps of the frames before they enter, if given.
+    /// The function that changes the timestamps of the frames before they enter; `None` if they
+    /// stay unchanged.
     pub retime: Option<TimestampAdjuster>,
     /// The input's index among the inputs of the run.
     pub index: usize,

@@ -1,4 +1,4 @@
-//! What the mirror knows, for display.
+//! The contents of the mirror, for display.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -23,30 +23,30 @@ pub struct RouteLead {
     pub ifindex: u32,
     /// The gateway; `None` if destinations are on the link.
     pub gateway: Option<IpAddr>,
-    /// The share of packets, among several next hops.
+    /// The weight of this next hop among several.
     pub weight: u16,
 }
 
 /// A route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteEntry {
-    /// The table that contains it.
+    /// The table that contains the route.
     pub table: u32,
     /// The destination and the length of its prefix.
     pub prefix: (IpAddr, u8),
-    /// What it does with packets.
+    /// What the route does with packets.
     pub kind: RouteKind,
-    /// The metric: of several routes for a prefix, the lowest is used.
+    /// The metric. Of several routes for a prefix, the one with the lowest metric is used.
     pub metric: u32,
-    /// Who made it: `RTPROT_*`.
+    /// The creator of the route: `RTPROT_*`.
     pub protocol: u8,
-    /// The next hops; those of its next-hop object if it has one.
+    /// The next hops. If the route uses a next-hop object, those of the object.
     pub leads: Vec<RouteLead>,
     /// The next-hop object.
     pub next_hop_id: Option<u32>,
-    /// The path MTU that it sets, or 0.
+    /// The path MTU that the route sets, or 0.
     pub mtu: u32,
-    /// Whether it has properties for which its packets are left to the kernel.
+    /// Whether the route has properties for which its packets are left to the kernel.
     pub has_unknown: bool,
 }
 
@@ -55,11 +55,11 @@ pub struct RouteEntry {
 pub struct NeighbourInfo {
     /// The index of the interface.
     pub ifindex: u32,
-    /// Its address.
+    /// The address of the neighbour.
     pub address: IpAddr,
-    /// Its MAC address, if known.
+    /// The MAC address of the neighbour, if it is known.
     pub mac: Option<MacAddr>,
-    /// What the kernel knows about it.
+    /// The kernel's state of the neighbour.
     pub state: NudState,
 }
 
@@ -70,26 +70,27 @@ pub struct InterfaceEntry {
     pub ifindex: u32,
     /// The name.
     pub name: String,
-    /// Its state.
+    /// The flags of the interface, which contain its state.
     pub flags: LinkFlags,
     /// Maximum length of an IP packet, in bytes.
     pub mtu: u32,
-    /// Its MAC address.
+    /// The MAC address of the interface.
     pub mac: MacAddr,
-    /// The index of the device that it is a port of.
+    /// The index of the device of which it is a port.
     pub master: Option<u32>,
-    /// Its addresses with the lengths of their prefixes, the primary ones first.
+    /// The addresses of the interface with their prefix lengths, the primary addresses first.
     pub addresses: Vec<(IpAddr, u8)>,
 }
 
 impl Mirror {
-    /// The routes of a family, by table and prefix, in the kernel's order. Those that the kernel
-    /// has removed silently are left out.
+    /// The routes of a family, by table and prefix, in the kernel's order. Routes that the kernel
+    /// may have removed without a notification are left out.
     pub fn routes(&self, family: RouteFamily) -> impl Iterator<Item = RouteEntry> + '_ {
         self.routes_after(family, None)
     }
 
-    /// As [`Self::routes`], those after all routes for a prefix of a table: the next page of a list.
+    /// Like [`Self::routes`], but starts after all routes for a prefix of a table: the next page of
+    /// a list.
     pub fn routes_after(
         &self,
         family: RouteFamily,
@@ -116,7 +117,7 @@ impl Mirror {
         })
     }
 
-    /// The route that is used of those for exactly this prefix in a table.
+    /// Of the routes for exactly this prefix in a table, returns the one that is used.
     #[must_use]
     pub fn route_for(&self, table: u32, (address, len): (IpAddr, u8)) -> Option<RouteEntry> {
         match address {
@@ -175,7 +176,8 @@ impl Mirror {
         self.neighbours_after(None)
     }
 
-    /// As [`Self::neighbours`], those after an address on an interface: the next page of a list.
+    /// Like [`Self::neighbours`], but starts after an address on an interface: the next page of a
+    /// list.
     pub fn neighbours_after(
         &self,
         after: Option<(IpAddr, u32)>,
@@ -188,7 +190,7 @@ impl Mirror {
         })
     }
 
-    /// The kernel's interfaces, by index; not only the router's.
+    /// Returns all interfaces of the kernel, by index, not only those of the router.
     pub fn interfaces(&self) -> impl Iterator<Item = InterfaceEntry> + '_ {
         self.links.links.iter().map(|(ifindex, link)| InterfaceEntry {
             ifindex,
@@ -201,8 +203,8 @@ impl Mirror {
         })
     }
 
-    /// Whether the interface of each port was deleted. Such a port does nothing any more, even if a
-    /// new interface has the same name or index.
+    /// Whether the interface of each port was deleted. Such a port is no longer used, even if a new
+    /// interface has the same name or index.
     #[must_use]
     pub fn deleted_ports(&self) -> Vec<bool> {
         self.links.ports().iter().map(|port| self.links.is_deleted(port)).collect()
@@ -214,7 +216,7 @@ impl Mirror {
         self.links.links.get(ifindex).map(|link| link.name.as_str())
     }
 
-    /// What the kernel knows about a neighbour.
+    /// Returns what the kernel knows about a neighbour.
     #[must_use]
     pub fn neighbour(&self, ifindex: u32, address: IpAddr) -> Option<NeighbourInfo> {
         let entry = self.neighbours.get(ifindex, address)?;
@@ -227,8 +229,9 @@ impl Mirror {
         self.neighbours.mac(ifindex, address)
     }
 
-    /// Whether each host on the router's links whose MAC address the kernel knows has an adjacency. Not
-    /// if some have found no space, nor on links without resolution (`IFF_NOARP`).
+    /// Whether each host on the router's links whose MAC address the kernel knows has an adjacency.
+    /// This is false if there was no space for some hosts, or if a link has no address resolution
+    /// (`IFF_NOARP`).
     #[must_use]
     pub fn knows_all_hosts(&self) -> bool {
         let resolves = |port: &PortConfig| {
@@ -240,8 +243,8 @@ impl Mirror {
             && self.links.ports().iter().all(resolves)
     }
 
-    /// The addresses that are this machine's, by the kernel's table `local`, with the lengths of
-    /// their prefixes.
+    /// Returns the addresses of this machine, from the kernel's table `local`, with their prefix
+    /// lengths.
     #[must_use]
     pub fn local_addresses(&self) -> Vec<(IpAddr, u8)> {
         let v4 = self.local_of(&self.v4);
@@ -263,8 +266,8 @@ impl Mirror {
         self.rules.all()
     }
 
-    /// The tables that the kernel's rules select for packets that come in by an interface, in
-    /// order: what [`VrfConfig`](crate::VrfConfig) should say about its VRF.
+    /// The tables that the kernel's rules select for packets that arrive on an interface, in order.
+    /// They are the contents of the [`VrfConfig`](crate::VrfConfig) of its VRF.
     ///
     /// # Errors
     /// The first rule that concerns such packets and cannot be represented: the program refuses to
@@ -276,7 +279,8 @@ impl Mirror {
         self.rules.tables(family, name, master.and_then(|master| master.vrf_table))
     }
 
-    /// The tables that the kernel's rules select for this machine's own packets, such as ICMP errors.
+    /// The tables that the kernel's rules select for this machine's own packets, such as ICMP
+    /// errors.
     ///
     /// # Errors
     /// The first rule that concerns such packets and cannot be represented.

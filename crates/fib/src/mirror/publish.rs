@@ -1,4 +1,4 @@
-//! Writes what has changed in the mirror to the tables, and makes the next snapshot.
+//! Writes changes of the mirror to the tables, and creates the next snapshot.
 
 use alloc::sync::Arc;
 
@@ -7,8 +7,8 @@ use crate::resync::DumpKind;
 use crate::tables::{FibPort, ForwardingTables, VrfTables};
 
 impl Mirror {
-    /// Brings the tables up to date, after a batch of messages. Returns the new snapshot, or `None`
-    /// if nothing has changed, or some table of the kernel was never dumped.
+    /// Updates the tables after a batch of messages. Returns the new snapshot, or `None` if nothing
+    /// has changed, or some table of the kernel was never dumped.
     ///
     /// IPv4 tables change in place, so a reader of an older snapshot sees part of the change.
     pub fn publish(&mut self) -> Option<Arc<ForwardingTables>> {
@@ -37,20 +37,20 @@ impl Mirror {
         Some(tables)
     }
 
-    /// The router's interfaces, as soon as the kernel has listed all interfaces: before the first snapshot,
-    /// in which they are as well.
+    /// Returns the router's interfaces as soon as the kernel has listed all interfaces, which is
+    /// before the first snapshot.
     pub fn ports(&mut self) -> Option<Arc<[FibPort]>> {
         self.resync.was_dumped(DumpKind::Links).then(|| self.links.publish().1)
     }
 
-    /// Makes what readers can no longer know available again.
+    /// Makes indices and blocks available again that no reader can still use.
     fn settle(&mut self) {
         let Some(newest) = self.published.as_ref().map(|tables| tables.generation) else { return };
         let oldest = self.snapshots.oldest(newest);
         self.targets.settle(oldest);
         self.adjacencies.settle(oldest);
         self.buckets.settle(oldest);
-        // Blocks are retired by writing, which the newest snapshot followed.
+        // Blocks are retired while tables are written, which is before the newest snapshot.
         if oldest == newest {
             self.vrfs.iter_mut().for_each(|vrf| vrf.v4.reclaim());
         }

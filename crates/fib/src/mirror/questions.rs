@@ -1,4 +1,4 @@
-//! Questions about one destination, and the neighbours to ask for.
+//! Answers questions about one destination, and lists the neighbours to resolve.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -17,14 +17,14 @@ pub struct GatewayRequest {
     pub address: IpAddr,
 }
 
-/// What the tables say about a destination.
+/// The answer of the tables for a destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteAnswer {
-    /// The route that decides; `None` if there is none, or the destination is never forwarded.
+    /// The route that applies; `None` if there is none, or the destination is never forwarded.
     pub route: Option<RouteEntry>,
-    /// What lookups return, as of the last snapshot.
+    /// The index that lookups return, according to the last snapshot.
     pub index: TargetIndex,
-    /// What becomes of the packets.
+    /// What happens to the packets.
     pub target: Target,
 }
 
@@ -64,9 +64,9 @@ impl Mirror {
         })
     }
 
-    /// Gateways in use whose MAC address is not known, at most `limit` of them. Later calls
-    /// continue where this one ends, so all have their turn. The program asks the kernel for each
-    /// ([`RequestBuilder::use_neighbour`](slipring_rtnetlink::RequestBuilder::use_neighbour)).
+    /// Returns at most `limit` gateways in use whose MAC address is not known. The next call
+    /// continues where this one ends, so each gateway has its turn. The program asks the kernel for
+    /// each ([`RequestBuilder::use_neighbour`](slipring_rtnetlink::RequestBuilder::use_neighbour)).
     pub fn solicit(&mut self, limit: usize) -> Vec<GatewayRequest> {
         let mut found = Vec::new();
         let start = self.asked.take();
@@ -90,8 +90,8 @@ impl Mirror {
         found
     }
 
-    /// All gateways that routes use, resolved or not; resolved hosts of connected subnets among
-    /// them.
+    /// Returns all gateways that routes use, resolved or not, and the resolved hosts of connected
+    /// subnets.
     pub fn gateways(&self) -> impl Iterator<Item = GatewayRequest> + '_ {
         self.adjacencies.after(None).filter_map(|(key, _)| match key.next_hop {
             NextHopAddress::Via(address) => {

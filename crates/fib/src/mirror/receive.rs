@@ -1,4 +1,4 @@
-//! What each message changes.
+//! Updates the mirror for each message.
 
 use slipring_rtnetlink::{
     AddressMessage, Change, HeaderFlags, LinkMessage, MessageBody, NeighbourMessage,
@@ -16,8 +16,8 @@ use crate::specs::SpecHop;
 use crate::tables::NextHopAddress;
 
 impl Mirror {
-    /// Takes a notification, or an element of a running dump, in. Messages of other kinds, and
-    /// objects that do not concern the router, change nothing.
+    /// Processes a notification, or an element of a running dump. Messages of other kinds, and
+    /// objects that do not concern the router, have no effect.
     pub fn receive(&mut self, message: &NetlinkMessage<'_>) {
         if message.header.flags.has(HeaderFlags::DUMP_INTERRUPTED) {
             self.resync.interrupt(kind_of(&message.body));
@@ -44,11 +44,11 @@ impl Mirror {
         }
     }
 
-    /// Notes that notifications were lost (`ENOBUFS` of the socket): everything must be dumped.
+    /// Handles the loss of notifications (`ENOBUFS` of the socket): everything must be dumped.
     pub fn overrun(&mut self) {
         self.counters.overruns += 1;
         self.resync.want(DumpSet::ALL);
-        // What has come during a running dump is lost as well.
+        // Notifications during a running dump may be lost as well.
         self.resync.interrupt(None);
     }
 
@@ -61,7 +61,7 @@ impl Mirror {
     pub fn begin_dump(&mut self, kind: DumpKind) {
         self.resync.begin(kind);
         if matches!(kind, DumpKind::Ipv4Routes | DumpKind::Ipv6Routes) {
-            // Both would mark the same routes.
+            // A verification and a dump would mark the same routes.
             self.check = None;
         }
         match kind {
@@ -76,8 +76,9 @@ impl Mirror {
         }
     }
 
-    /// Ends a dump, after its `NLMSG_DONE`: what it has not mentioned no longer exists. If the
-    /// kernel has called it inconsistent, nothing is removed, and it is needed again.
+    /// Ends a dump after its `NLMSG_DONE`: objects that it did not contain no longer exist. If the
+    /// kernel has marked the dump as inconsistent, nothing is removed, and the dump must be
+    /// repeated.
     pub fn end_dump(&mut self, kind: DumpKind) {
         let is_complete = self.resync.end(kind) == DumpEnd::Complete;
         self.counters.interrupted_dumps += u64::from(!is_complete);
@@ -108,7 +109,8 @@ impl Mirror {
         }
     }
 
-    /// Ends a dump that failed, for example because its request was refused: it is needed again.
+    /// Ends a dump that failed, for example because its request was refused. The dump must be
+    /// repeated.
     pub fn abort_dump(&mut self, kind: DumpKind) {
         self.resync.interrupt(Some(kind));
         self.end_dump(kind);
@@ -140,7 +142,8 @@ impl Mirror {
         let origin = self.origin(DumpKind::Links, header);
         let link = KernelLink::of(message);
         let Some(before) = self.links.links.set(ifindex, link, origin) else {
-            // It may have been up for a time that we know nothing of, and a dump may show that time.
+            // The interface may have been up earlier, before we knew of it, and a running dump may
+            // still contain routes of that time.
             let is_dumping = self.resync.is_running(DumpKind::Ipv4Routes)
                 || self.resync.is_running(DumpKind::Ipv6Routes);
             if !(is_up && has_carrier) && is_dumping && origin == Origin::Notification {
@@ -155,18 +158,19 @@ impl Mirror {
             Some(before) if before.flags.has_carrier() && !has_carrier => {
                 self.lost_link(ifindex, false)
             }
-            // The kernel announces the routes that come back, but it has also revived next hops.
+            // The kernel announces the routes that return, but does not announce next hops that
+            // work again.
             Some(before) if !before.is_up() && is_up => self.resync.want(DumpSet::ROUTING),
             _ => {}
         }
     }
 
-    /// An interface is gone or down, or has only lost its carrier.
+    /// Handles an interface that was deleted, is down, or has only lost its carrier.
     fn lost_link(&mut self, ifindex: u32, is_down: bool) {
         self.links.has_changed = true;
         self.has_stale_specs = true;
         let gone = self.next_hops.purge_link(ifindex);
-        // Objects that are not known yet, and routes to them, may be gone as well.
+        // Unknown objects, and routes that use them, may also have been removed.
         let knows_all = !self.resync.wanted().contains(DumpKind::NextHops)
             && !self.resync.is_running(DumpKind::NextHops);
         if !gone.is_empty() || is_down || !knows_all {
@@ -179,18 +183,18 @@ impl Mirror {
         let purge = Purge::Link(ifindex);
         let links = &self.links.links;
         let is_dead = |hop: &SpecHop| links.get(hop.ifindex).is_none_or(|link| !link.is_up());
-        // A route with another next hop that is alive stays.
+        // A route that has another next hop that is alive stays.
         self.specs.purge(|spec| purge.concerns(spec) && spec.hops.named().iter().all(is_dead));
         self.note_purge(&purge);
     }
 
-    /// Dumps that run may still mention what is gone.
+    /// Records a purge in running dumps, which may still mention the removed routes.
     fn note_purge(&mut self, purge: &Purge) {
         self.v4.note_purge(purge);
         self.v6.note_purge(purge);
     }
 
-    /// Routes that use these next-hop objects are gone.
+    /// Handles the removal of next-hop objects: the routes that use them are removed, too.
     fn lost_next_hops(&mut self, gone: &[u32]) {
         if gone.is_empty() {
             return;
@@ -209,7 +213,7 @@ impl Mirror {
             }
             Change::Deleted => {
                 self.links.remove_address(message);
-                // Routes that prefer the address as source are gone, without messages.
+                // The kernel has removed routes with this preferred source, without messages.
                 if message.local.is_ipv4() {
                     let purge = Purge::Source(message.local);
                     self.specs.purge(|spec| purge.concerns(spec));
@@ -239,11 +243,11 @@ impl Mirror {
         self.retry_refused();
     }
 
-    /// Asks for the routes that were refused when there is space again.
+    /// Requests dumps of refused routes when there is space again.
     fn retry_refused(&mut self) {
         let refused = self.v4.refused + self.v6.refused;
         let limit = self.config.limits.routes;
-        // Not at each single deletion: a twentieth must be free.
+        // Only when a twentieth of the space is free, not after each single deletion.
         if refused > 0 && self.v4.len() + self.v6.len() < limit - limit / 20 {
             for kind in [DumpKind::Ipv4Routes, DumpKind::Ipv6Routes] {
                 if !self.resync.is_running(kind) {
@@ -294,7 +298,7 @@ impl Mirror {
         }
     }
 
-    /// The usable MAC address of a neighbour has changed.
+    /// Handles a change of a neighbour's usable MAC address.
     fn changed_neighbour(&mut self, ifindex: u32, address: core::net::IpAddr) {
         let Some((port, _)) = self.links.port(ifindex) else { return };
         let key = AdjacencyKey { port, next_hop: NextHopAddress::Via(address) };
@@ -313,11 +317,13 @@ impl Mirror {
         }
         let origin = self.origin(DumpKind::Settings, header);
         if origin == Origin::Notification && self.resync.is_running(DumpKind::Settings) {
-            // It tells only some settings, and what the dump tells of the others is not taken over.
+            // A notification contains only some settings. For the others, the dump's values would
+            // not be taken over, so the dump must be repeated.
             self.resync.interrupt(Some(DumpKind::Settings));
         }
         if origin == Origin::Notification && message.scope == NetconfScope::Default {
-            // The kernel has changed interfaces that have never had an address, without telling which.
+            // The kernel has also changed interfaces that have never had an address, without a
+            // notification.
             self.resync.want_one(DumpKind::Settings);
         }
         let has_changed = match change {
@@ -327,7 +333,7 @@ impl Mirror {
         self.note_settings(has_changed);
     }
 
-    /// Settings have changed, or not.
+    /// Records whether settings have changed.
     const fn note_settings(&mut self, has_changed: bool) {
         self.links.has_changed |= has_changed;
         self.has_stale_specs |= has_changed;
@@ -336,7 +342,7 @@ impl Mirror {
     fn receive_rule(&mut self, change: Change, message: &RuleMessage<'_>, header: NetlinkHeader) {
         let origin = self.origin(DumpKind::Rules, header);
         if origin == Origin::Notification {
-            // The dump's list would lose the change.
+            // The list of a running dump would lose the change.
             if self.resync.is_running(DumpKind::Rules) {
                 self.resync.interrupt(Some(DumpKind::Rules));
             }
@@ -348,7 +354,7 @@ impl Mirror {
     }
 }
 
-/// The dump that a message belongs to.
+/// Returns the kind of dump to which a message belongs.
 const fn kind_of(body: &MessageBody<'_>) -> Option<DumpKind> {
     Some(match body {
         MessageBody::Link(..) => DumpKind::Links,

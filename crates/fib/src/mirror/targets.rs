@@ -1,4 +1,4 @@
-//! What routes say, as targets: next hops become adjacencies and buckets.
+//! Converts routes to targets: next hops become adjacencies and buckets.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -12,19 +12,19 @@ use crate::next_hops::ObjectHops;
 use crate::specs::{RouteSpec, SpecHop, SpecHops, SpecId, SpecState};
 use crate::tables::{AdjacencyIndex, BUCKETS, NextHopAddress, Target, TargetAction, TargetIndex};
 
-/// What becomes of a route's packets.
+/// What happens to a route's packets.
 enum Resolved {
-    /// The same action for all.
+    /// The same action for all packets.
     Fixed(TargetAction),
-    /// They go to these neighbours, by weight; at least one, all different.
+    /// Packets go to these neighbours, by weight. There is at least one, and all differ.
     Neighbours(Vec<(AdjacencyKey, u16)>),
 }
 
-/// With as many free indices as this, those are served that found none before.
+/// When as many indices as this are free, the routes that found no free index get one.
 const ENOUGH: usize = 64;
 
 impl Mirror {
-    /// Brings all targets up to date.
+    /// Updates all targets.
     pub(super) fn update_targets(&mut self) {
         let mut ids = core::mem::take(&mut self.specs.changed);
         if self.has_space_for_starved() {
@@ -93,7 +93,7 @@ impl Mirror {
         }
     }
 
-    /// The index of a spec that has had `old`.
+    /// Returns the index of a spec whose index was `old`.
     fn target_index(&mut self, id: SpecId, old: TargetIndex) -> Option<TargetIndex> {
         if old != TargetIndex::KERNEL {
             return Some(old);
@@ -102,7 +102,7 @@ impl Mirror {
         let state = self.specs.get_mut(id)?;
         let was_starved = core::mem::replace(&mut state.is_starved, index.is_none());
         match index {
-            // Its routes were written while it had no index.
+            // The routes with this spec were written while it had no index.
             Some(_) if was_starved => self.mark_all(),
             Some(_) => {}
             None => self.note_exhausted(),
@@ -115,7 +115,8 @@ impl Mirror {
         self.counters.exhausted += 1;
     }
 
-    /// Takes the adjacencies and buckets for an action; without space, the kernel acts.
+    /// Acquires the adjacencies and buckets for an action; if there is no space, packets are left
+    /// to the kernel.
     fn act(
         &mut self,
         resolved: Resolved,
@@ -155,7 +156,7 @@ impl Mirror {
         }
     }
 
-    /// The interface to whose hosts an action sends packets, or 0.
+    /// Returns the interface to whose hosts an action sends packets; 0 for other actions.
     fn link_of(&self, action: TargetAction) -> u32 {
         let TargetAction::Forward(index) = action else { return 0 };
         let adjacency =
@@ -163,7 +164,7 @@ impl Mirror {
         adjacency.and_then(|it| self.links.ifindex(it.port)).unwrap_or(0)
     }
 
-    /// Has the cells of all hosts on these interfaces written again.
+    /// Marks the cells of all hosts on these interfaces to be written again.
     fn mark_hosts_of(&mut self, links: [u32; 2]) {
         let on = self.neighbours.iter().filter(|((_, ifindex), _)| links.contains(ifindex));
         let addresses: Vec<IpAddr> = on.map(|((address, _), _)| address).collect();
@@ -197,12 +198,12 @@ impl Mirror {
         }
     }
 
-    /// The adjacencies of the next hops that the kernel would use; `None` if one of them is not the
-    /// router's to use.
+    /// Returns the adjacencies of the next hops that the kernel would use; `None` if the router
+    /// cannot use one of them.
     fn usable(&self, hops: &[SpecHop]) -> Option<Vec<(AdjacencyKey, u16)>> {
         let mut keys: Vec<(AdjacencyKey, u16)> = Vec::with_capacity(hops.len());
         for hop in hops {
-            // An interface that is not known yet: the kernel knows it.
+            // If the interface is not known yet, packets are left to the kernel, which knows it.
             let link = self.links.links.get(hop.ifindex)?;
             let (port, _) = self.links.port(hop.ifindex)?;
             let is_skipped = !link.flags.has_carrier()

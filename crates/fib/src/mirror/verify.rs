@@ -11,7 +11,7 @@ use crate::resync::DumpKind;
 use crate::routes::RouteCheck;
 use crate::tables::{TargetIndex, VrfIndex, VrfTables};
 
-/// How the mirror differs from the kernel.
+/// The differences between the mirror and the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VerifyReport {
     /// Routes compared.
@@ -20,17 +20,18 @@ pub struct VerifyReport {
     pub missing: u64,
     /// Routes of the mirror that the kernel does not have.
     pub extra: u64,
-    /// Routes that say something else, and ranges of addresses for which the lookup structures
-    /// answer something else than the routes say.
+    /// Routes with different contents, and ranges of addresses for which the lookup structures
+    /// disagree with the routes.
     pub different: u64,
 }
 
-/// A dump of the routes is running, or another verification.
+/// The error if a dump of the routes or another verification is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the routes are being read from the kernel; try again")]
 pub struct VerifyBusy;
 
-/// Routes that a step at the end of a verification looks at: some milliseconds of work.
+/// Number of routes that one step at the end of a verification processes: some milliseconds of
+/// work.
 const STEP_ROUTES: usize = 4096;
 
 /// The state of a verification.
@@ -38,9 +39,9 @@ const STEP_ROUTES: usize = 4096;
 pub(super) struct Check {
     v4: RouteCheck<u32>,
     v6: RouteCheck<u128>,
-    /// What is left to compare of the lookup structures.
+    /// The ranges whose lookups still have to be compared.
     ranges: PendingRanges,
-    /// Ranges of addresses for which the lookup structures answer something else than the routes.
+    /// Number of ranges for which the lookup structures disagree with the routes.
     wrong: u64,
 }
 
@@ -54,7 +55,7 @@ struct PendingRanges {
 impl Mirror {
     /// Begins a verification, before the routes of both families are dumped for it. The dump's
     /// routes go to [`Self::verify`], not to [`Self::receive`]. Notifications that arrive meanwhile
-    /// are received as always; routes that they change can be counted as different.
+    /// are received as always; routes that they change may count as different.
     ///
     /// # Errors
     /// If the routes are being dumped already.
@@ -82,8 +83,8 @@ impl Mirror {
         }
     }
 
-    /// Does a part of what is left after both dumps, some milliseconds long: counts routes that they
-    /// have not mentioned, and compares the lookup structures with the routes, as of the last
+    /// Performs a part of the work after both dumps, in some milliseconds: counts routes that the
+    /// dumps did not contain, and compares the lookup structures with the routes of the last
     /// publication. Returns the report after the last part.
     ///
     /// # Errors
@@ -107,7 +108,7 @@ impl Mirror {
         self.check = None;
     }
 
-    /// Does the next part. Returns whether there was one.
+    /// Performs the next part. Returns whether there was one.
     fn verify_part(&self, check: &mut Check) -> bool {
         if self.v4.count_unmentioned(&mut check.v4, STEP_ROUTES)
             || self.v6.count_unmentioned(&mut check.v6, STEP_ROUTES)
@@ -141,8 +142,8 @@ impl Mirror {
         true
     }
 
-    /// Looks up the first and the last address of each range. What is left to the kernel for lack
-    /// of space, and hosts of the subnet, are as they should be.
+    /// Looks up the first and the last address of each range. Addresses that are left to the kernel
+    /// for lack of space, and hosts of the subnet, count as correct.
     fn count_wrong<A: AddressBits>(
         &self,
         vrf: VrfIndex,
@@ -169,7 +170,7 @@ impl Mirror {
     }
 }
 
-/// The two prefixes, one bit longer, that a prefix consists of.
+/// Returns the two halves of a prefix, which are one bit longer.
 fn halves<A: AddressBits>(prefix: RoutePrefix<A>) -> [RoutePrefix<A>; 2] {
     let len = prefix.len + 1;
     [RoutePrefix::around(prefix.start, len), RoutePrefix::around(prefix.last(), len)]

@@ -1,4 +1,4 @@
-//! Writes what has changed to the lookup structures.
+//! Writes changes to the lookup structures.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -19,14 +19,14 @@ use crate::specs::Specs;
 use crate::tables::{NextHopAddress, TargetIndex};
 use crate::targets::HostKey;
 
-/// Addresses that share a root cell of an IPv4 table differ in these bits.
+/// Number of leading bits of an IPv4 address that select its root cell.
 const SLOT_BITS: u8 = 24;
-/// A tree of as many nodes has space for the destinations that are never forwarded.
+/// Minimum number of nodes of a tree: enough for the destinations that are never forwarded.
 const MIN_NODES: usize = 64;
-/// IPv4 is written in prefixes of at least this length, so that ranges take little memory.
+/// IPv4 tables are written in prefixes of at least this length, so that ranges use little memory.
 const CHUNK_BITS: u8 = 8;
 
-/// The target of the routes for a prefix, of which `first` is the first.
+/// Returns the target of the routes for a prefix; `first` is the first of these routes.
 pub(super) fn target_of<A: AddressBits>(
     family: RouteFamily,
     rib: &Rib<A>,
@@ -35,7 +35,7 @@ pub(super) fn target_of<A: AddressBits>(
     first: RouteRecord,
 ) -> TargetIndex {
     let second = rib.second(prefix, first);
-    // Among IPv6 routes of one metric that are not one route, the kernel chooses by reachability.
+    // Among separate IPv6 routes with the same metric, the kernel chooses by reachability.
     let is_ambiguous =
         family == RouteFamily::V6 && second.is_some_and(|second| second.key() == first.key());
     if first.covers_refused() || first.tos != 0 || is_ambiguous {
@@ -44,7 +44,7 @@ pub(super) fn target_of<A: AddressBits>(
     specs.get(first.spec).map_or(TargetIndex::KERNEL, |state| state.target)
 }
 
-/// The targets within a prefix, as the tables of `chain` say, without hosts.
+/// Returns the targets within a prefix, according to the tables of `chain`, without hosts.
 pub(super) fn route_ranges<A: AddressBits>(
     family: RouteFamily,
     tables: &RouteTables<A>,
@@ -125,8 +125,8 @@ impl Mirror {
         }
     }
 
-    /// Writes ranges for which there are not enough blocks: slots that get none go to the kernel
-    /// as a whole.
+    /// Writes ranges when there are not enough blocks: all packets of a slot without a block are
+    /// left to the kernel.
     fn write_by_slot(&mut self, vrf: usize, prefix: RoutePrefix<u32>, ranges: &[(u32, u16)]) {
         let slots = (prefix.start.masked(SLOT_BITS)..=prefix.last()).step_by(1 << (32 - SLOT_BITS));
         for slot in slots {
@@ -165,13 +165,13 @@ impl Mirror {
         self.vrfs[vrf].v6 = Arc::new(Ipv6Tree(tree));
     }
 
-    /// Makes a new tree. What has no space in it is left to the kernel.
+    /// Creates a new tree. Prefixes without space in it are left to the kernel.
     fn build_v6(&mut self, vrf: usize) {
         let numbers = self.numbers_v6(vrf, RoutePrefix::ALL);
         let mut tree = IntervalTree::build(&numbers, self.simd);
         let limit = self.config.limits.ipv6_nodes.max(MIN_NODES);
         let mut crowded = CrowdedPrefixes::default();
-        // Space for changes stays, since each that finds none makes a new tree.
+        // Keeps space for changes, because each change without space requires a new tree.
         let mut space = limit - limit / 8;
         while tree.nodes().len() > limit {
             crowded = CrowdedPrefixes::choose(&numbers, space, self.v6.len());
@@ -218,7 +218,7 @@ impl Mirror {
         if ones.is_empty() { ranges } else { set_ones(&ranges, &ones, prefix.last()) }
     }
 
-    /// What a host's target is known by, if its longest match is the subnet of its interface.
+    /// Returns the key of a host's target, if its longest match is the subnet of its interface.
     fn host_key<A: AddressBits>(
         &self,
         address: IpAddr,
@@ -249,7 +249,7 @@ impl Mirror {
         target
     }
 
-    /// Replaces the hosts that have cells of their own between two addresses.
+    /// Replaces the hosts that have their own cells between two addresses.
     fn replace_hosts(
         &mut self,
         vrf: usize,

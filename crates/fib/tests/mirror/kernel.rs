@@ -1,4 +1,4 @@
-//! The kernel's side: builds its messages byte by byte, from the structures of its uapi headers.
+//! Builds the kernel's messages byte by byte, from the structures of its uapi headers.
 
 use std::net::IpAddr;
 
@@ -42,7 +42,7 @@ impl KernelMessage {
         self.attribute(kind, &octets(address))
     }
 
-    /// The same object, deleted.
+    /// The message about the deletion of the same object.
     pub(crate) fn deleted(mut self) -> Self {
         self.kind += 1;
         self.flags = 0;
@@ -196,9 +196,9 @@ pub(crate) fn rule(priority: u32, table: u32, input: Option<&str>) -> KernelMess
     }
 }
 
-/// In place of an interface: the settings of all.
+/// Used as an interface index: the settings of all interfaces.
 pub(crate) const ALL: u32 = u32::MAX;
-/// In place of an interface: the settings of new ones.
+/// Used as an interface index: the settings of new interfaces.
 pub(crate) const DEFAULT: u32 = u32::MAX - 1;
 
 /// `RTM_NEWNETCONF` of IPv4, for an interface.
@@ -222,7 +222,7 @@ impl KernelMessage {
     }
 }
 
-/// Has a mirror receive messages.
+/// Makes a mirror receive messages.
 pub(crate) fn tell(mirror: &mut Mirror, messages: &[KernelMessage]) {
     for message in messages {
         for parsed in Messages::new(&message.bytes()) {

@@ -1,4 +1,5 @@
-//! Full tables, indices and blocks: what finds no space is the kernel's.
+//! Tests of full tables, indices and blocks: packets for objects without space are left to the
+//! kernel.
 
 use slipring_fib::*;
 
@@ -23,10 +24,10 @@ fn a_route_beyond_the_limit_makes_its_covering_prefix_go_to_the_kernel() {
     assert_eq!(action(&tables, "21.1.1.1"), TargetAction::Kernel);
     assert_eq!(gateway(&tables, "20.1.1.1"), "10.1.0.2");
     assert_eq!(mirror.counters().refused_routes, 1);
-    // When the covering route goes, what is around it takes the note over.
+    // When the covering route is removed, the prefix around it is marked instead.
     tell(&mut mirror, &[default.deleted()]);
     assert_eq!(action(&publish(&mut mirror), "20.2.0.1"), TargetAction::Kernel);
-    // With space again, a dump is asked for, and heals it.
+    // When there is space again, the mirror requests a dump, which restores the refused route.
     assert!(mirror.needs_resync().contains(DumpKind::Ipv4Routes));
     let routes = [connected_v4(), vec![inner]].concat();
     dump(&mut mirror, DumpKind::Ipv4Routes, &routes);
@@ -78,7 +79,7 @@ fn after_an_exhaustion_a_new_route_writes_only_its_own_addresses() {
     assert_eq!(written.load(std::sync::atomic::Ordering::Relaxed) - before, 1 << 24);
 }
 
-/// A snapshot after a change that no test looks at.
+/// Publishes a change that the test does not check.
 fn mirror_tables(mirror: &mut Mirror) -> std::sync::Arc<ForwardingTables> {
     tell(mirror, &[kernel::neighbour(2, "10.2.200.1", 2, 1)]);
     publish(mirror)
@@ -101,7 +102,7 @@ fn without_tail_blocks_a_slot_is_the_kernels_as_a_whole() {
     assert_eq!(gateway(&tables, "20.0.2.1"), "10.2.0.2");
     assert_eq!(mirror.counters().exhausted_blocks, 1);
     drop(tables);
-    // With a block free again, the slot is written.
+    // When a block is free again, the slot is written.
     tell(&mut mirror, &[kernel::via("20.0.0.1/32", "10.1.0.2", 1).deleted()]);
     publish(&mut mirror);
     let tables = publish(&mut mirror);
@@ -184,7 +185,7 @@ fn verify(mirror: &mut Mirror, messages: &[kernel::KernelMessage]) -> VerifyRepo
     end_verify(mirror).0
 }
 
-/// Ends a verification; returns its report, and the number of parts before it.
+/// Ends a verification. Returns its report, and the number of parts that it took.
 fn end_verify(mirror: &mut Mirror) -> (VerifyReport, usize) {
     let mut parts = 0;
     loop {
@@ -195,7 +196,7 @@ fn end_verify(mirror: &mut Mirror) -> (VerifyReport, usize) {
     }
 }
 
-/// Many /24 and /48 of which neighbours differ.
+/// Many /24 and /48 routes; adjacent ones differ.
 fn many_routes(count: u32) -> Vec<kernel::KernelMessage> {
     let route = |at: u32| {
         let (gateway, bytes) = (2 + at % 2, (at << 8 | 20 << 24).to_be_bytes());
@@ -218,7 +219,7 @@ fn the_end_of_a_verification_is_done_in_parts_and_finds_the_same() {
     mirror.begin_verify().unwrap();
     let (report, parts) = end_verify(&mut mirror);
     assert_eq!(report, VerifyReport { extra: 40_006, ..VerifyReport::default() });
-    // 4096 routes at once, and as many ranges of addresses.
+    // Each part processes 4096 routes, and as many ranges of addresses.
     assert!(parts > 2 * (40_000 / 4096), "{parts}");
     let truth = [connected_v4(), connected_v6(), routes].concat();
     let report = verify(&mut mirror, &truth);
@@ -236,7 +237,8 @@ fn an_ipv6_tree_without_space_leaves_dense_prefixes_to_the_kernel_and_no_others(
         (0..50).map(|at| kernel::via(&format!("2a00:{at:x}::/32"), "fd01::2", 1)).collect();
     tell(&mut mirror, &sparse);
     publish(&mut mirror);
-    // One by one at first, so that a change of the tree finds it full; then all at once.
+    // The first routes come one by one, so that a change finds the tree full; the others come all
+    // at once.
     let mut told = 0;
     while mirror.counters().exhausted_prefixes == 0 {
         tell(&mut mirror, &[dense(told)]);
@@ -253,10 +255,10 @@ fn an_ipv6_tree_without_space_leaves_dense_prefixes_to_the_kernel_and_no_others(
     let to_kernel = (0..4000)
         .filter(|at| action(&tables, &format!("2001:db8:{at:x}::1")) == TargetAction::Kernel);
     assert!(to_kernel.count() > 2000);
-    // A change within such a prefix stays the kernel's, one elsewhere counts.
+    // A change within such a prefix is still left to the kernel; a change elsewhere takes effect.
     tell(&mut mirror, &[dense(1).deleted(), kernel::via("2a01::/32", "fd01::3", 1)]);
     assert_eq!(gateway(&publish(&mut mirror), "2a01::1"), "fd01::3");
-    // With space again, the tables have all.
+    // When there is space again, the tables contain all routes.
     tell(&mut mirror, &(100..4000).map(|at| dense(at).deleted()).collect::<Vec<_>>());
     let tables = publish(&mut mirror);
     for at in 2..100 {

@@ -1,4 +1,4 @@
-//! The mirror against messages as the kernel sends them, and what its tables then answer.
+//! Tests of the mirror with messages as the kernel sends them, and of the answers of its tables.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,7 +18,7 @@ use slipring_fib::*;
 
 use kernel::{dump, tell};
 
-/// Interfaces 1 and 2 are the router's, interface 3 is not.
+/// Interfaces 1 and 2 belong to the router, interface 3 does not.
 pub(crate) const ROUTER: [u32; 2] = [1, 2];
 
 pub(crate) fn config() -> MirrorConfig {
@@ -72,7 +72,7 @@ pub(crate) fn connected_v6() -> Vec<kernel::KernelMessage> {
     (1..=3).map(|at| kernel::connected(&format!("fd0{at}::/64"), at)).collect()
 }
 
-/// What the tables answer about a destination.
+/// Returns the target of a destination.
 pub(crate) fn target_of(tables: &ForwardingTables, destination: &str) -> Target {
     tables.targets[usize::from(index(tables, destination).0)]
 }

@@ -1,5 +1,5 @@
-//! A plain model of the kernel's routing: lists, searched one by one, and its habit of removing
-//! routes without saying so.
+//! A plain model of the kernel's routing: linear lists, and removals of routes without
+//! notifications.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -20,11 +20,11 @@ pub(crate) struct Hop {
 pub(crate) enum Lead {
     Hops(Vec<Hop>),
     Object(u32),
-    /// No next hop, only a type of route: `RTN_*`.
+    /// A type of route without next hops: `RTN_*`.
     Kind(u8),
 }
 
-/// Prefixes with the same metric in the main table.
+/// A route of the main table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) prefix: &'static str,
@@ -105,10 +105,10 @@ pub(crate) enum Expected {
 
 pub(crate) struct Kernel {
     pub(crate) links: BTreeMap<u32, u32>,
-    /// In the order of lookups, for the same prefix and metric.
+    /// The routes for one prefix and metric, in the order of lookups.
     pub(crate) routes: Vec<Route>,
     pub(crate) objects: BTreeMap<u32, Object>,
-    /// State and the last byte of the MAC address, 0 for none.
+    /// The state, and the last byte of the MAC address; 0 for none.
     pub(crate) neighbours: BTreeMap<(u32, &'static str), (u16, u8)>,
 }
 
@@ -169,7 +169,8 @@ impl Kernel {
         vec![message]
     }
 
-    /// IPv6 makes routes with gateways and the same metric one, and tells all its next hops.
+    /// IPv6 combines routes with gateways and the same metric to one route, and announces all its
+    /// next hops.
     fn add_v6(&mut self, route: Route, flags: u16) -> Vec<KernelMessage> {
         if flags == kernel::REPLACE {
             self.routes.retain(|other| !other.is_same_key(&route));
@@ -211,7 +212,8 @@ impl Kernel {
         vec![told.message().flagged(flags)]
     }
 
-    /// `ip route del` of the route at this place; of one next hop only if IPv6 has several.
+    /// `ip route del` of the route at this place; only of one next hop if it is an IPv6 route with
+    /// several.
     pub(crate) fn delete(&mut self, at: usize) -> Vec<KernelMessage> {
         if self.routes.is_empty() {
             return vec![];
@@ -221,7 +223,7 @@ impl Kernel {
         match &mut route.lead {
             Lead::Hops(hops) if hops.len() > 1 && route.prefix.contains(':') => {
                 let gone = hops.remove(0);
-                // The kernel tells the weight as well, but it deletes by address and interface.
+                // The kernel also announces the weight, but deletes by address and interface.
                 let lead = Lead::Hops(vec![Hop { weight: 1, ..gone }]);
                 vec![Route { lead, ..route.clone() }.message().deleted()]
             }
@@ -229,7 +231,7 @@ impl Kernel {
         }
     }
 
-    /// Changes the flags of an interface, with all that follows from it.
+    /// Changes the flags of an interface, with all consequences.
     pub(crate) fn set_link(&mut self, ifindex: u32, flags: u32) -> Vec<KernelMessage> {
         let was_up = self.is_up(ifindex);
         self.links.insert(ifindex, flags);
@@ -404,7 +406,7 @@ impl Kernel {
             .map(|(_, mac)| mac)
     }
 
-    /// What should become of packets for a destination.
+    /// Returns what should happen to packets for a destination.
     pub(crate) fn expected(&self, destination: IpAddr, ignores_linkdown: bool) -> Expected {
         let kernel = Expected::Fixed(TargetAction::Kernel);
         let best = self.routes.iter().filter_map(|route| Some((route.covers(destination)?, route)));

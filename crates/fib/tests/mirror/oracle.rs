@@ -140,7 +140,7 @@ struct World {
     kernel: Kernel,
     mirror: Mirror,
     running: BTreeMap<DumpKind, VecDeque<KernelMessage>>,
-    /// Notifications were lost, and not all is dumped again.
+    /// Whether notifications were lost, and not everything was dumped again.
     is_stale: bool,
 }
 
@@ -251,7 +251,7 @@ impl World {
         }
     }
 
-    /// The answer in the model's terms; checks MAC addresses and shares of buckets.
+    /// Converts the answer to the model's terms. Checks MAC addresses and shares of buckets.
     fn found(&self, tables: &ForwardingTables, target: Target) -> Expected {
         let indices: Vec<AdjacencyIndex> = match target.action {
             TargetAction::Forward(index) => vec![index; BUCKETS],
@@ -267,7 +267,7 @@ impl World {
             }
             *counts.entry((adjacency.port, adjacency.next_hop)).or_default() += 1;
         }
-        // Weights are small: the buckets tell them apart.
+        // Weights are small, so the buckets show their ratios exactly.
         let total = BUCKETS as u64;
         let weights = [1, 2, 3, 4, 5].into_iter().find_map(|sum| {
             let weight = |count: u64| (count * sum + total / 2) / total;
@@ -281,7 +281,7 @@ impl World {
     }
 }
 
-/// Divides weights by what they have in common, as shares do.
+/// Divides weights by their common divisor, because shares only show ratios.
 fn reduced(expected: Expected) -> Expected {
     let Expected::Neighbours(mut weights, mtu) = expected else { return expected };
     while let Some(divisor) =

@@ -1,4 +1,4 @@
-//! An IPv4 table that is quick to make: the first address of each range in a map.
+//! An IPv4 table that is quick to create: a map with the first address of each range.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,7 @@ impl RangeTable {
         Self::counting().0
     }
 
-    /// Also returns the number of addresses that were written.
+    /// Returns an IPv4 table, and the number of addresses that were written to it.
     pub(crate) fn counting() -> (Box<dyn Ipv4Table>, Arc<AtomicU64>) {
         let written = Arc::new(AtomicU64::new(0));
         let ranges = Arc::new(Mutex::new([(0, 0)].into()));

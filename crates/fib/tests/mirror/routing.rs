@@ -1,4 +1,4 @@
-//! Which route decides, and what its packets meet.
+//! Tests which route applies, and to which target it leads.
 
 use slipring_fib::*;
 use slipring_rtnetlink::RouteFamily;
@@ -93,7 +93,8 @@ fn a_resolved_host_has_an_adjacency_of_its_own_only_on_its_subnet() {
             kernel::connected("10.1.0.0/16", 1),
         ],
     );
-    // On its interface, on another interface, and inside a longer route.
+    // One host on the interface of the connected route, one on another interface, and one inside a
+    // longer route.
     let hosts = [
         kernel::neighbour(1, "10.1.0.5", 2, 7),
         kernel::neighbour(2, "10.1.0.6", 2, 8),

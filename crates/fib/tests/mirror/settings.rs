@@ -1,4 +1,4 @@
-//! What the kernel tells of settings of interfaces.
+//! Tests of notifications about settings of interfaces.
 
 use slipring_fib::*;
 
@@ -94,7 +94,8 @@ fn settings_of_ipv6_are_not_those_of_ipv4() {
     assert!(tables.is_none_or(|tables| modes(&tables)[0] == ReversePathMode::Off));
 }
 
-/// The kernel also gives them to interfaces that have never had an address, without telling which.
+/// The kernel also applies the default settings to interfaces that have never had an address,
+/// without a notification.
 #[test]
 fn after_a_change_of_the_default_settings_are_listed_again() {
     let mut mirror = numbered();

@@ -1,4 +1,4 @@
-//! What the kernel does not say, or says in an order that misleads.
+//! Tests of events that the kernel does not report, or reports in a misleading order.
 
 use slipring_fib::*;
 
@@ -17,7 +17,7 @@ fn routes_of_an_interface_that_goes_down_are_the_kernels_at_once_and_gone_after_
         &[default_by_1(), kernel::via("20.0.0.0/8", "10.2.0.2", 2), default_by_1().metric(9)],
     );
     publish(&mut mirror);
-    // Three events for 100,000 routes: none of them a deletion.
+    // Three events remove 100,000 routes; none of them is a deletion of a route.
     tell(&mut mirror, &[kernel::link(1, kernel::DOWN)]);
     let tables = publish(&mut mirror);
     assert_eq!(action(&tables, "8.8.8.8"), TargetAction::Kernel);
@@ -61,7 +61,7 @@ fn next_hop_objects_vanish_with_the_carrier_of_their_interface() {
     assert_eq!(gateway(&tables, "21.1.1.1"), "10.2.0.2");
     assert_eq!(action(&tables, "22.1.1.1"), TargetAction::Kernel);
     assert_eq!(gateway(&tables, "23.1.1.1"), "10.2.0.2");
-    // Connected routes stay when only the carrier is lost.
+    // Connected routes stay if only the carrier is lost.
     assert_eq!(gateway(&tables, "10.1.0.5"), "link");
     assert!(mirror.needs_resync().contains(DumpKind::NextHops));
 }
@@ -84,7 +84,7 @@ fn routes_of_a_deleted_next_hop_object_are_the_kernels_at_once() {
     tell(&mut mirror, &[object.clone().deleted()]);
     assert_eq!(action(&publish(&mut mirror), "20.1.1.1"), TargetAction::Kernel);
     assert!(mirror.needs_resync().contains(DumpKind::Ipv4Routes));
-    // A new object with the number does not bring the old route back, a new route does.
+    // A new object with the same number does not restore the old route; only a new route does.
     tell(&mut mirror, &[object]);
     mirror.publish();
     assert_eq!(
@@ -103,7 +103,7 @@ fn a_replaced_next_hop_object_moves_its_routes_and_their_repeated_messages_chang
     publish(&mut mirror);
     tell(&mut mirror, &[kernel::next_hop(5, "10.2.0.2", 2).flagged(kernel::REPLACE)]);
     assert_eq!(gateway(&publish(&mut mirror), "20.1.1.1"), "10.2.0.2");
-    // Compatibility mode repeats each route.
+    // Compatibility mode announces each route again.
     tell(&mut mirror, &[route.flagged(kernel::REPLACE)]);
     assert!(mirror.publish().is_none());
     assert!(mirror.needs_resync().is_empty());

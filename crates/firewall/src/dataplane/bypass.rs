@@ -20,9 +20,9 @@ const ETHERTYPE_RARP: u16 = 0x8035;
 pub(crate) enum BypassVerdict {
     /// ARP or RARP: the frame passes.
     Arp,
-    /// Neither IP nor ARP: the frame passes.
+    /// The frame is neither IP nor ARP, and passes.
     NonIp,
-    /// Neither IP nor ARP: a setting says that such frames are dropped.
+    /// The frame is neither IP nor ARP, and a setting says that such frames are dropped.
     Dropped,
 }
 
@@ -53,7 +53,7 @@ fn bypass_of_others(settings: &IpfwSettings, frame: &[u8]) -> Option<BypassVerdi
     }
 }
 
-/// Says what becomes of a frame that bypasses the rules.
+/// Returns in words what happens to a frame that bypasses the rules.
 pub(crate) fn bypassed(settings: &IpfwSettings, frame: &[u8]) -> Option<String> {
     let what = bypass(settings, frame).map(|verdict| match verdict {
         BypassVerdict::Arp => "accepted: ARP meets no rules (net.link.bridge.ipfw_arp is 0)",

@@ -110,7 +110,7 @@ pub struct DataplaneCounters {
     /// to `handed_off` once no frame is in transit.
     pub foreign: u64,
     lost: [u64; DataplaneLoss::ALL.len()],
-    /// The frames that were lost as [`DataplaneLoss::Malformed`], by what is wrong with them.
+    /// The frames that were lost as [`DataplaneLoss::Malformed`], by the kind of error in them.
     malformed: MalformedCounters,
     /// The counters of the shaper.
     pub shaper: ShaperCounters,

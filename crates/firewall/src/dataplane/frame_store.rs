@@ -4,7 +4,7 @@ use slipring_ipfw::run::PacketMetadata;
 
 use super::DataplaneId;
 
-/// A stored frame, with what is needed to continue its processing after the shaper.
+/// A stored frame, with the state for continuing its processing after the shaper.
 #[derive(Debug)]
 pub(super) struct ShapedFrame {
     pub(super) bytes: Vec<u8>,

@@ -6,7 +6,7 @@ use slipring_ipfw::run::PacketMetadata;
 
 use super::neighbors::LearnedNeighbor;
 
-/// The number of a dataplane among those that share the flows.
+/// The number of a dataplane among the dataplanes that share the flows.
 pub type DataplaneId = u16;
 /// The number of the dataplane that has all pipes.
 const SHAPER_ID: DataplaneId = 0;

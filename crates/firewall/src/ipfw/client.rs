@@ -164,8 +164,8 @@ fn find(input: &IpfwInput, session: &mut Session<'_>) -> Result<ControlClient, I
     }
 }
 
-/// Connects to a process; `None` if the process is neither a firewall nor a router with rules. A process that does not answer
-/// is an error, because it may be a firewall of another user.
+/// Connects to a process; `None` if the process is neither a firewall nor a router with rules. A
+/// process that does not answer is an error, because it may be a firewall of another user.
 fn client_of(dir: &Path, pid: u32) -> Result<Option<ControlClient>, ControlError> {
     let mut client = ControlClient::find(dir, Some(&pid.to_string()))?;
     let hello: Value = client.request("hello", json!({}))?;

@@ -249,9 +249,9 @@ impl FuseUring {
             self.submit()?;
         }
         // SAFETY:
-        // - All commands are made in this module. What they point to is in slabs. These stay mapped
-        //   while the kernel has an entry (invariant 2), and this process does not access them
-        //   during that time (invariant 1).
+        // - All commands are made in this module. Their pointers refer to slabs, which stay mapped
+        //   while the kernel has an entry (invariant 2). This process does not access them during
+        //   that time (invariant 1).
         let pushed = unsafe { self.uring.submission().push(command) };
         pushed.map_err(io::Error::other)
     }

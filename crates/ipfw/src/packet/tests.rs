@@ -229,7 +229,7 @@ fn an_ipv6_extension_header_is_found_behind_any_other_of_any_length() {
 
 #[test]
 fn tcp_options_end_where_the_header_does() {
-    // What follows the header looks like another option.
+    // The bytes after the header look like another option.
     let segment = tcp(&[1, 1, 1, 1], &[2, 4, 5, 180, 4, 2, 1, 1]);
     let frame = v4(&[], 6, &segment);
     assert_eq!(tcp_options(&frame, &parsed(&frame)), 0);

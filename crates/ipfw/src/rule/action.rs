@@ -40,11 +40,11 @@ pub enum RuleAction {
     Unreach6(u8),
     /// Drops the packet and answers TCP with a reset.
     Reset,
-    /// As `Reset`, for IPv6 only.
+    /// Like `Reset`, but for IPv6 only.
     Reset6,
     /// Drops the packet and answers SCTP with an abort.
     Abort,
-    /// As `Abort`, for IPv6 only.
+    /// Like `Abort`, for IPv6 only.
     Abort6,
     /// Sends to another next hop or port.
     Forward(NextHop),
@@ -73,9 +73,9 @@ impl RuleAction {
 /// Where `return` continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReturnTo {
-    /// At the first rule with a number higher than the caller's.
+    /// The packet returns to the first rule with a number higher than the caller's.
     NextNumber,
-    /// At the rule after the caller, whatever its number is.
+    /// The packet returns to the rule after the caller, whatever its number is.
     NextRule,
 }
 
@@ -96,11 +96,11 @@ impl Unreach {
 /// Where `fwd` sends a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextHop {
-    /// The address in the table; the port, if not 0.
+    /// The address that the table lookup found, and a port; 0 if no port was given.
     Tablearg(u16),
-    /// An IPv4 next hop; the port, if not 0.
+    /// An IPv4 next hop, and a port; 0 if no port was given.
     V4(Ipv4Addr, u16),
-    /// An IPv6 next hop; the port, if not 0.
+    /// An IPv6 next hop, and a port; 0 if no port was given.
     V6(Ipv6Addr, u16),
     /// One of the firewall's own ports, by name.
     Port(String),
@@ -109,9 +109,9 @@ pub enum NextHop {
 /// The translators of a `nat` action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NatRef {
-    /// All instances, in order.
+    /// All `nat` instances, in order.
     Global,
-    /// A single instance.
+    /// A single `nat` instance.
     Instance(Arg),
 }
 
@@ -127,11 +127,11 @@ pub struct RuleLog {
 /// Where the lines of a rule go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogDestination {
-    /// To the system log.
+    /// Whether packets are logged to the system log.
     pub syslog: bool,
-    /// To captures of logged packets.
+    /// Whether packets are logged to captures of logged packets.
     pub ipfw0: bool,
-    /// To event listeners.
+    /// Whether packets are logged to event listeners.
     pub rtsock: bool,
 }
 

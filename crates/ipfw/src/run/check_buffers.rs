@@ -19,8 +19,8 @@ pub(super) struct CheckBuffers {
     pub(super) group: Vec<ParsedPacket>,
 }
 
-/// A packet and the results of its lookups. The value is not moved: a copy costs more than some
-/// rules.
+/// A packet and the results of its lookups. The value is not moved, because a copy costs more than
+/// some rules.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ParsedPacket {
     pub(super) packet: PacketHeaders,

@@ -20,7 +20,7 @@
 //!
 //! Short lists are walked rule by rule, with all clauses as checks.
 //!
-//! Not for: changing rules. A changed list, set, port or address of `me` needs a new program. A
+//! Not for: changing rules. A changed list, set, port or address of `me` must be compiled again. A
 //! changed table only has to be settled.
 
 mod bytes;

@@ -43,7 +43,7 @@ pub struct Firewall {
     pub(super) reassembly: Reassembly,
     pub(super) translators: Translators,
     pub(super) epoch_ns: u64,
-    /// Rules removed by commands whose states have not been removed yet.
+    /// The ids of rules that commands have removed, but whose states have not been removed yet.
     pub(super) removed_rules: Vec<u64>,
     /// `state` commands that wait until all rules of their file are loaded.
     pub(super) pending_states: Vec<StateCommand>,
@@ -117,7 +117,7 @@ impl Firewall {
         firewall
     }
 
-    /// As [`Self::new`], with a default rule that allows, as in netmap-ipfw.
+    /// Like [`Self::new`], but the default rule allows packets, as in netmap-ipfw.
     #[must_use]
     pub fn open(seed: u64, secret: [u64; 2]) -> Self {
         let mut firewall = Self::new(seed, secret);
@@ -152,7 +152,7 @@ impl Firewall {
         self.program.as_deref()
     }
 
-    /// Compiles the rules, after any change that the program depends on.
+    /// Compiles the rules, after any change that the compiled rules depend on.
     pub(super) fn compile(&mut self) {
         self.buffers.finders.clear();
         self.program = (!self.plain).then(|| Arc::new(CompiledRules::compile(&self.config)));

@@ -131,7 +131,7 @@ impl RuleRun<'_> {
     /// number.
     fn position_after(&self, resume: ResumePoint, to: ReturnTo) -> usize {
         match self.config.list.position(resume.rule) {
-            // There is a next one: packets are sent away by any rule but the default rule.
+            // There is a next rule, because the default rule sends no packets away.
             Some(position) if to == ReturnTo::NextRule => position + 1,
             _ => self.config.list.first_from(resume.number.saturating_add(1)),
         }
@@ -162,7 +162,8 @@ impl RuleRun<'_> {
         rule.chance.is_none_or(|chance| chance.admits(self.resources.draws.next_u64()))
     }
 
-    /// Runs a rule after its state lookup. `is_drawn`: `prob` was already drawn for it.
+    /// Runs a rule after its state lookup. `is_drawn` is whether `prob` was already drawn for the
+    /// rule.
     fn ask(&mut self, at: usize, is_drawn: bool) -> RuleStep {
         let entry = &self.entries[at];
         let rule = &*entry.rule;

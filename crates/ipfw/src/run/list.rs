@@ -21,7 +21,8 @@ pub struct RuleEntry {
     pub id: u64,
     /// The rule itself.
     pub rule: Arc<Rule>,
-    /// The name of the states that the rule looks up before any other test.
+    /// The name of the states that the rule looks up before any other test; `None` if the rule
+    /// looks up no states.
     pub(super) lookup: Option<StateNameId>,
 }
 

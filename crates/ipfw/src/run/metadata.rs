@@ -32,7 +32,7 @@ pub struct PacketMetadata {
     /// Where to continue after a pipe, queue, translator or reassembly.
     pub resume: Option<ResumePoint>,
     pub(super) calls: Vec<ResumePoint>,
-    /// Operations of which a pass allows only a limited number.
+    /// Counts the operations that a packet may only do a limited number of times in a pass.
     pub(super) search: StateSearch,
 }
 

@@ -55,7 +55,8 @@ impl FragmentCounters {
     }
 }
 
-/// Source, destination, identification, protocol.
+/// The fields that are equal in all fragments of a packet: source, destination, identification,
+/// protocol.
 type FragmentKey = (u128, u128, u16, u8);
 
 #[derive(Debug)]

@@ -40,7 +40,7 @@ pub struct CheckOutputs {
 }
 
 impl Default for CheckOutputs {
-    /// Empty outputs with a reader.
+    /// Returns empty outputs. A reader of the log lines is assumed.
     fn default() -> Self {
         Self {
             frames: Vec::new(),
@@ -139,7 +139,8 @@ pub(super) fn answer(
     Some(answer)
 }
 
-/// Returns the ICMP error of an answer; `None` if the answer is none, or the packet has no such error.
+/// Returns the ICMP error of an answer; `None` if the answer is not an ICMP error, or if it must
+/// not or cannot be sent for this packet.
 pub(super) fn error_of(packet: &PacketHeaders, answer: RejectReply) -> Option<IcmpMessage> {
     if is_icmp_without_question(packet) {
         return None;

@@ -155,17 +155,17 @@ impl Firewall {
         FlowSnapshot { states: self.states.clone(), translators: self.translators.clone() }
     }
 
-    /// Replaces the states and translated flows by those of firewalls that share the flows. Only the
-    /// first of them translates.
+    /// Replaces the states and translated flows by those of firewalls that share the flows. Only
+    /// the first of them translates.
     pub fn take_flows(&mut self, known: impl IntoIterator<Item = FlowSnapshot>) {
         let mut known = known.into_iter();
         let Some(first) = known.next() else { return };
         (self.states, self.translators) = (first.states, first.translators);
         for FlowSnapshot { mut states, .. } in known {
-            // Each had its part of the maximum.
+            // Each firewall had its part of the maximum.
             self.states.max = self.states.max.saturating_add(states.max);
             for state in states.take(0) {
-                // There is room: these states have been within the maximum.
+                // There is enough space: these states did not exceed the maximum.
                 let _ = self.states.restore(state, 0);
             }
         }

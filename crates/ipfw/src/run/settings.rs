@@ -6,7 +6,7 @@ use crate::state::StateTable;
 /// The values of ipfw's sysctls. [`IpfwSettings::get`] lists the names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpfwSettings {
-    /// If off, all packets pass unchecked.
+    /// Whether packets are checked. If not, all packets pass.
     pub enable: bool,
     /// Whether packets that leave a pipe are accepted; otherwise they continue at the next rule.
     pub one_pass: bool,
@@ -22,7 +22,7 @@ pub struct IpfwSettings {
     pub tables_sets: bool,
     /// Whether states outlive the rule that created them.
     pub dyn_keep_states: bool,
-    /// Has no effect; accepted so that scripts run.
+    /// Has no effect. It is accepted so that existing scripts run.
     pub debug: u32,
     /// Whether ARP and RARP are checked. The caller evaluates this before each check; a check
     /// itself applies the rules to any frame.

@@ -34,7 +34,7 @@ pub struct ListOptions {
 /// How times are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeFormat {
-    /// No time.
+    /// No time is shown.
     None,
     /// As ctime(3) does, in UTC.
     Calendar,

@@ -22,7 +22,7 @@ use crate::packet::{IpFamily, PacketHeaders};
 use crate::rule::{Arg, NatRef, ObjectName};
 use crate::text::{Nptv6External, Nptv6Options};
 
-/// The active instances.
+/// The active `nat` and `nptv6` instances.
 #[derive(Clone, Debug)]
 pub(super) struct Translators {
     /// Draws the secret of each `nat` instance.
@@ -104,7 +104,8 @@ fn v4_of(config: &IpfwConfig, port: &str) -> Option<Ipv4Addr> {
     })
 }
 
-/// Returns the address of an instance that has neither `ip` nor `if`: the first address of `me`.
+/// Returns the address of a `nat` instance that has neither `ip` nor `if`: the first address of
+/// `me`.
 fn first_v4(config: &IpfwConfig) -> Option<Ipv4Addr> {
     config.me.iter().find_map(|(address, _)| match address {
         IpAddr::V4(address) => Some(*address),
@@ -112,7 +113,7 @@ fn first_v4(config: &IpfwConfig) -> Option<Ipv4Addr> {
     })
 }
 
-/// Returns the first address of a port that is not link-local.
+/// Returns the first IPv6 address of a port. Link-local addresses are skipped.
 fn v6_of(config: &IpfwConfig, port: &str) -> Option<Ipv6Addr> {
     addresses(config, port).find_map(|address| match address {
         IpAddr::V6(address) if !address.is_unicast_link_local() => Some(*address),
@@ -202,7 +203,7 @@ impl Firewall {
         self.translators.nat.get_mut(&number).map(|(_, translator)| translator)
     }
 
-    /// Lets the first instance that knows the packet's flow translate it.
+    /// Lets the first `nat` instance that knows the packet's flow translate it.
     fn nat_global(&mut self, bytes: &mut [u8], pass: CheckPass, now: u64) -> TranslationOutcome {
         let skips = |settings: &NatConfig| settings.modes.has(slipring_nat::NatMode::SkipGlobal);
         let all = self.translators.nat.values_mut().map(|(_, translator)| translator);

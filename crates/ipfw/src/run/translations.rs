@@ -8,7 +8,8 @@ use slipring_nat::NatConfig;
 use crate::rule::ObjectName;
 use crate::text::Nptv6Options;
 
-/// Instances as they are configured. A copy is cheap, because instances are shared.
+/// The `nat` and `nptv6` instances as they are configured. A copy is cheap, because the
+/// configurations of `nat` instances are shared.
 #[derive(Clone, Debug, Default)]
 pub struct Translations {
     /// Instances of `nat`.
@@ -18,7 +19,8 @@ pub struct Translations {
     created: u64,
 }
 
-/// An instance, distinguished from earlier instances of the same name.
+/// The configuration of a `nat` or `nptv6` instance. The `id` tells the instance from earlier ones
+/// that had the same number or name.
 #[derive(Clone, Debug)]
 pub(super) struct TranslatorConfig<T> {
     pub(super) id: u64,
@@ -26,7 +28,7 @@ pub(super) struct TranslatorConfig<T> {
 }
 
 impl Translations {
-    /// Creates an instance, or changes an existing one, which stays the same instance.
+    /// Creates a `nat` instance, or changes an existing one, which keeps its `id`.
     pub(super) fn configure(&mut self, number: u16, settings: NatConfig) {
         self.created += 1;
         let id = self.nat.get(&number).map_or(self.created, |made| made.id);

@@ -57,7 +57,7 @@ pub struct FlowState {
     pub set: u8,
     /// The number of the rule whose action runs on a hit.
     pub number: RuleNumber,
-    /// Created by `keep-state` or by `limit`.
+    /// Whether the state was created by `keep-state` or by `limit`.
     pub kind: StateKind,
     link: FlowEthernet,
     port: Option<u16>,

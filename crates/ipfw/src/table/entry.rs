@@ -72,7 +72,7 @@ pub enum TableError {
 
 impl LookupTable {
     /// Builds an empty table. `secret` keys its hashes, so that a sender cannot choose addresses
-    /// that collide if a program adds its senders to the table.
+    /// that collide if a program adds the senders of packets to the table.
     #[must_use]
     pub fn new(options: TableOptions, index: u32, secret: [u64; 2]) -> Self {
         let hasher = KeyedBuildHasher(secret);

@@ -236,7 +236,7 @@ impl Tables {
         if shared.options.locked {
             return (Vec::new(), Some(TableError::Locked));
         }
-        // Only an atomic change needs this copy, to fall back to.
+        // Only an atomic change needs this copy, to restore the table after an error.
         let before = atomic.then(|| Arc::clone(shared));
         let table = Arc::make_mut(shared);
         let (mut changes, mut first_error) = (Vec::with_capacity(count), None);

@@ -87,8 +87,8 @@ impl TableValue {
         let mut items = text.split(',');
         let mut last = None;
         for kind in kinds.iter() {
-            // With fewer items than kinds, the last item is used for the rest, if it is valid
-            // there.
+            // If there are fewer items than kinds, the last item also applies to the remaining
+            // kinds, if it is valid for them.
             let item = items.next().or(last).unwrap_or("");
             last = Some(item);
             value.set(kind, item).ok_or_else(|| TableValueError {

@@ -64,7 +64,7 @@ pub enum IpfwCommand {
     Nptv6(Nptv6Command),
     /// `enable` and `disable`.
     Switch {
-        /// The target.
+        /// What is enabled or disabled.
         switch: EnableTarget,
         /// Whether the command is `enable` instead of `disable`.
         on: bool,

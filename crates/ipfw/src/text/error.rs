@@ -14,7 +14,7 @@ pub struct RuleTextError {
     pub column: u32,
     /// The error.
     pub message: String,
-    /// What would be valid instead.
+    /// A description of valid text.
     pub expected: String,
     /// The kind of error.
     pub kind: RuleTextErrorKind,

@@ -12,7 +12,7 @@ pub struct AddRule {
     pub rule: Rule,
 }
 
-/// Rule numbers, inclusive.
+/// A range of rule numbers, including both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NumberRange {
     /// The lowest number.

@@ -39,7 +39,7 @@ pub(crate) struct RateSegments {
 #[derive(Clone, Copy)]
 struct RatePeriod {
     ns: u64,
-    /// What the line can send per period, in bits times 10⁹ (bits per second times ns).
+    /// The capacity of the line per period, in bits times 10⁹ (bits per second times ns).
     work: u128,
 }
 

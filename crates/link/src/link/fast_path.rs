@@ -16,7 +16,7 @@ use crate::sink::LinkSink;
 /// Maximum number of frames per batch: a 64-bit mask has one bit for each frame.
 const MAX_BATCH: usize = 64;
 
-/// Scratch space for what the stages compute for a batch; shared by all links.
+/// Scratch space for the stages' results about a batch; shared by all links.
 pub(crate) struct BatchScratch {
     /// When each frame has left the line, in ns.
     end_ns: [u64; MAX_BATCH],

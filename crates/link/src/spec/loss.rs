@@ -21,10 +21,10 @@ pub struct LossSpec {
 /// Where losses happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LossPosition {
-    /// Before the queue: the lost frame occupies neither queue nor line.
+    /// The loss is before the queue: the lost frame occupies neither queue nor line.
     #[default]
     Pre,
-    /// After the line: the lost frame has occupied it.
+    /// The loss is after the line: the lost frame has occupied it.
     Post,
 }
 

@@ -76,7 +76,7 @@ pub struct DuplicateSpec {
     pub chance: Chance,
     /// Number of copies.
     pub copies: u32,
-    /// Time in ns from the frame to its first copy, and from each copy to the next.
+    /// Time in ns from the frame to its first copy, and from each copy to the next copy.
     pub after_ns: u64,
 }
 

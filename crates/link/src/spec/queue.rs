@@ -19,7 +19,8 @@ pub struct LinkQueueSpec {
     pub discipline: Discipline,
     /// Whether to mark frames instead of dropping them, if they can carry a mark.
     pub ecn: bool,
-    /// Marks frames that waited at least this time in ns, whatever the discipline decides.
+    /// The wait in ns from which on frames are marked, whatever the discipline decides; `None`: no
+    /// limit.
     pub mark_above_ns: Option<u64>,
 }
 

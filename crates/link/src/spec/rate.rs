@@ -305,7 +305,7 @@ fn check_grid(field: &str, whole_ns: u64, step_ns: u64) -> Result<(), SpecError>
 pub struct Framing {
     /// Bytes added to each frame; a negative number is subtracted.
     pub overhead_bytes: i32,
-    /// Shorter frames, including their overhead, are padded to this length.
+    /// Minimum length, including the overhead; shorter frames are padded to it.
     pub min_frame: u32,
     /// Cells into which the frame with its overhead is divided.
     pub cells: LineCells,
@@ -388,9 +388,10 @@ impl LinkProfile {
 /// The end of a frame's serialisation from which its delay is measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SerialisePoint {
-    /// From the frame's last bit.
+    /// The delay is measured from the frame's last bit.
     #[default]
     End,
-    /// From the frame's first bit, as in TLEM: correct if the output port is as slow as the link.
+    /// The delay is measured from the frame's first bit, as in TLEM. This is correct if the output
+    /// port is as slow as the link.
     Start,
 }

@@ -263,8 +263,8 @@ fn limits_of_the_queue_replace_those_of_the_algorithm() {
     }
 }
 
-/// A PIE that started again would drop nothing at first, for its burst allowance of 150 ms (RFC 8033,
-/// section 4.4).
+/// A PIE that started again would drop nothing at first, for its burst allowance of 150 ms (RFC
+/// 8033, section 4.4).
 #[test]
 fn a_change_of_parameters_keeps_the_probability_of_pie() {
     let pie =

@@ -70,7 +70,7 @@ fn steps_and_slots_of_a_rate_lie_within_their_period() {
     bounds("rate.steps.at_ns", &[6], &[0, 5], |ns| steps(ns, 1, 10, TraceEnd::Loop));
     bounds("rate.period_ns", &[8], &[0, 6, 7], |ns| steps(7, 1, ns, TraceEnd::Loop));
     bounds("rate.steps.bps", &[1], &[0], |bps| steps(7, bps, 10, TraceEnd::Loop));
-    // A line that stops for ever is no endless search for its next bit.
+    // A line that stops for ever must not cause an endless search for its next bit.
     bounds("rate.steps.bps", &[0], &[], |bps| steps(7, bps, 10, TraceEnd::Hold));
     bounds("rate.steps.bps", &[0], &[], |bps| steps(7, bps, 10, TraceEnd::Once));
     assert_eq!(steps(u64::MAX, 1, u64::MAX, TraceEnd::Hold).as_deref(), Some("rate.period_ns"));
@@ -156,10 +156,11 @@ fn states_of_a_rate_have_bounds() {
     for next in wrong {
         assert_eq!(weighted(next).as_deref(), Some("rate.states.next"), "{next:?}");
     }
-    // The mean over time counts: a fast state that hardly lasts does not carry the slow one.
+    // The mean over time counts: a fast state that lasts only briefly does not make up for a slow
+    // one.
     let two = |fast_ns| chain(vec![state(1_000_000_000_000, fast_ns, &[]), state(1, 1_000, &[])]);
     assert_eq!(two(1_000), None);
-    // A bit per visit of a state, on average, however long the line stops.
+    // On average, a bit is sent per visit of a state, however long the line stops.
     let slow = |slow_ns| chain(vec![state(2, 1_000_000_000, &[]), state(0, slow_ns, &[])]);
     bounds("rate.states.mean_ns", &[1_000_000_000, 1_000_000_001, 1 << 40], &[], slow);
 }

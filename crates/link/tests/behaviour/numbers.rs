@@ -135,7 +135,7 @@ fn stages_that_are_taken_away_shift_no_decision_of_the_others() {
             set.iter().map(|(release_ns, bytes)| (*release_ns, bytes[..8].to_vec())).collect()
         };
         assert_eq!(key(&alone), key(&unspoilt), "corruption moves no frame");
-        // Without the hold, held frames come earlier; the same frames are damaged and lost.
+        // Without the hold stage, frames leave earlier; the same frames are damaged and lost.
         let unheld = delivered(&LinkSpec { hold: None, ..base.clone() });
         let bytes = |set: &BTreeSet<(u64, Vec<u8>)>| -> BTreeSet<Vec<u8>> {
             set.iter().map(|(_, bytes)| bytes.clone()).collect()

@@ -93,7 +93,7 @@ fn each_link_has_a_model_of_its_own() {
     assert_eq!(sim.memory.releases(), [0, 0, 1000, 1000]);
 }
 
-/// Has no answer for every third frame.
+/// Returns an error for every third frame.
 struct FailEveryThird(u64);
 
 impl FailEveryThird {
@@ -209,7 +209,7 @@ fn a_link_reports_errors_by_stage_also_of_models_that_a_change_kept() {
     let all = [("loss", "no verdict"), ("rate", "no end"), ("delay", "no time")]
         .map(|(stage, error)| (stage, error.to_string()));
     assert_eq!(failing.user_model_errors(), all);
-    // Equal models are kept, and so are those who report their errors.
+    // Equal models are kept, and so are models that report errors.
     let mut kept = quiet.clone();
     kept.reuse_factories(&failing);
     assert_eq!(kept.user_model_errors(), all);

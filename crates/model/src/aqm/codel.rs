@@ -29,11 +29,13 @@ pub struct CoDelSpec {
     /// How long the delay must stay above the target before CoDel acts, in ns: about the longest
     /// round trip of the flows; default 100 ms.
     pub interval_ns: u64,
-    /// CoDel does not act on a queue of at most this many bytes: the largest packet; default 1514.
+    /// CoDel does not act on a queue of at most this many bytes, which is the size of the largest
+    /// packet; default 1514.
     pub mtu: u32,
-    /// Mark ECN-capable packets instead of dropping them.
+    /// Whether to mark ECN-capable packets instead of dropping them.
     pub ecn: bool,
-    /// Also mark, at once, each ECN-capable packet that waited longer than this, in ns.
+    /// ECN-capable packets that waited longer than this time in ns are marked even if CoDel does
+    /// not act on them; `None` for no such time.
     pub ce_threshold_ns: Option<u64>,
 }
 

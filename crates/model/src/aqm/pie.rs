@@ -48,14 +48,15 @@ pub struct PieSpec {
     /// Duration for which no packet is dropped after a burst starts in an empty queue, in ns; 150
     /// ms.
     pub max_burst_ns: u64,
-    /// Mark ECN-capable packets instead of dropping them; default false.
+    /// Whether to mark ECN-capable packets instead of dropping them; default false.
     pub ecn: bool,
     /// Probability above which ECN-capable packets are dropped as well; default 0.1.
     pub max_ecn_p: f64,
-    /// Limit each increase of the probability to 0.02 per period while the probability is at least
-    /// 0.1 (section 5.5); default true.
+    /// Whether to limit each increase of the probability to 0.02 per period while the probability
+    /// is at least 0.1 (section 5.5); default true.
     pub cap: bool,
-    /// Avoid random clusters of drops, and long gaps between them (section 5.4); default true.
+    /// Whether to avoid random clusters of drops, and long gaps between them (section 5.4); default
+    /// true.
     pub derandomize: bool,
     /// The source of the delay; default the departure rate.
     pub delay_from: DelaySource,

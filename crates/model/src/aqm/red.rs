@@ -43,14 +43,14 @@ pub struct RedSpec {
     /// GRED: between `max` and twice `max` the probability grows from `max_p` to 1, instead of
     /// jumping to 1 at `max`; default true.
     pub gentle: bool,
-    /// Keep at least 1/p packets between two hits, as ns-2 does; default false.
+    /// Whether to keep at least 1/p packets between two hits, as ns-2 does; default false.
     pub wait: bool,
-    /// Mark ECN-capable packets instead of dropping them; default false.
+    /// Whether to mark ECN-capable packets instead of dropping them; default false.
     pub ecn: bool,
-    /// Also drop ECN-capable packets while the probability of a hit is 1 (RFC 3168, section 7);
-    /// true.
+    /// Whether to drop also ECN-capable packets while the probability of a hit is 1 (RFC 3168,
+    /// section 7); true.
     pub hard_drop: bool,
-    /// Byte mode: multiply the probability by packet length / `mean_len`; default false.
+    /// Byte mode: whether to multiply the probability by packet length / `mean_len`; default false.
     pub by_length: bool,
     /// Usual length of a packet in bytes; 500. Used only by `by_length`.
     pub mean_len: u32,

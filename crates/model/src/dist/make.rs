@@ -15,13 +15,13 @@ impl Dist {
     /// Maximum number of entries of a table in netem's format.
     pub const MAX_TABLE: usize = 16_384;
 
-    /// The value is always `ns`.
+    /// The distribution whose value is always `ns`.
     #[must_use]
     pub const fn constant(ns: u64) -> Self {
         Self(DistKind::Constant(ns))
     }
 
-    /// Every nanosecond from `min_ns` to `max_ns` equally likely.
+    /// The distribution in which every nanosecond from `min_ns` to `max_ns` is equally likely.
     ///
     /// # Errors
     /// [`ParameterError`] if `min_ns` is greater than `max_ns`.
@@ -41,7 +41,8 @@ impl Dist {
         law(Law::Normal { mean, sd: positive_time("sd", sd_ns)? }, 0)
     }
 
-    /// `min_ns` plus an exponentially distributed time; the sum has the mean `mean_ns`.
+    /// The distribution of `min_ns` plus an exponentially distributed time; the sum has the mean
+    /// `mean_ns`.
     ///
     /// # Errors
     /// Returns an error if `mean_ns` is not a number greater than `min_ns`.

@@ -199,8 +199,8 @@ fn fill(extra_ms: &mut [u32], from: ProfilePoint, to: ProfilePoint) {
     let (width, rise) = (to.probability - from.probability, to.delay_ms - from.delay_ms);
     for (index, entry) in extra_ms.iter_mut().enumerate().take(end).skip(first) {
         let share = (index as f64 / number - from.probability) / width;
-        // Adding 1e-9 prevents that a value which rounding errors put slightly below a whole number
-        // is truncated to the number below.
+        // Rounding errors may put a value slightly below a whole number. Adding 1e-9 prevents its
+        // truncation to the number below.
         *entry = (from.delay_ms + rise * share.max(0.0) + 1e-9) as u32;
     }
 }

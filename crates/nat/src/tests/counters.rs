@@ -1,4 +1,4 @@
-//! Tests the counters of instances.
+//! Tests of the counters of `nat` instances.
 
 use super::*;
 

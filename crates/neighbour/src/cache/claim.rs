@@ -1,4 +1,4 @@
-//! What messages claim about neighbours, and how the cache changes because of it.
+//! The claims of messages about neighbours, and their effect on the cache.
 
 use core::net::IpAddr;
 

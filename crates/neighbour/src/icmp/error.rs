@@ -56,9 +56,9 @@ pub struct IcmpMessage {
 /// How much of an IPv4 packet an error quotes. An ICMPv6 error always quotes as much as fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QuoteLength {
-    /// Its IP header and the next 8 bytes (RFC 792).
+    /// The error quotes the IP header and the next 8 bytes (RFC 792).
     Minimal,
-    /// As much as fits in 576 bytes (RFC 1812).
+    /// The error quotes as many bytes as fit in 576 bytes (RFC 1812).
     Full,
 }
 

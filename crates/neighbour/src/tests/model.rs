@@ -38,7 +38,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a call has caused for one neighbour.
+/// The effect of a call for one neighbour.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Effect {
     Ask(Option<MacAddr>),

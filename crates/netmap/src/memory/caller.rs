@@ -54,7 +54,7 @@ pub trait CallerMemory {
     }
 }
 
-/// The caller memory of requests that access nothing but their argument.
+/// The caller memory of requests that only access their argument.
 pub(crate) struct NoCallerMemory;
 
 impl CallerMemory for NoCallerMemory {

@@ -5,8 +5,8 @@
 //! mapping: offsets count from the first of its pages, and `mmap` of the device still shows the
 //! user's file.
 //!
-//! Sizes follow netmap: there are three kinds of objects. Those for interfaces and rings share one
-//! area here, and buffers fill the rest.
+//! Sizes follow netmap: there are three kinds of objects. Objects for interfaces and rings share
+//! one area here, and buffers fill the rest.
 
 use std::os::fd::{AsFd, OwnedFd};
 

@@ -48,7 +48,7 @@ struct FileSpace {
     end: u64,
 }
 
-/// An allocated range of the file, released when its region is gone.
+/// An allocated range of the file, released when its region is dropped.
 #[derive(Debug)]
 struct SpaceLease {
     space: Arc<Mutex<FileSpace>>,

@@ -11,7 +11,7 @@ pub(crate) struct PollCredit {
 
 /// Misses in a row after which waiting stops.
 const MAX_CREDIT: u32 = 8;
-/// After [`MAX_CREDIT`] misses in a row, one of this number of polls waits as a trial.
+/// After [`MAX_CREDIT`] misses in a row, one in this number of polls waits, as a trial.
 const TRIAL_INTERVAL: u32 = 64;
 
 impl Default for PollCredit {

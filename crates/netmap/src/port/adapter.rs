@@ -187,8 +187,8 @@ impl dyn Adapter + '_ {
         self.as_switched().is_some_and(|port| port.has_indirect(i))
     }
 
-    /// Fetches these frames ([`SwitchedPort::fetch_indirect`]); does nothing for ports that are not
-    /// switch ports.
+    /// Fetches the frames for which [`Self::has_indirect`] returns `true`
+    /// ([`SwitchedPort::fetch_indirect`]); does nothing for ports that are not switch ports.
     pub(crate) fn fetch_indirect(
         &self,
         i: usize,

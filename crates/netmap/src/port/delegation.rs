@@ -61,8 +61,8 @@ pub trait DelegatingPort {
 pub struct PipeDelegation {
     /// The ID under which the program syncs; no other program or thread that syncs the pipe has it.
     pub client_id: u32,
-    /// An eventfd to the host. The program signals it when a sync reports that the host has to wake
-    /// a thread.
+    /// An eventfd that notifies the host. The program signals it when a sync reports that the host
+    /// has to wake a thread.
     pub kick: OwnedFd,
     /// Whether the program always writes the time of each rx sync to the ring.
     pub writes_timestamps: bool,
@@ -77,7 +77,8 @@ pub struct DelegatedHalf {
     pub dir: TxRx,
     /// The ring's number in the port.
     pub ring: usize,
-    /// Layout of the direction, in bytes from the start of the user's file.
+    /// Layout of the pipe direction to which the ring belongs. Its offsets are in bytes from the
+    /// start of the user's file.
     pub layout: DirectionLayout,
     /// An eventfd that wakes this program after it has announced its sleep.
     pub doorbell: OwnedFd,

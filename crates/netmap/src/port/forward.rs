@@ -24,7 +24,8 @@ use crate::types::shape::{AdapterShape, TxRx};
 pub(crate) struct Forward {
     /// Number of the interface's rx rings; the host's rx rings follow them.
     nic_rx: usize,
-    /// The bound tx rings that lead to the host; `to_nic` has those that lead to the interface.
+    /// The bound tx rings that lead to the host. `to_nic` contains the tx rings that lead to the
+    /// interface.
     to_host: Range<usize>,
     to_nic: Range<usize>,
     /// For each rx ring, the first slot that was not yet checked for a mark.

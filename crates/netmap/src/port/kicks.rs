@@ -111,7 +111,8 @@ impl KickDispatcher {
     fn handle_event(&self, number: u64) {
         let mut known = lock(&self.registrations);
         let Some(one) = known.get(&number) else { return };
-        // Cleared before the handler runs, so a later ring is not missed.
+        // Cleared before the handler runs, so that the doorbell is not missed if it is rung again
+        // in the meantime.
         one.doorbell.clear();
         match one.handler.upgrade() {
             Some(observer) => {

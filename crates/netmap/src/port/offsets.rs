@@ -55,11 +55,11 @@ impl OffsetsRequest {
         })
     }
 
-    /// Returns the option with what was granted, which may be more than requested.
+    /// Returns the option with the granted values, which may be greater than requested.
     ///
     /// # Errors
     /// [`Errno::BUSY`] if earlier binds fixed smaller offsets; [`Errno::INVAL`] if the port
-    /// supports only smaller ones.
+    /// supports only smaller offsets.
     pub(crate) fn granted(&self, option: &NmreqOptOffsets) -> Result<NmreqOptOffsets, Errno> {
         if let Some(why) = self.refused {
             return Err(why);
@@ -109,9 +109,9 @@ struct OffsetRing<'p> {
     exclusive: bool,
 }
 
-/// Sets up the offsets of all rings of a bind. `wish` is the request, which is updated to what was
-/// granted. Before that, rings that no other file has bound lose their old offsets, unless frames
-/// may wait in them.
+/// Sets up the offsets of all rings of a bind. `wish` is the request, which is updated to the
+/// granted values. Before that, rings that no other file has bound lose their old offsets, unless
+/// frames may wait in them.
 ///
 /// # Errors
 /// [`Errno::OPNOTSUPP`] if the port has no offsets; [`Errno::BUSY`] if earlier binds fixed smaller

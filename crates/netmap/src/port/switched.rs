@@ -26,7 +26,8 @@ pub trait SwitchedPort {
     /// memory (`NS_INDIRECT`). A sync stops before the first of them.
     fn has_indirect(&self, i: usize) -> bool;
 
-    /// Fetches the bytes of these frames. A program can make this take as long as it likes.
+    /// Fetches the bytes of the frames for which [`Self::has_indirect`] returns `true`. A program
+    /// can make this take as long as it likes.
     ///
     /// # Errors
     /// The reason, if no frame can be fetched. A single frame that cannot be read becomes one

@@ -161,7 +161,7 @@ fn blocks_can_lie_in_pages_that_others_map_and_taking_those_away_ends_the_loop()
     assert_eq!(client.one_round(), Err(Errno::INTR));
     assert_eq!(client.ring_view(TxRx::Tx).hwcur(), 9);
     rustix::fs::ftruncate(&file, 0).unwrap();
-    // The first round detects that the port is gone; the next round has recorded it.
+    // The first round detects that the port no longer exists; the next round has recorded it.
     assert!(client.one_round().is_err());
     assert_eq!(client.one_round(), Err(Errno::FAULT));
 }

@@ -15,7 +15,7 @@ pub struct MemoryParams {
     pub ring_size: u32,
     /// Number of buffers in the global memory.
     pub buf_num: u32,
-    /// Bytes per buffer; [`slipring_ring::is_buf_size`] returns which values are allowed.
+    /// Bytes per buffer; [`slipring_ring::is_buf_size`] checks whether a size is allowed.
     pub buf_size: u32,
     /// Number of slots of a ring if the program that binds it requests no number.
     pub ring_slots: u32,

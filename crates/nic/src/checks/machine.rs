@@ -1,4 +1,4 @@
-//! What the machine lacks.
+//! Checks of the machine.
 
 use std::path::Path;
 
@@ -8,7 +8,8 @@ use crate::host::NicHost;
 use crate::request::BindRequest;
 use crate::sysfs::{self, PciNic, VFIO_DRIVER};
 
-/// How much memory a port of default size locks, in bytes: its buffers and descriptor rings.
+/// Size of the memory that a port with default settings locks, in bytes: its buffers and descriptor
+/// rings.
 const PORT_LOCKED_BYTES: u64 = 8 << 20;
 
 pub(super) fn examine(host: &dyn NicHost, nic: &PciNic, request: &BindRequest) -> Vec<CardCheck> {
@@ -55,7 +56,8 @@ fn group(root: &Path, nic: &PciNic) -> CardCheck {
     CardCheck::bad(CHECK, Verdict::Machine, finding, help)
 }
 
-/// Checks the devices that the IOMMU cannot tell from the card. They must not be the kernel's.
+/// Checks the devices that the IOMMU cannot distinguish from the card. Kernel drivers must not use
+/// them.
 fn siblings(root: &Path, nic: &PciNic, taken_too: &[String]) -> CardCheck {
     const CHECK: &str = "group";
     let siblings = nic.siblings(root);
@@ -86,14 +88,14 @@ fn siblings(root: &Path, nic: &PciNic, taken_too: &[String]) -> CardCheck {
     )
 }
 
-/// Checks whether the IOMMU checks interrupts. Without that, a card could raise any interrupt.
+/// Checks whether the IOMMU remaps interrupts. Without that, a card could raise any interrupt.
 fn remapping(root: &Path) -> CardCheck {
     const CHECK: &str = "interrupts";
     let unsafe_allowed =
         sysfs::read(&root.join("sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts"));
     match remaps_interrupts(&sysfs::read(&root.join("proc/interrupts")).unwrap_or_default()) {
         Some(true) => CardCheck::ok(CHECK, "the IOMMU remaps interrupts"),
-        // The kernel decides when a program opens the card.
+        // On this architecture, the kernel decides about this when a program opens the card.
         None => CardCheck::ok(CHECK, "this architecture isolates interrupts by itself"),
         Some(false) if unsafe_allowed.as_deref() == Some("Y") => CardCheck {
             verdict: Verdict::Warn,
@@ -112,8 +114,8 @@ fn remapping(root: &Path) -> CardCheck {
     }
 }
 
-/// Returns whether interrupts are remapped, by the names of their controllers in `/proc/interrupts`;
-/// `None` if this is no x86.
+/// Returns whether interrupts are remapped, by the names of their controllers in
+/// `/proc/interrupts`; `None` if this is not an x86 machine.
 fn remaps_interrupts(interrupts: &str) -> Option<bool> {
     let has = |start: &str| interrupts.split_ascii_whitespace().any(|word| word.starts_with(start));
     if has("IR-") {
@@ -169,7 +171,8 @@ fn holders(root: &Path, nic: &PciNic) -> CardCheck {
     }
 }
 
-/// Checks whether programs of a user may lock the memory of a port; `None` for root, who may.
+/// Checks whether programs of a user may lock the memory of a port in RAM. Returns `None` for root,
+/// who may.
 fn memory_lock(host: &dyn NicHost, uid: u32) -> Option<CardCheck> {
     const CHECK: &str = "memlock";
     if uid == 0 {
@@ -193,7 +196,7 @@ fn memory_lock(host: &dyn NicHost, uid: u32) -> Option<CardCheck> {
     })
 }
 
-/// Reports the kernel's lockdown, which does not concern VFIO; `None` if there is none.
+/// Reports the kernel's lockdown mode, which does not restrict VFIO; `None` if it is off.
 fn lockdown(root: &Path) -> Option<CardCheck> {
     let text = sysfs::read(&root.join("sys/kernel/security/lockdown"))?;
     let mode =

@@ -1,4 +1,4 @@
-//! What the machine uses a card for.
+//! Checks what the machine uses a card for.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -37,14 +37,14 @@ pub(super) fn examine(host: &dyn NicHost, nic: &PciNic) -> Vec<CardCheck> {
     results
 }
 
-/// Returns whether sysfs shows this link. It shows the network namespace in which it was mounted,
-/// where another interface may have the same name.
+/// Returns whether sysfs shows this link. A sysfs shows the network namespace in which it was
+/// mounted; another interface there may have the same name.
 fn is_shown(root: &Path, link: &NetlinkLink) -> bool {
     let index = sysfs::read(&root.join(format!("sys/class/net/{}/ifindex", link.name)));
     index == Some(link.index.to_string())
 }
 
-/// The card's interface is in another namespace, so what it is used for cannot be found out.
+/// The result if the card's interface is in another namespace, so that its use cannot be found out.
 fn elsewhere(name: &str, nic: &PciNic) -> CardCheck {
     CardCheck::bad(
         "namespace",
@@ -54,7 +54,7 @@ fn elsewhere(name: &str, nic: &PciNic) -> CardCheck {
     )
 }
 
-/// Says whether the kernel's driver would do.
+/// Reports whether the kernel's driver would be sufficient.
 fn kernel_driver(host: &dyn NicHost, link: &NetlinkLink) -> CardCheck {
     const CHECK: &str = "kernel driver";
     let name = &link.name;
@@ -70,7 +70,8 @@ fn kernel_driver(host: &dyn NicHost, link: &NetlinkLink) -> CardCheck {
     }
 }
 
-/// What cannot be found out counts as in the way: the card may be the one that this session uses.
+/// The result if a use cannot be found out. It counts as a use, because the card may carry this
+/// session.
 fn unknown(check: &'static str, error: &str) -> CardCheck {
     let finding = format!("cannot be listed: {error}");
     CardCheck::bad(check, Verdict::InUse, finding, "ip link")
@@ -186,7 +187,7 @@ fn connections(root: &Path, link: &NetlinkLink, own: &[&str]) -> Option<CardChec
     )
 }
 
-/// Returns what a connection is for, if that matters.
+/// Returns the purpose of a connection, if it matters.
 fn service(connection: &TcpConnection) -> Option<&'static str> {
     match (connection.local_port, connection.peer_port) {
         (22, _) => Some("an ssh session"),
@@ -208,7 +209,7 @@ fn established(table: &str) -> impl Iterator<Item = TcpConnection> + '_ {
     })
 }
 
-/// Reads an address and a port: words of the machine's byte order in hexadecimal digits.
+/// Reads an address and a port: words in the machine's byte order, as hexadecimal digits.
 fn endpoint(text: &str) -> Option<(IpAddr, u16)> {
     let (address, port) = text.split_once(':')?;
     let word = |at: usize| {

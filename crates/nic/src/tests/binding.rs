@@ -1,4 +1,4 @@
-//! Taking a card, and giving it back.
+//! Tests of taking a card and giving it back.
 
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ fn a_restored_card_has_its_driver_name_addresses_and_routes_again() {
     let host = busy_host();
     let before = host.link("eth1").unwrap();
     bind(&host).unwrap();
-    // The kernel gives the interface a new name, which udev does not change here.
+    // The kernel gives the interface a new name, and udev does not rename it here.
     *host.new_name.borrow_mut() = "eth7".into();
     restore::put_back(&host, &host.state(), &saved(&host).unwrap()).unwrap();
     assert_eq!(driver_of(host.root(), BDF).as_deref(), Some("e1000e"));
@@ -170,7 +170,7 @@ fn a_state_survives_its_file() {
     assert_eq!(names, [format!("{BDF}.json")], "no partial file, and no lock");
 }
 
-/// Makes a process that has the card's group open.
+/// Creates a process that has the card's group open.
 pub(super) fn hold_group(host: &MadeUpHost) {
     host.put("proc/41/comm", "suricata\n");
     std::fs::create_dir_all(host.path("proc/41/fd")).unwrap();

@@ -1,4 +1,4 @@
-//! A machine that does not exist: a tree of files, and a kernel that acts on what is written there.
+//! A simulated machine: a tree of files, and a kernel that reacts to writes to them.
 
 use std::cell::{Cell, RefCell};
 use std::fs;
@@ -16,7 +16,7 @@ use crate::sysfs::{self, VFIO_DRIVER, device_dir, driver_dir};
 
 pub(crate) const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 
-/// A link and its addresses and routes, by their texts.
+/// A link with its addresses and routes as texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MadeUpLink {
     pub(crate) link: NetlinkLink,
@@ -32,7 +32,7 @@ pub(crate) struct MadeUpHost {
     pub(crate) registers: Vec<u8>,
     pub(crate) zero_copy: Option<bool>,
     pub(crate) links: RefCell<Vec<MadeUpLink>>,
-    /// How many more changes succeed; `None` for all.
+    /// How many more changes succeed; `None` if all succeed.
     pub(crate) changes_left: Cell<Option<usize>>,
     pub(crate) timers: RefCell<Vec<String>>,
     pub(crate) ended: RefCell<Vec<u32>>,
@@ -171,7 +171,7 @@ impl MadeUpHost {
     fn count_change(&self) -> io::Result<()> {
         match self.changes_left.get() {
             Some(0) => {
-                // Only this one fails, so that what follows can put things back.
+                // Only this change fails, so that the restore that follows can succeed.
                 self.changes_left.set(None);
                 Err(io::Error::other("made to fail"))
             }

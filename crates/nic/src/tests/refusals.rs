@@ -1,4 +1,5 @@
-//! What keeps a card from being taken: each cause has its own text, and a command that helps.
+//! Tests of the reasons for which a card is not taken. Each has its own text, and a command that
+//! helps.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -17,7 +18,7 @@ fn plan(host: &MadeUpHost, request: &BindRequest) -> BindPlan {
     BindPlan::new(host, PciNic::read(host.root(), BDF).unwrap(), request).unwrap()
 }
 
-/// Asserts that the card is refused for one reason, with these words, and this help.
+/// Asserts that the card is refused for only one reason, with these words and this help.
 fn refused(host: &MadeUpHost, request: &BindRequest, verdict: Verdict, words: &str, help: &str) {
     let plan = plan(host, request);
     let refusals = plan.refusals(request.force);
@@ -29,7 +30,7 @@ fn refused(host: &MadeUpHost, request: &BindRequest, verdict: Verdict, words: &s
 }
 
 fn machine_refuses(host: &MadeUpHost, words: &str, help: &str) {
-    // Force does not help.
+    // `--force` does not help.
     let forced = BindRequest { force: true, ..BindRequest::default() };
     refused(host, &BindRequest::default(), Verdict::Machine, words, help);
     refused(host, &forced, Verdict::Machine, words, help);
@@ -297,7 +298,7 @@ fn a_kernel_driver_with_zero_copy_is_recommended() {
 #[test]
 fn a_card_whose_interface_is_in_another_namespace_is_refused() {
     let host = MadeUpHost::new();
-    // This namespace has an interface of the same name, which is another one.
+    // This namespace has another interface with the same name.
     host.edit("eth1", |link| link.link.index = 77);
     machine_refuses(&host, "`eth1`, the interface of 0000:03:00.0, is not in this", "nsenter -t 1");
 }

@@ -19,17 +19,17 @@ const BAR0: u16 = 0x10;
 const NUM_BARS: u8 = 6;
 const BAR_IS_IO: u32 = 1;
 const BAR_IS_64: u32 = 4;
-/// Where BARs of the device in slot 0 lie; each slot has 16 MiB.
+/// Address of the BARs of the device in slot 0; each slot has 16 MiB.
 const BARS_BASE: u64 = 0xe000_0000;
 const BARS_PER_SLOT: u64 = 16 << 20;
 const INTERRUPT_PIN: u16 = 0x3d;
 const CAPABILITY_MSI: u8 = 0x05;
 const CAPABILITY_MSIX: u8 = 0x11;
-/// On, with a 64-bit address.
+/// MSI is on, with a 64-bit address.
 const MSI_ENABLE: u32 = 1;
 const MSI_IS_64: u32 = 1 << 7;
 const MSIX_ENABLE: u32 = 1 << 15;
-/// The message that a device writes.
+/// The data of the message that a device writes.
 const MESSAGE: u32 = 1;
 
 /// A device of a [`QtestMachine`](super::QtestMachine).
@@ -37,16 +37,16 @@ pub struct QtestDevice {
     machine: Arc<MachineParts>,
     slot: u8,
     address: String,
-    /// Address and size of each BAR in memory; size 0 for others.
+    /// Address and size of each memory BAR; the size of other BARs is 0.
     bars: [(u64, u64); NUM_BARS as usize],
 }
 
-/// An interrupt that is turned on, and the event that it writes to.
+/// An interrupt that is turned on, and its event.
 pub(super) struct EventSource {
     slot: u8,
     kind: InterruptKind,
     event: OwnedFd,
-    /// Whether the line has fired and was not unmasked since.
+    /// Whether the line has fired and has not been unmasked since then.
     is_masked: bool,
 }
 
@@ -54,8 +54,8 @@ impl EventSource {
     /// Writes to the event if the device has signalled.
     pub(super) fn deliver(&mut self, session: &QtestSession, messages: &Mapping) {
         let has_fired = match self.kind {
-            // The lines of the slots 0 to 24 of bus 0 are spread over inputs 16 to 23. No two
-            // devices of a test share one.
+            // The lines of slots 0 to 24 of bus 0 are distributed over inputs 16 to 23. No two
+            // devices of a test share an input.
             InterruptKind::IntX => {
                 let asserted = (16..24).any(|line| session.line(line));
                 let fires = asserted && !self.is_masked;
@@ -86,7 +86,7 @@ impl QtestDevice {
         Ok(device)
     }
 
-    /// Does what firmware does: finds the sizes of the BARs and gives them addresses.
+    /// Does the work of the firmware: finds the sizes of the BARs and assigns addresses.
     fn place_bars(&mut self) -> Result<(), PciError> {
         let mut free = BARS_BASE + u64::from(self.slot) * BARS_PER_SLOT;
         let mut index = 0;
@@ -114,7 +114,7 @@ impl QtestDevice {
         config::capabilities(self, number).ok()?.first().copied()
     }
 
-    /// The address that the device writes its message to.
+    /// Returns the address to which the device writes its message.
     fn message_address(&self) -> u64 {
         MESSAGES_OFFSET + 4 * u64::from(self.slot)
     }

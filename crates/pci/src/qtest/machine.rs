@@ -21,24 +21,24 @@ use crate::sys::mapping::Mapping;
 
 /// Size of the machine's RAM.
 pub const RAM_BYTES: u64 = 256 << 20;
-/// Where the region of a port lies in the RAM.
+/// Offset of a port's region in the RAM.
 pub const REGION_OFFSET: u64 = 16 << 20;
-/// Where descriptors lie in the RAM.
+/// Offset of descriptors in the RAM.
 const DESCRIPTORS_OFFSET: u64 = 192 << 20;
 /// The page to which devices write their message-signalled interrupts.
 pub(super) const MESSAGES_OFFSET: u64 = 15 << 20;
-/// How far the clock moves in a step.
+/// How far the clock advances in a step.
 const STEP_NS: u64 = 1_000_000;
-/// How long the thread that moves the clock sleeps after each step.
+/// How long the thread that advances the clock sleeps after each step.
 const STEP_INTERVAL: Duration = Duration::from_micros(200);
 
-/// A machine of QEMU, which ends with this value.
+/// A machine of QEMU. It is killed when this value is dropped.
 pub struct QtestMachine {
     shared: Arc<MachineParts>,
     clock: Option<JoinHandle<()>>,
 }
 
-/// What the machine and its devices share.
+/// The state that the machine and its devices share.
 pub(super) struct MachineParts {
     session: Mutex<QtestSession>,
     process: Mutex<Child>,
@@ -52,10 +52,10 @@ pub(super) struct MachineParts {
 }
 
 impl QtestMachine {
-    /// Starts `program` with these words in addition, such as devices and their netdevs.
+    /// Starts `program` with these additional arguments, such as devices and their netdevs.
     ///
     /// # Errors
-    /// [`PciError::System`] if there is no such program, or it is no QEMU with qtest.
+    /// [`PciError::System`] if there is no such program, or it is not a QEMU with qtest.
     pub fn start(program: &Path, words: &[String]) -> Result<Self, PciError> {
         let start = || -> io::Result<Self> {
             let ram = ram_file()?;
@@ -83,7 +83,7 @@ impl QtestMachine {
         start().map_err(|source| PciError::system("start QEMU without a guest", source))
     }
 
-    /// Creates the region of a port in the machine's RAM. There can be one at a time.
+    /// Creates the region of a port in the machine's RAM. There can be only one region at a time.
     ///
     /// # Errors
     /// [`RegionError`] if it is too large.
@@ -99,7 +99,7 @@ impl QtestMachine {
         QtestDevice::open(self.shared.clone(), slot)
     }
 
-    /// Kills QEMU: all devices are gone.
+    /// Kills QEMU, which removes all devices.
     pub fn kill(&self) {
         end(&mut self.shared.process.lock().unwrap_or_else(PoisonError::into_inner));
     }
@@ -120,7 +120,7 @@ impl MachineParts {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Moves the clock on, and passes interrupts on.
+    /// Advances the clock, and delivers interrupts.
     fn step(&self) -> io::Result<()> {
         let mut session = self.session();
         session.step(STEP_NS)?;
@@ -138,7 +138,7 @@ fn ram_file() -> io::Result<OwnedFd> {
 }
 
 fn command(program: &Path, ram: &OwnedFd, words: &[String]) -> Command {
-    // The kernel ends QEMU if this thread is killed.
+    // Makes the kernel end QEMU if this thread is killed.
     let mut command = Command::new("setpriv");
     let path = format!("/proc/{}/fd/{}", std::process::id(), ram.as_raw_fd());
     command
@@ -169,7 +169,7 @@ fn end(process: &mut Child) {
     let _ = process.wait();
 }
 
-/// Memory of the machine: a device's address is the offset in the RAM's file.
+/// Maps memory of the machine: the device's address is the offset in the RAM's file.
 impl DmaMapper for MachineParts {
     fn map(&self, range: &MemoryRange<'_>) -> io::Result<DeviceAddress> {
         let (file, offset) = range.file.ok_or(io::ErrorKind::InvalidInput)?;

@@ -1,4 +1,4 @@
-//! The commands of the protocol, one line each (QEMU, `system/qtest.c`).
+//! The commands of the qtest protocol, one line each (QEMU, `system/qtest.c`).
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout};
@@ -21,7 +21,7 @@ pub(super) struct QtestSession {
 }
 
 impl QtestSession {
-    /// Takes over the pipes of a process, and asks to be told about interrupt lines.
+    /// Takes the pipes of a process, and requests reports about interrupt lines.
     pub(super) fn start(process: &mut Child) -> io::Result<Self> {
         let pipes = process.stdin.take().zip(process.stdout.take());
         let (input, output) = pipes.ok_or(io::ErrorKind::NotConnected)?;
@@ -53,7 +53,8 @@ impl QtestSession {
         }
     }
 
-    /// Takes note of an interrupt line that has changed: `IRQ raise 23`.
+    /// Records a change of an interrupt line, such as `IRQ raise 23`. Returns whether `line` is
+    /// such a change.
     fn note_line(&mut self, line: &str) -> bool {
         let mut words = line.split_ascii_whitespace();
         let (Some("IRQ"), Some(change), Some(number)) = (words.next(), words.next(), words.next())
@@ -64,7 +65,7 @@ impl QtestSession {
         number.map(|level| *level = change == "raise").is_some()
     }
 
-    /// Moves the clock on.
+    /// Advances the clock.
     pub(super) fn step(&mut self, nanoseconds: u64) -> io::Result<()> {
         self.command(&format!("clock_step {nanoseconds}")).map(drop)
     }
@@ -107,7 +108,7 @@ impl QtestSession {
     }
 }
 
-/// The letter by which commands tell the width of an access.
+/// Returns the letter that stands for the width in commands.
 fn suffix(width: Width) -> char {
     match width {
         Width::Byte => 'b',

@@ -1,9 +1,9 @@
 //! The order of memory accesses and register accesses, as the device sees it.
 //!
-//! On x86-64, stores become visible in program order to devices, too, and a store to a register is
-//! not combined with stores to memory: the compiler must keep the order, and that is all. On other
-//! processors the fences of Rust order accesses for other processors only, so a barrier for the
-//! whole system is needed.
+//! On x86-64, stores also become visible to devices in program order, and a store to a register is
+//! not combined with stores to memory. So only the compiler must keep the order. On other
+//! architectures, Rust's fences only order accesses as seen by other processors, so a barrier for
+//! the whole system is needed.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -30,8 +30,8 @@ pub fn before_doorbell() {
     fence(Ordering::Release);
 }
 
-/// Orders the load of a descriptor's status, which the device writes last, before loads of what it
-/// wrote earlier.
+/// Orders the load of a descriptor's status, which the device writes last, before loads of data
+/// that the device wrote earlier.
 #[inline(always)]
 pub fn after_status() {
     #[cfg(target_arch = "aarch64")]
@@ -43,7 +43,7 @@ pub fn after_status() {
 }
 
 /// Orders a store to memory before a later load, for protocols in which both sides write and then
-/// check whether the other one sleeps.
+/// check whether the other side sleeps.
 #[inline(always)]
 pub fn full() {
     #[cfg(target_arch = "aarch64")]

@@ -1,4 +1,4 @@
-//! Mapped memory: registers, and memory that a device writes to.
+//! Mapped memory: registers, and memory to which a device writes.
 
 use std::ffi::c_void;
 use std::io;
@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// A mapping, which is readable and writable and ends with the value.
+/// A readable and writable mapping, which is unmapped when the value is dropped.
 ///
 /// # Invariants
-/// 1. `base..base + len` is mapped for reading and writing as long as the value lives.
+/// 1. `base..base + len` is mapped for reading and writing as long as the value exists.
 /// 2. `base` is aligned to a page.
-/// 3. There are no references to the memory but those to atomics.
+/// 3. The only references to the memory are references to atomics.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     base: NonNull<u8>,
@@ -37,12 +37,13 @@ impl Mapping {
         Self::wrap(base?, len)
     }
 
-    /// Creates a file of `len` zeroed bytes, whose size stays, and maps it.
+    /// Creates a file of `len` zeroed bytes, whose size cannot change, and maps it.
     pub(crate) fn of_new_file(len: usize) -> io::Result<(Self, MemoryFile)> {
         let file =
             memfd_create("slipring-descriptors", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&file, len as u64)?;
-        // A server that maps the file cannot cut it off, by which an access here would be a SIGBUS.
+        // A server that maps the file cannot truncate it. Otherwise, an access here would cause
+        // SIGBUS.
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         Ok((Self::of_file(file.as_fd(), 0, len)?, MemoryFile(file)))
     }
@@ -105,9 +106,9 @@ macro_rules! accesses {
                 #[inline(always)]
                 pub(crate) fn $read(&self, at: usize) -> $int {
                     let register = self.register::<$int>(at);
-                    // SAFETY: `register` has checked bounds and alignment for this width (the base is
-                    // aligned by invariant 2); the memory is mapped
-                    // (invariant 1). Any value is valid.
+                    // SAFETY: `register` has checked bounds and alignment for this width (the base
+                    // is aligned by invariant 2); the memory is mapped (invariant 1). Any value is
+                    // valid.
                     unsafe { register.read_volatile() }
                 }
 
@@ -133,7 +134,8 @@ accesses! {
 }
 
 impl Mapping {
-    /// Returns the address of a register, all of which is within the mapping, and which is aligned.
+    /// Returns the address of a register after checking that it is aligned and completely within
+    /// the mapping.
     #[inline(always)]
     fn register<T>(&self, at: usize) -> NonNull<T> {
         let width = size_of::<T>();
@@ -151,12 +153,12 @@ impl Drop for Mapping {
     }
 }
 
-/// The file behind a mapping.
+/// The file of a mapping.
 #[derive(Debug)]
 pub(crate) struct MemoryFile(OwnedFd);
 
 impl MemoryFile {
-    /// The descriptor, to be passed to whatever maps the memory, too.
+    /// Returns the descriptor, to be passed to another process that maps the memory.
     pub(crate) fn as_ref(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

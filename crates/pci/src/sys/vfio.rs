@@ -7,34 +7,34 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 /// `_IO(';', 100)`, the first request.
 const FIRST_REQUEST: libc::Ioctl = 0x3b64;
 
-/// Requests whose argument is a number, or that have none.
+/// Requests with a number as argument, or without an argument.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ValueRequest {
     /// The version of the interface.
     ApiVersion = 0,
-    /// Makes the container translate addresses by an IOMMU of this type.
+    /// Makes the container translate addresses with an IOMMU of this type.
     SetIommu = 2,
     /// Resets the device.
     Reset = 11,
 }
 
-/// Requests whose argument is a record that begins with its own size. The kernel accesses no byte
-/// beyond that.
+/// Requests whose argument is a record that begins with its own size. The kernel accesses no bytes
+/// beyond that size.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum RecordRequest {
-    /// Whether all devices of a group are free.
+    /// Returns whether all devices of a group are free.
     GroupStatus = 3,
-    /// What the device has.
+    /// Returns the properties of the device.
     DeviceInfo = 7,
-    /// A region of the device.
+    /// Returns the properties of a region of the device.
     RegionInfo = 8,
     /// A kind of interrupts.
     IrqInfo = 9,
     /// Sets eventfds, masks and unmasks.
     SetIrqs = 10,
-    /// Which addresses the IOMMU translates.
+    /// Returns the addresses that the IOMMU can translate.
     IommuInfo = 12,
-    /// Takes memory away from the devices of the container.
+    /// Ends the access of the container's devices to a range of memory.
     UnmapDma = 14,
 }
 

@@ -24,15 +24,15 @@ use crate::vfio_user::message::{self, CONFIG_REGION, RegionInfo, irq_flags, regi
 const API_VERSION: u32 = 0;
 /// An IOMMU with version 2 of the mapping interface (`VFIO_TYPE1v2_IOMMU`).
 const TYPE1_V2_IOMMU: u64 = 3;
-/// Status of a group: no device of it belongs to the kernel.
+/// Status of a group: no device of the group is driven by the kernel.
 const GROUP_IS_VIABLE: u32 = 1;
-/// Device flag: it can be reset.
+/// Device flag: the device can be reset.
 const DEVICE_CAN_RESET: u32 = 1;
 /// IOMMU flag: capabilities follow.
 const IOMMU_HAS_CAPS: u32 = 2;
 /// IOMMU capability: which addresses can be mapped.
 const IOMMU_CAP_IOVA_RANGE: u32 = 1;
-/// Words of a record with capabilities.
+/// Number of words in a record with capabilities.
 const RECORD_WORDS: usize = 256;
 const NUM_BARS: u8 = 6;
 
@@ -50,12 +50,12 @@ impl VfioDevice {
     /// Opens the device with this PCI address, which is bound to `vfio-pci`.
     ///
     /// # Errors
-    /// [`PciError`], which names what is missing and has a command that helps.
+    /// A [`PciError`] that says what is missing, and contains a command that helps.
     pub fn open(address: &str) -> Result<Self, PciError> {
         Self::open_below(&VfioPaths::default(), address)
     }
 
-    /// Like [`Self::open`], where `paths` says.
+    /// Like [`Self::open`], but in the directories of `paths`.
     ///
     /// # Errors
     /// Same as for [`Self::open`].
@@ -118,7 +118,7 @@ fn check_version(container: &File) -> Result<(), PciError> {
     Err(PciError::NoVfio { source: io::Error::other(format!("it has version {version}")) })
 }
 
-/// Puts the group into the container, and the container behind the IOMMU.
+/// Adds the group to the container, and the IOMMU to the container.
 fn join(
     found: &VfioGroup,
     paths: &VfioPaths,
@@ -178,7 +178,8 @@ fn region_info(device: &impl AsFd, index: u32) -> Result<Vec<u8>, PciError> {
     Ok(record.iter().flat_map(|word: &u32| word.to_le_bytes()).collect())
 }
 
-/// Asks which addresses the IOMMU can map. Kernels before 5.4 do not say: then all.
+/// Requests the addresses that the IOMMU can map. Kernels before 5.4 do not report them; then all
+/// addresses are assumed.
 fn iova_ranges(container: &File) -> Result<Vec<std::ops::Range<u64>>, PciError> {
     let mut record = [0; RECORD_WORDS];
     vfio::request_record(container, RecordRequest::IommuInfo, &mut record)
@@ -187,9 +188,9 @@ fn iova_ranges(container: &File) -> Result<Vec<std::ops::Range<u64>>, PciError> 
     Ok(found.unwrap_or_else(|| std::iter::once(0..u64::MAX).collect()))
 }
 
-/// Finds the ranges in a list of capabilities, which begins `at` bytes into the record.
+/// Finds the ranges in a list of capabilities that begins at byte `at` of the record.
 fn ranges_of(record: &[u32], mut at: u32) -> Option<Vec<std::ops::Range<u64>>> {
-    // Each capability has at least two words, so a list that is longer is a loop.
+    // Each capability has at least two words, so a longer list must contain a loop.
     for _ in 0..record.len() / 2 {
         let words = record.get(at as usize / 4..).filter(|_| at != 0)?;
         let &[head, next, count, _, ref ranges @ ..] = words else { return None };
@@ -235,7 +236,7 @@ impl PciDevice for VfioDevice {
         let map = |area: &message::MmapArea| {
             let len = usize::try_from(area.size).ok()?;
             let memory = Mapping::of_file(self.device.as_fd(), info.offset + area.offset, len);
-            // What cannot be mapped is accessed by calls.
+            // Registers that cannot be mapped are accessed by calls.
             Some(MappedRegisters::new(area.offset, memory.ok()?))
         };
         let mapped = areas.iter().filter_map(map).collect();
@@ -273,7 +274,7 @@ impl PciDevice for VfioDevice {
         }
         match vfio::request(&*self.device, ValueRequest::Reset, 0) {
             Ok(_) => Ok(ResetResult::Reset),
-            // Many cards have no reset of their own, or share one with others.
+            // Many cards do not support a reset, or share it with other devices.
             Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOTTY)) => {
                 Ok(ResetResult::Unsupported)
             }
@@ -289,7 +290,8 @@ impl Drop for VfioDevice {
     }
 }
 
-/// Registers by `pread` and `pwrite`: the configuration space, I/O ports, the table of MSI-X.
+/// Registers that are accessed by `pread` and `pwrite`: the configuration space, I/O ports, the
+/// table of MSI-X.
 struct FileCalls {
     device: Arc<OwnedFd>,
     offset: u64,
@@ -344,7 +346,7 @@ mod tests {
     #[test]
     fn the_iommu_s_ranges_are_found_behind_other_capabilities_and_a_loop_ends() {
         let mut record = [0; 32];
-        // At byte 24, a capability of another kind; then two ranges.
+        // At byte 24 there is a capability of another kind, followed by the two ranges.
         record[6..8].copy_from_slice(&[3 | 1 << 16, 40]);
         record[10..14].copy_from_slice(&[1 | 1 << 16, 0, 2, 0]);
         record[14..22].copy_from_slice(&[0, 0, 0xfedf_ffff, 0, 0xfef0_0000, 0, 0xffff_ffff, 0x7f]);

@@ -1,4 +1,4 @@
-//! The group of a device: whether it can be opened, and by what it is kept.
+//! The group of a device: checks whether it can be opened, and reports what prevents it.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -7,9 +7,9 @@ use std::path::Path;
 use super::{VfioPaths, full_address, link_name};
 use crate::error::PciError;
 
-/// The driver that leaves a device to a program.
+/// The driver that gives a device to a program.
 const VFIO_PCI: &str = "vfio-pci";
-/// Drivers of bridges, which may stay: they make no accesses of their own.
+/// Drivers of bridges. Bridges may be in the group, because they access no memory by themselves.
 const BRIDGE_DRIVERS: [&str; 2] = ["pcieport", "shpchp"];
 
 /// The IOMMU group of a device that is bound to `vfio-pci`.
@@ -22,20 +22,21 @@ pub struct VfioGroup {
 }
 
 impl VfioGroup {
-    /// Finds the group of a device and checks all that can be seen without opening anything.
+    /// Finds the group of a device, and makes all checks that are possible without opening a file.
     /// Changes nothing.
     ///
     /// # Errors
-    /// [`PciError`] for a device that does not exist or belongs to another driver, an IOMMU that
-    /// is off, other devices in the group, a module that is not loaded, and a node that is closed
-    /// to this user.
+    /// [`PciError`] for a device that does not exist or belongs to another driver, an IOMMU that is
+    /// off, other devices in the group, a module that is not loaded, and a node that this user may
+    /// not open.
     pub fn find(paths: &VfioPaths, address: &str) -> Result<Self, PciError> {
         let address = full_address(address);
         let device = paths.device(&address);
         if !device.exists() {
             return Err(PciError::NoDevice { address });
         }
-        // Without an IOMMU, a device cannot even be bound to vfio-pci: this is the cause to name.
+        // Without an IOMMU, a device cannot even be bound to vfio-pci. So this is the cause that
+        // the error must name.
         let Some(number) = link_name(&device.join("iommu_group")) else {
             return Err(PciError::NoIommu { address });
         };
@@ -49,7 +50,7 @@ impl VfioGroup {
         Ok(group)
     }
 
-    /// Refuses a group with devices that the kernel drives.
+    /// Refuses a group with devices that kernel drivers use.
     pub(super) fn check_siblings(&self, paths: &VfioPaths) -> Result<(), PciError> {
         let devices = paths.device(&self.address).join("iommu_group/devices");
         let mut siblings: Vec<String> = Vec::new();

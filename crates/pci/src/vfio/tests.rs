@@ -1,4 +1,4 @@
-//! Groups in made-up trees of sysfs.
+//! Tests of groups in simulated sysfs trees.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -24,7 +24,8 @@ use crate::iova::IovaSpace;
 use crate::memory::{DmaMapper, MemoryRange, PAGE_BYTES};
 use crate::sys::mapping::Mapping;
 
-/// How long a reply may take. A model answers at once; this only ends the wait for one that hangs.
+/// Maximum time to wait for a reply. A model answers at once; this only ends the wait for a model
+/// that hangs.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Number of BARs.
 const NUM_BARS: u8 = 6;
@@ -42,8 +43,8 @@ impl VfioUserDevice {
     /// Connects to the server at `path`, and agrees on the version of the protocol.
     ///
     /// # Errors
-    /// [`PciError::System`] if no process serves the socket; [`PciError::Protocol`] if what serves it
-    /// speaks another protocol, or serves no PCI device.
+    /// [`PciError::System`] if no process serves the socket; [`PciError::Protocol`] if the server
+    /// uses another protocol, or does not serve a PCI device.
     pub fn connect(path: &Path) -> Result<Self, PciError> {
         let socket = UnixStream::connect(path)
             .map_err(|source| PciError::system("connect to a device model", source))?;
@@ -75,8 +76,8 @@ impl VfioUserDevice {
         })
     }
 
-    /// Maps the areas of a region that the server offers, each from its own descriptor or all from
-    /// one. An area that cannot be mapped safely is accessed by messages.
+    /// Maps the areas of a region that the server offers, each from its own descriptor, or all from
+    /// the same one. An area that cannot be mapped safely is accessed by messages.
     fn map_areas(
         &self,
         index: u8,
@@ -96,7 +97,7 @@ impl VfioUserDevice {
     }
 }
 
-/// Maps an area, if it lies within its region and in the file, and the file cannot shrink: an
+/// Maps an area, if it is within its region and within the file, and the file cannot shrink. An
 /// access beyond the end of a file would kill this process.
 fn map_area(fd: &OwnedFd, at: u64, area: &MmapArea, region_size: u64) -> Option<Mapping> {
     let len = usize::try_from(area.size).ok().filter(|&len| len > 0)?;
@@ -186,7 +187,7 @@ impl RegisterAccess for RegionCalls {
         self.connection.read_region(self.region, at, width).unwrap_or(width.all_ones())
     }
 
-    /// Posts the write: no reply is waited for, and an error shows at the next read.
+    /// Posts the write: does not wait for a reply. An error shows at the next read.
     fn write(&self, at: u64, width: Width, value: u32) {
         let access = RegionAccess { offset: at, region: self.region, count: width.bytes() as u32 };
         let mut payload = Vec::with_capacity(RegionAccess::BYTES + 4);
@@ -230,7 +231,7 @@ impl DmaMapper for ServerMemory {
     }
 }
 
-/// A connection, on which one request at a time is outstanding.
+/// A connection. At most one request is outstanding at a time.
 struct Connection {
     path: String,
     state: Mutex<VfioUserSession>,
@@ -239,7 +240,8 @@ struct Connection {
 struct VfioUserSession {
     socket: UnixStream,
     next_id: u16,
-    /// Whether the two sides no longer agree on where messages begin.
+    /// Whether the position in the stream of messages was lost, so that the connection cannot be
+    /// used any more.
     is_broken: bool,
 }
 
@@ -252,8 +254,8 @@ impl Connection {
         self.protocol(error)
     }
 
-    /// Sends a command and returns the reply. An error of the server leaves the connection as it
-    /// is; any other one ends it.
+    /// Sends a command and returns the reply. After an error that the server reports, the
+    /// connection can still be used; any other error ends it.
     fn request(
         &self,
         command: Command,
@@ -322,7 +324,7 @@ impl Connection {
 
     fn region_info(&self, index: u32) -> Result<VfioUserMessage, PciError> {
         let mut payload = Vec::new();
-        // Room for capabilities, too.
+        // Also leaves room for capabilities.
         let argsz = 4096;
         RegionInfo { argsz, index, ..RegionInfo::default() }.write(&mut payload);
         self.ask(Command::DeviceGetRegionInfo, &payload, "ask for a BAR")
@@ -395,7 +397,8 @@ impl VfioUserSession {
         if is_reply && reply.header.id == id && reply.header.command == command as u16 {
             return Ok(reply);
         }
-        // A command of the server, such as a request to read memory for it, or a stray reply.
+        // This is a command of the server, such as a request to read memory, or an unexpected
+        // reply.
         Err(io::ErrorKind::InvalidData.into())
     }
 }

@@ -4,11 +4,11 @@ use std::fmt;
 
 /// Size of a header in bytes.
 pub const HEADER_BYTES: usize = 16;
-/// Maximum size of a message in bytes, header included. Both sides refuse longer ones.
+/// Maximum size of a message in bytes, header included. Both sides refuse longer messages.
 pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
 /// Maximum number of descriptors in a message.
 pub const MAX_FDS: usize = 16;
-/// The version that both sides speak: major and minor number.
+/// The version that both sides use: major and minor number.
 pub const VERSION: [u16; 2] = [0, 1];
 /// The region of the configuration space; BARs are regions 0 to 5.
 pub const CONFIG_REGION: u32 = 7;
@@ -17,13 +17,13 @@ pub const NUM_REGIONS: u32 = 9;
 
 /// Flags of a header.
 pub mod header_flags {
-    /// Bits that tell a reply from a command.
+    /// Bits that distinguish a reply from a command.
     pub const TYPE_MASK: u32 = 0xf;
     /// The message is a reply.
     pub const REPLY: u32 = 1;
-    /// The command wants no reply.
+    /// The command requests no reply.
     pub const NO_REPLY: u32 = 1 << 4;
-    /// The command failed; the header has the error number.
+    /// The command failed; the header contains the error number.
     pub const ERROR: u32 = 1 << 5;
 }
 
@@ -69,7 +69,7 @@ pub mod irq_flags {
     pub const TRIGGER: u32 = 32;
 }
 
-/// What a message asks for.
+/// The kind of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
 #[allow(missing_docs, reason = "the names are those of the protocol")]
@@ -113,7 +113,7 @@ impl Command {
     }
 }
 
-/// A message is not one of the protocol.
+/// The error if a message does not follow the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MalformedMessage;
 
@@ -135,7 +135,7 @@ macro_rules! records {
                 /// Size in bytes.
                 pub const BYTES: usize = 0 $(+ size_of::<$int>())*;
 
-                /// Reads the record from the start of `bytes`; returns the bytes after it, too.
+                /// Reads the record from the start of `bytes`. Also returns the bytes after it.
                 ///
                 /// # Errors
                 /// [`MalformedMessage`] if there are fewer bytes.
@@ -157,11 +157,11 @@ macro_rules! records {
 }
 
 records! {
-    /// The start of each message.
+    /// The header of each message.
     Header {
-        /// The number of the command; its reply has the same.
+        /// The number of the command; its reply has the same number.
         id: u16,
-        /// What is asked for: a [`Command`].
+        /// The kind of the message: a [`Command`].
         command: u16,
         /// Size of the message in bytes, header included.
         size: u32,
@@ -171,11 +171,11 @@ records! {
         error: u32,
     }
 
-    /// [`Command::Version`] and its reply; a JSON text with a zero byte at its end follows.
+    /// [`Command::Version`] and its reply; a JSON text that ends with a zero byte follows.
     Version {
-        /// Versions with different major numbers do not understand each other.
+        /// Sides with different major numbers cannot communicate.
         major: u16,
-        /// The lower one of both sides counts.
+        /// The lower minor number of the two sides is used.
         minor: u16,
     }
 
@@ -197,7 +197,7 @@ records! {
     DmaUnmap {
         /// Size of this record in bytes.
         argsz: u32,
-        /// 0, or 2 for all memory.
+        /// 0 to unmap this range, or 2 to unmap all memory.
         flags: u32,
         /// The device's address of the first byte.
         address: u64,
@@ -217,9 +217,10 @@ records! {
         num_irqs: u32,
     }
 
-    /// [`Command::DeviceGetRegionInfo`] and its reply, which may have capabilities and descriptors.
+    /// [`Command::DeviceGetRegionInfo`] and its reply, which may contain capabilities and
+    /// descriptors.
     RegionInfo {
-        /// Size of the reply that the client takes, without the header.
+        /// Maximum size of the reply that the client accepts, without the header.
         argsz: u32,
         /// See [`region_flags`].
         flags: u32,
@@ -235,7 +236,7 @@ records! {
 
     /// The start of a capability of a region.
     CapabilityHeader {
-        /// [`SPARSE_MMAP`], or another number, which is skipped.
+        /// [`SPARSE_MMAP`], or another number. Other capabilities are skipped.
         id: u16,
         /// Version of the capability.
         version: u16,
@@ -243,7 +244,7 @@ records! {
         next: u32,
     }
 
-    /// The rest of the capability [`SPARSE_MMAP`]; that many [`MmapArea`] follow.
+    /// The rest of the capability [`SPARSE_MMAP`]. This number of [`MmapArea`] follows.
     SparseMmap {
         /// Number of areas.
         areas: u32,
@@ -281,7 +282,7 @@ records! {
         index: u32,
         /// The first interrupt.
         start: u32,
-        /// Number of interrupts; 0 to turn all off.
+        /// Number of interrupts; 0 turns all interrupts off.
         count: u32,
     }
 
@@ -299,14 +300,14 @@ records! {
 
 /// The number of the capability that lists which parts of a region can be mapped.
 pub const SPARSE_MMAP: u16 = 1;
-/// Maximum number of areas of a region that are used; further ones are accessed by messages.
+/// Maximum number of mapped areas of a region; further areas are accessed by messages.
 pub const MAX_AREAS: usize = 16;
 
 /// Returns the parts of a region that can be mapped, from the payload of a reply to
 /// [`Command::DeviceGetRegionInfo`].
 ///
 /// # Errors
-/// [`MalformedMessage`] if the reply is cut short, or its capabilities form a loop.
+/// [`MalformedMessage`] if the reply is truncated, or its capabilities form a loop.
 pub fn mappable_areas(reply: &[u8]) -> Result<Vec<MmapArea>, MalformedMessage> {
     let (info, _) = RegionInfo::read(reply)?;
     if info.flags & region_flags::MMAP == 0 {
@@ -320,7 +321,7 @@ pub fn mappable_areas(reply: &[u8]) -> Result<Vec<MmapArea>, MalformedMessage> {
         if header.id == SPARSE_MMAP {
             return sparse_areas(rest);
         }
-        // A list that goes forwards only has an end.
+        // A list whose offsets only increase must end.
         if header.next != 0 && header.next <= at {
             return Err(MalformedMessage);
         }
@@ -340,7 +341,7 @@ fn sparse_areas(bytes: &[u8]) -> Result<Vec<MmapArea>, MalformedMessage> {
     Ok(areas)
 }
 
-/// Returns the text of the first message of both sides, with its zero byte.
+/// Returns the text in the first message of each side, with its zero byte.
 #[must_use]
 pub fn capabilities_text() -> Vec<u8> {
     let capabilities = serde_json::json!({

@@ -1,4 +1,4 @@
-//! Whole messages on a stream socket, with descriptors.
+//! Transfers whole messages and their descriptors over a stream socket.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -14,9 +14,9 @@ use super::message::{HEADER_BYTES, Header, MAX_FDS, MAX_MESSAGE_BYTES};
 /// A message and its descriptors.
 #[derive(Debug, Default)]
 pub struct VfioUserMessage {
-    /// The start of the message.
+    /// The header of the message.
     pub header: Header,
-    /// What follows the header.
+    /// The bytes after the header.
     pub payload: Vec<u8>,
     /// The descriptors, in order.
     pub fds: Vec<OwnedFd>,
@@ -46,7 +46,7 @@ pub fn send(
     }
     let mut sent = 0;
     while sent < size {
-        // The peer may be gone: that is an error, and no signal.
+        // If the peer no longer exists, this must be an error, not a signal.
         match sendmsg(socket, &[IoSlice::new(&bytes[sent..])], &mut ancillary, SendFlags::NOSIGNAL)
         {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -54,7 +54,7 @@ pub fn send(
             Err(rustix::io::Errno::INTR) => continue,
             Err(error) => return Err(error.into()),
         }
-        // The descriptors went with the first byte.
+        // The descriptors were sent with the first byte.
         ancillary.clear();
     }
     Ok(())

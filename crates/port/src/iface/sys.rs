@@ -122,7 +122,7 @@ struct Coalesce {
     rest: [u32; 12],
 }
 
-/// How many bytes of registers are read at most.
+/// Maximum number of register bytes that are read.
 const MAX_REGISTER_BYTES: usize = 256;
 
 /// `struct ethtool_regs`: how many bytes of registers may be written, and the registers.

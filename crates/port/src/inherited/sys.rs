@@ -1,4 +1,4 @@
-//! The conversion of [`super`] that has no safe form.
+//! The part of [`super`] that needs `unsafe`: it makes an `OwnedFd` of an inherited descriptor.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,8 +1,8 @@
-//! The addresses and routes of a link, saved and given back to a link that takes its place.
+//! Saves the addresses and routes of a link, and restores them on a link that replaces it.
 //!
-//! They are kept as the kernel's own messages: whatever `ip address` and `ip route` can set comes
-//! back. Only the index of the link changes, and what the kernel reports but does not accept is
-//! left out.
+//! They are stored as the kernel's own messages, so all settings of `ip address` and `ip route` are
+//! restored. Only the index of the link changes, and attributes that the kernel reports but does
+//! not accept are left out.
 
 use std::io;
 
@@ -24,16 +24,17 @@ use super::{Netlink, by_index, listed, local_address};
 pub struct SavedSetting {
     /// A description for people: `10.0.0.1/24`, `default via 10.0.0.254 table 254`.
     pub text: String,
-    /// The kernel's message about it, without the netlink header.
+    /// The kernel's message that describes it, without the netlink header.
     pub message: Vec<u8>,
 }
 
 /// The addresses and routes of a link.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LinkSnapshot {
-    /// Addresses that someone has set; not those that the kernel derives by itself.
+    /// Addresses that a user or a program has added, without those that the kernel derives by
+    /// itself.
     pub addresses: Vec<SavedSetting>,
-    /// Unicast routes by the link, those without a gateway first.
+    /// Unicast routes through the link, those without a gateway first.
     pub routes: Vec<SavedSetting>,
     /// Whether one of the routes is a default route, in whichever table.
     pub has_default_route: bool,
@@ -112,7 +113,7 @@ impl Netlink {
     /// Gives a saved address to a link. An address that it has already is no error.
     ///
     /// # Errors
-    /// The kernel's error; `InvalidData` if the message is none of an address.
+    /// The kernel's error; `InvalidData` if the message does not describe an address.
     pub fn restore_address(&self, index: u32, saved: &SavedSetting) -> io::Result<()> {
         let mut message = AddressMessage::parse(&saved.message).map_err(invalid)?;
         message.header.index = index;
@@ -121,17 +122,17 @@ impl Netlink {
         )
     }
 
-    /// Adds a saved route by a link. A route that is there already is no error.
+    /// Adds a saved route through a link. A route that is there already is no error.
     ///
     /// # Errors
-    /// The kernel's error; `InvalidData` if the message is none of a route.
+    /// The kernel's error; `InvalidData` if the message does not describe a route.
     pub fn restore_route(&self, index: u32, saved: &SavedSetting) -> io::Result<()> {
         let mut message = RouteMessage::parse(&saved.message).map_err(invalid)?;
         for attribute in &mut message.attributes {
             match attribute {
                 RouteAttribute::Oif(oif) => *oif = index,
                 RouteAttribute::MultiPath(hops) => {
-                    // Hops by other links were left out when the route was saved.
+                    // Next hops through other links were left out when the route was saved.
                     hops.iter_mut().for_each(|hop| hop.interface_index = index);
                 }
                 _ => {}
@@ -194,10 +195,10 @@ fn saved_address(mut message: AddressMessage) -> Option<SavedSetting> {
     Some(SavedSetting { text, message: bytes_of(&message) })
 }
 
-/// Prepares a route for [`Netlink::restore_route`]; `None` if it is none by the link `index` that
-/// someone has set.
+/// Prepares a route for [`Netlink::restore_route`]. `None` if the route does not lead through the
+/// link `index`, or if the kernel has derived it by itself.
 fn route_by(mut message: RouteMessage, index: u32) -> Option<RouteMessage> {
-    /// `RT_TABLE_LOCAL` of `linux/rtnetlink.h`: what the kernel derives from addresses.
+    /// `RT_TABLE_LOCAL` of `linux/rtnetlink.h`: the routes that the kernel derives from addresses.
     const RT_TABLE_LOCAL: u8 = 255;
     let header = &mut message.header;
     let is_set = header.kind == RouteType::Unicast
@@ -223,8 +224,8 @@ fn route_by(mut message: RouteMessage, index: u32) -> Option<RouteMessage> {
     (is_set && is_by_link).then_some(message)
 }
 
-/// Returns whether the kernel accepts an attribute that it has reported. Next-hop objects end with
-/// their link; the route's own hop stands next to their number.
+/// Returns whether the kernel accepts an attribute that it has reported. A next-hop object is lost
+/// along with its link, so its ID is left out; the route also has the next hop itself.
 fn is_accepted(attribute: &RouteAttribute) -> bool {
     /// `RTA_NH_ID` of `linux/rtnetlink.h`.
     const RTA_NH_ID: u16 = 30;

@@ -29,7 +29,7 @@ pub(crate) use words::{
 };
 use words::{HOST_OWNER, claim_for_host, release_by_host, set_by_host};
 
-/// What a borrowing program has counted since the last query.
+/// The counts of a borrowing program since the last query.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ClientCounts {
     pub(crate) packets: u64,

@@ -1,9 +1,9 @@
 //! The receiving half of a queue.
 //!
 //! [`PostedBufs`] tracks which buffers the kernel may fill. A received frame's buffer goes into the
-//! next slot. The kernel's slots (`tail..head`) name exactly the buffers that it has and those in
-//! reserve, in any order. After a kill, the successor learns from them which buffers the kernel
-//! has.
+//! next slot. The kernel's slots (`tail..head`) contain exactly the buffers that the kernel has and
+//! the reserve buffers, in any order. After a kill, the successor learns from them which buffers
+//! the kernel has.
 
 mod delegated;
 

@@ -18,7 +18,7 @@ const MAX_HEADERS_LEN: u32 = 192;
 pub(super) struct RawPacket<'f> {
     /// The frame, without the VLAN tag.
     pub(super) bytes: &'f mut [u8],
-    /// What the kernel left to hardware, as a virtio-net header of 10 bytes.
+    /// The offloaded work that the kernel left to hardware, as a virtio-net header of 10 bytes.
     pub(super) vnet: &'f [u8],
     /// The VLAN tag that the kernel took out.
     pub(super) tag: Option<[u8; 4]>,

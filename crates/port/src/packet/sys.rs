@@ -25,12 +25,12 @@ pub(super) fn socket() -> io::Result<OwnedFd> {
     Ok(socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?)
 }
 
-/// What a bound socket is used for.
+/// The use of a bound socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SocketUse {
-    /// To receive the frames of all protocols.
+    /// The socket receives the frames of all protocols.
     Receive,
-    /// To send only. Such a socket has no protocol, so that arriving frames cost it nothing.
+    /// The socket only sends. It has no protocol, so that arriving frames cause no work for it.
     Send,
 }
 
@@ -75,8 +75,8 @@ fn check(rc: c_int) -> io::Result<()> {
 ///
 /// # Safety
 /// The type is `repr(C)` or a number, is the kernel's type for every option that it is used with,
-/// and is valid for every bit pattern. Pointers in a value point to what the kernel expects, for as
-/// long as the value lives.
+/// and is valid for every bit pattern. Pointers in a value point to the types that the kernel
+/// expects, for as long as the value exists.
 unsafe trait OptionValue: Copy {}
 
 // SAFETY: the type of most options; a plain number.
@@ -224,7 +224,7 @@ pub(super) enum SocketFilter {
         /// Total number of queues of the device.
         of: u32,
     },
-    /// What an eBPF program decides.
+    /// An eBPF program decides.
     Program(Arc<OwnedFd>),
 }
 

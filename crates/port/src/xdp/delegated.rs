@@ -114,7 +114,7 @@ impl DelegatedXdpQueue {
     }
 }
 
-/// What both directions of a queue share: the words, the program's number and the socket.
+/// The state that both directions of a queue share: the words, the program's number and the socket.
 #[derive(Debug, Clone)]
 struct QueueClient {
     words: Arc<Words>,

@@ -46,15 +46,15 @@ pub(super) enum VlanHandling {
 #[derive(Debug)]
 pub(super) struct XdpHook {
     map: BpfMap,
-    /// What keeps the program attached; `None` if the map's owner does.
+    /// Keeps the program attached; `None` if the map's owner does.
     _link: Option<BpfLink>,
     pub(super) attach_mode: XdpAttachMode,
     pub(super) vlan: VlanHandling,
     pub(super) frags: bool,
 }
 
-/// The programs that this process has attached, by device. A key also has the network namespace,
-/// because an index is only unique within one.
+/// The XDP programs that this process has attached, by device. A key also has the network
+/// namespace, because an index is only unique within one.
 static HOOKS: Mutex<Vec<(DeviceKey, Weak<XdpHook>)>> = Mutex::new(Vec::new());
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl DeviceKey {
     }
 }
 
-/// What kind of program is to be attached, and how.
+/// The kind of the XDP program to attach, and how to attach it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HookRequest {
     pub(super) attach_mode: XdpAttachMode,
@@ -78,7 +78,7 @@ pub(super) struct HookRequest {
     pub(super) frags: bool,
 }
 
-/// Why a program could not be attached.
+/// Why an XDP program could not be attached.
 #[derive(Debug)]
 pub(super) enum HookError {
     /// The kernel refused this mode, but another one may work.
@@ -88,14 +88,14 @@ pub(super) enum HookError {
 }
 
 impl XdpHook {
-    /// Returns the program that this process has attached to the device.
+    /// Returns the XDP program that this process has attached to the device.
     pub(super) fn existing(ifindex: u32) -> Option<Arc<Self>> {
         let device = DeviceKey::of(ifindex);
         let hooks = HOOKS.lock().unwrap_or_else(PoisonError::into_inner);
         hooks.iter().find(|(of, _)| *of == device).and_then(|(_, hook)| hook.upgrade())
     }
 
-    /// Attaches a program for a device of `queues` queues.
+    /// Attaches an XDP program for a device of `queues` queues.
     pub(super) fn attach(
         ifindex: u32,
         queues: u32,
@@ -125,7 +125,8 @@ impl XdpHook {
         Ok(hook)
     }
 
-    /// The program of the map's owner, which takes packets of several buffers.
+    /// Wraps the map of a caller that has attached an XDP program of its own. That program takes
+    /// packets of several buffers.
     pub(super) fn of_owner(map: BpfMap, attach_mode: XdpAttachMode) -> Arc<Self> {
         Arc::new(Self { map, _link: None, attach_mode, vlan: VlanHandling::InBand, frags: true })
     }
@@ -136,9 +137,9 @@ impl XdpHook {
     }
 }
 
-/// Attaches a program, and retries while the device is busy. A program that another port has closed
-/// stays attached as long as any copy of its descriptor is open, and a child process that is just
-/// being started has a copy for a moment.
+/// Attaches an XDP program, and retries while the device is busy. The program of a port that was
+/// just closed stays attached as long as any copy of its descriptor is open, and a child process
+/// that is just being started has a copy for a moment.
 fn attach_with_retry(
     program: &BpfProgram,
     ifindex: u32,

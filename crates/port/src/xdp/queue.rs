@@ -35,7 +35,7 @@ pub(super) struct XdpDevice {
     pub(super) _kept: Option<KeepAlive>,
 }
 
-/// What a queue is made of, besides its socket.
+/// The parts of a queue besides its socket.
 pub(super) struct XdpQueueParts {
     pub(super) tx: RingHalves<Tx>,
     pub(super) rx: RingHalves<Rx>,
@@ -153,8 +153,8 @@ impl XdpQueue {
         Ok(self.link.is_down())
     }
 
-    /// Checks whether the interface still exists: after a wakeup, and now and then while nothing
-    /// moves. If it is gone, the socket reports no error.
+    /// Checks whether the interface still exists: after a wakeup, and from time to time while no
+    /// frames move. If the interface no longer exists, the socket reports no error.
     #[inline(always)]
     fn check(&mut self, moved: bool) -> Result<(), RunCause> {
         if moved {

@@ -34,8 +34,8 @@ impl<const W: usize> Producer<W> {
         self.room() >= count
     }
 
-    /// Returns the number of entries that fit. The index is not trusted, because a program that
-    /// borrowed the ring may have written it.
+    /// Returns the number of entries that fit. The kernel's index is not trusted, because a program
+    /// that borrowed the ring may have written it.
     #[inline(always)]
     fn room(&self) -> u32 {
         self.ring.size().saturating_sub(self.next.wrapping_sub(self.consumed))

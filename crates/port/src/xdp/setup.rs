@@ -36,8 +36,8 @@ pub(super) struct BoundSockets {
     pub(super) mode: SocketMode,
 }
 
-/// Binds `queues` in the best mode that the options allow, and that suits the program `given`, which
-/// is attached already.
+/// Binds `queues` in the best mode that the options allow, and that suits the XDP program `given`,
+/// which is attached already.
 pub(super) fn open_queues(
     iface: &Iface,
     queues: &[u32],
@@ -117,8 +117,8 @@ fn modes(iface: &Iface, wanted: XdpMode, aligned: bool) -> Vec<SocketMode> {
 
 /// Why an attempt to bind the queues in one mode failed.
 enum SetupFailure {
-    /// Another mode may work. The second value is the program that is still attached, and may fit
-    /// that mode.
+    /// Another mode may work. The second value is the XDP program that is still attached, and may
+    /// fit that mode.
     Refused(io::Error, Option<Arc<XdpHook>>),
     Fatal(OpenCause),
 }
@@ -137,7 +137,7 @@ struct SetupAttempt<'a> {
 }
 
 impl SetupAttempt<'_> {
-    /// Binds all queues in one mode, with the existing program if it fits.
+    /// Binds all queues in one mode, with the existing XDP program if it fits.
     fn open(
         &self,
         mode: SocketMode,

@@ -53,8 +53,8 @@ impl DirectionLayout {
         }));
         let wrong = |_| RegionError::NotARegion("a pipe's words are no state that it reaches");
         let sender = PipeSender::new(shared.clone()).map_err(wrong)?;
-        // The program may have written any value; `PipeReceiver::resume` limits it to what was
-        // sent.
+        // The program may have written any value; `PipeReceiver::resume` limits it to the number of
+        // sent slots.
         let rx_tail = shared.0.rx.tail().load(Ordering::Acquire);
         let receiver = PipeReceiver::resume(shared.clone(), rx_tail).map_err(wrong)?;
         let tail = prev(shared.freed().acquire(), self.num_slots);

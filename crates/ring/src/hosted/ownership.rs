@@ -11,10 +11,10 @@ use crate::sync_words::{HOST_OWNER, HalfWords};
 pub struct SyncReport {
     /// Number of slots sent, or of slots returned to the sender.
     pub slots: u32,
-    /// The caller must wake the program that syncs the other half itself.
+    /// Whether the caller must wake the program that syncs the other half itself.
     pub wake_guest: bool,
-    /// The caller must wake the programs for which the host syncs the other half. Always false if
-    /// the caller is the host, which wakes them in any case.
+    /// Whether the caller must wake the programs for which the host syncs the other half. Always
+    /// false if the caller is the host, which wakes them in any case.
     pub wake_host: bool,
 }
 

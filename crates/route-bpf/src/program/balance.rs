@@ -1,4 +1,5 @@
-//! Step 6 with several next hops: the hash of the flow, which `flow_hash` defines.
+//! Step 6 for routes with several next hops: computes the hash of the flow, which `flow_hash`
+//! defines.
 
 use slipring_bpf::Assembler;
 use slipring_bpf::insn::{
@@ -44,7 +45,7 @@ fn hash_v4(program: &mut Assembler, constants: &PortConstants) {
     finish(program, MULTIPLIERS[1]);
 }
 
-/// As [`hash_v4`], for IPv6.
+/// Like [`hash_v4`], but for IPv6.
 fn hash_v6(program: &mut Assembler, constants: &PortConstants) {
     ports(program, Family::V6);
     program.put(alu(AluOp::Lsh, BpfReg::R3, 32));
@@ -83,7 +84,7 @@ fn finish(program: &mut Assembler, multiplier: u64) {
     fold(program);
 }
 
-/// `register = big-endian word of the frame at offset ^ value`; `R5` is overwritten.
+/// `register` = big-endian word of the frame at the offset, xor `value`; `R5` is overwritten.
 fn word_xor(program: &mut Assembler, register: BpfReg, offset: i16, value: u64) {
     program
         .put(load(AccessWidth::Double, register, BpfReg::R7, offset))
@@ -102,9 +103,10 @@ fn fold(program: &mut Assembler) {
     program
         // The low half.
         .put_all([mov(R0, R1), alu(times, R0, R2)])
-        // R3, R1 = the halves of the first factor; R4, R2 = those of the second.
+        // R3, R1 = the halves of the first factor; R4, R2 = the halves of the second factor.
         .put_all([low(R3, R1), high(R1), low(R4, R2), high(R2)])
-        // R5 = carry from the low product; then the mixed products, and the high one in R1.
+        // R5 = the carry from the low product. Then adds the mixed products, and the high product
+        // in R1.
         .put_all([mov(R5, R3), alu(times, R5, R4), high(R5)])
         .put_all([alu(times, R3, R2), alu(times, R4, R1), alu(times, R1, R2)])
         .put_all([low(R2, R3), alu(plus, R5, R2), low(R2, R4), alu(plus, R5, R2)])
@@ -140,7 +142,8 @@ fn ports(program: &mut Assembler, family: Family) {
     }
     let ports_end = family.headers_len() + 4;
     program
-        // In the packet; the frame may be longer. The verifier needs the comparison with its end.
+        // The ports must be inside the packet; the frame may be longer. The verifier requires the
+        // comparison with the end of the frame.
         .jump_if(BpfReg::R8, JumpIf::Lt, ports_end - ETHERNET_LEN, &without)
         .put(load(AccessWidth::Word, BpfReg::R2, BpfReg::R6, CTX_DATA_END))
         .put_all([mov(BpfReg::R1, BpfReg::R7), add_imm(BpfReg::R1, ports_end)])

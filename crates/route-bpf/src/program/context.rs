@@ -19,7 +19,7 @@ pub(super) const CTX_RX_QUEUE: i16 = 16;
 pub(super) mod stack {
     /// The key of a lookup.
     pub(in crate::program) const KEY: i16 = -4;
-    /// The type and the number of a tag beside the frame.
+    /// The type and the number of a tag that the device has removed from the frame.
     pub(in crate::program) const TAG: i16 = -16;
     /// The lower half of an IPv6 address that is looked up.
     pub(in crate::program) const LOWER: i16 = -16;
@@ -27,11 +27,11 @@ pub(super) mod stack {
     pub(in crate::program) const EGRESS: i16 = -24;
     /// The egress port.
     pub(in crate::program) const EGRESS_PORT: i16 = -32;
-    /// Ports, flow label and protocol, of a flow that is hashed.
+    /// Ports, flow label and protocol of a flow whose hash is computed.
     pub(in crate::program) const FLOW: i16 = -40;
-    /// The first half of the addresses' hash.
+    /// The first half of the hash of the addresses.
     pub(in crate::program) const ADDRESSES: i16 = -48;
-    /// The checks of the ingress port.
+    /// The source checks of the ingress port.
     pub(in crate::program) const CHECKS: i16 = -56;
     /// The adjacency's word, while the source is checked.
     pub(in crate::program) const ADJACENCY: i16 = -64;
@@ -41,21 +41,22 @@ pub(super) mod stack {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PortConstants {
     pub(crate) port: FibPortIndex,
-    /// The interface is a software device, whose frames may come from a sender on this machine that
-    /// left the transport checksum to the device.
+    /// Whether the interface is a software device, whose frames may come from a sender on this
+    /// machine that left the transport checksum to the device.
     pub(crate) is_software: bool,
-    /// The BTF id of `bpf_xdp_metadata_rx_vlan_tag`, which tells of a tag beside the frame.
+    /// The BTF id of `bpf_xdp_metadata_rx_vlan_tag`, which returns a tag that the device has
+    /// removed.
     pub(crate) tag_function: Option<i32>,
     /// The hash that chooses among several next hops.
     pub(crate) hash: ResidentHash,
     pub(crate) limits: BpfLimits,
-    /// The engine in user space gets the frames, instead of being forwarded here.
+    /// Whether the frames go to the engine in user space, instead of being forwarded here.
     pub(crate) has_sockets: bool,
-    /// It gets packets with options as well, instead of the kernel.
+    /// Whether the program itself, instead of the kernel, handles packets with IP options.
     pub(crate) takes_options: bool,
 }
 
-/// The two versions of IP, and where their fields are in a frame.
+/// The two versions of IP, and the offsets of their fields in a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Family {
     V4,
@@ -63,7 +64,7 @@ pub(super) enum Family {
 }
 
 impl Family {
-    /// Labels of this version's part of the program begin with this.
+    /// The prefix of the labels in this version's part of the program.
     pub(super) const fn prefix(self) -> &'static str {
         match self {
             Self::V4 => "v4",
@@ -84,7 +85,7 @@ impl Family {
     }
 }
 
-/// The label where frames go to the kernel for this reason.
+/// The label that passes frames to the kernel for this reason.
 pub(super) const fn pass_label(reason: PassReason) -> &'static str {
     reason.name()
 }

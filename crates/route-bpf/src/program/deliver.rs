@@ -11,7 +11,7 @@ use super::emit;
 use super::fields::{ETHERNET_LEN, ipv4, ipv6};
 use crate::layout::{self, PassReason, map};
 
-/// 7: in: `R1` an adjacency index, `R9` the target's word. Out: `R9` the adjacency's word; the
+/// Step 7. In: `R1` an adjacency index, `R9` the target's word. Out: `R9` the adjacency's word; the
 /// egress port and its MAC address on the stack.
 pub(super) fn egress(program: &mut Assembler, constants: &PortConstants, family: Family) {
     let limits = constants.limits;
@@ -40,7 +40,8 @@ pub(super) fn egress(program: &mut Assembler, constants: &PortConstants, family:
     program.put(mov(BpfReg::R9, BpfReg::R3));
 }
 
-/// `R5` = the MTU of the port `R4`, which is up; its first word goes to the stack.
+/// `R5` = the MTU of the port `R4`; passes the frame if the port is down. Puts the port's first
+/// word on the stack.
 fn egress_port(program: &mut Assembler) {
     program
         .load_map_value(BpfReg::R5, map::PORTS, 0)
@@ -54,8 +55,8 @@ fn egress_port(program: &mut Assembler) {
         .jump_if(BpfReg::R2, JumpIf::Eq, 0, pass_label(PassReason::PortDown));
 }
 
-/// Leaves if the packet of `R8` bytes is larger than the port's MTU `R5`, or than that of the
-/// target's word `R9` unless it is 0.
+/// Passes the frame to the kernel if the packet of `R8` bytes is larger than the port's MTU `R5`,
+/// or than the MTU in the target's word `R9`, if that is not 0.
 fn fits(program: &mut Assembler, family: Family) {
     let (fits, too_big) = (family.label("fits"), pass_label(PassReason::TooBig));
     program
@@ -66,7 +67,7 @@ fn fits(program: &mut Assembler, family: Family) {
         .label(&fits);
 }
 
-/// 8 and 9, then to "transmit".
+/// Steps 8 and 9; continues at "transmit".
 pub(super) fn rewrite(program: &mut Assembler, family: Family) {
     trim(program, family);
     mac_addresses(program);
@@ -77,7 +78,7 @@ pub(super) fn rewrite(program: &mut Assembler, family: Family) {
     program.jump("transmit");
 }
 
-/// 8: cuts off bytes after the packet, such as the padding of short Ethernet frames.
+/// Step 8: cuts off bytes after the packet, such as the padding of short Ethernet frames.
 fn trim(program: &mut Assembler, family: Family) {
     let (exact, no_room) = (family.label("exact"), pass_label(PassReason::Length));
     program.put(load(AccessWidth::Word, BpfReg::R2, BpfReg::R6, CTX_DATA_END));
@@ -95,7 +96,8 @@ fn trim(program: &mut Assembler, family: Family) {
     program.label(&exact);
 }
 
-/// 9: destination and source address: those of the adjacency and of the egress port.
+/// Step 9: sets the destination and source address to those of the adjacency and of the egress
+/// port.
 fn mac_addresses(program: &mut Assembler) {
     program
         .put(load(AccessWidth::Double, BpfReg::R1, BpfReg::R10, stack::EGRESS))
@@ -107,14 +109,14 @@ fn mac_addresses(program: &mut Assembler) {
         .put(store(AccessWidth::Word, BpfReg::R7, 8, BpfReg::R1));
 }
 
-/// 9: subtracts 1 from the time to live and adds it to the checksum, in ones' complement (RFC 1624,
-/// RFC 1141).
+/// Step 9: subtracts 1 from the time to live and adds it to the checksum, in ones' complement (RFC
+/// 1624, RFC 1141).
 fn decrement_ttl(program: &mut Assembler) {
     decrement_byte(program, ipv4::TTL);
     program
         .put(load(AccessWidth::Half, BpfReg::R1, BpfReg::R7, ipv4::CHECKSUM))
         .put(add_imm(BpfReg::R1, 0x0100_u16.to_be().into()))
-        // A sum of 0xffff is 0 as well, and the checksum of a header is never 0xffff.
+        // In ones' complement, 0xffff equals 0, and the checksum of a header is never 0xffff.
         .put_all([mov(BpfReg::R2, BpfReg::R1), add_imm(BpfReg::R2, 1)])
         .put(alu(AluOp::Rsh, BpfReg::R2, 16))
         .put(alu(AluOp::Add, BpfReg::R1, BpfReg::R2))

@@ -71,8 +71,8 @@ pub(super) fn sum_words(
     }
 }
 
-/// `R0` = the value of the table of the port's VRF in an array of maps; passes the frame if the
-/// VRF has none.
+/// `R0` = the table of the port's VRF in an array of maps; passes the frame if the VRF has no
+/// table.
 pub(super) fn table_of_port(program: &mut Assembler, constants: &PortConstants, tables: &str) {
     let vrf_at = u32::from(constants.port.0) * layout::PORT_SIZE + layout::PORT_VRF_OFFSET;
     program.load_map_value(BpfReg::R1, map::PORTS, vrf_at).put(load(
@@ -84,7 +84,7 @@ pub(super) fn table_of_port(program: &mut Assembler, constants: &PortConstants, 
     table_of_vrf(program, tables);
 }
 
-/// As [`table_of_port`], of the VRF `R1`.
+/// Like [`table_of_port`], but for the VRF in `R1`.
 pub(super) fn table_of_vrf(program: &mut Assembler, tables: &str) {
     program
         .put(store(AccessWidth::Word, BpfReg::R10, stack::KEY, BpfReg::R1))

@@ -1,5 +1,5 @@
-//! The program against the engine in user space: what the program forwards, the engine forwards in
-//! the same way.
+//! Compares the program with the engine in user space: the engine must forward what the program
+//! forwards, in the same way.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ fn engine(router: &mut Simulation, tables: ForwardingTables) -> RouteEngine {
     RouteEngine::new(config, Arc::new(ForwardingTables { vrfs, ..tables }))
 }
 
-/// The port to which the engine forwards a frame, and the frame that leaves.
+/// Returns the port to which the engine forwards a frame, and the frame as it leaves.
 fn forwarded_by_engine(
     engine: &mut RouteEngine,
     frame: &[u8],
@@ -74,9 +74,10 @@ fn forwarded_by_engine(
     }
 }
 
-/// Why the program leaves frames to the kernel that the engine forwards: sources in 240.0.0.0/4,
-/// and those that share a bit with an own address; next hops on the same interface, which need a
-/// redirect; subinterfaces; IPv6 packets over a route's MTU below 1280, which the engine ignores.
+/// Reasons for which the program leaves frames to the kernel although the engine forwards them:
+/// sources in 240.0.0.0/4, or that share a bit with an own address; next hops on the same
+/// interface, which need a redirect; subinterfaces; IPv6 packets larger than a route's MTU below
+/// 1280, which the engine ignores.
 const LEFT_TO_THE_KERNEL: [PassReason; 4] =
     [PassReason::Address, PassReason::SamePort, PassReason::PortDown, PassReason::TooBig];
 
@@ -89,7 +90,7 @@ fn what_the_program_forwards_the_engine_forwards_alike() {
     let config =
         ProptestConfig { cases: 6000, failure_persistence: None, ..ProptestConfig::default() };
     proptest!(config, |(frame in frames())| {
-        // A block that does not exist, which only the program checks for.
+        // Excludes a block that does not exist, which only the program checks.
         prop_assume!(frame.get(30..33) != Some(&[10, 2, 0]) || frame[12] != 8);
         let mut cell = cell.borrow_mut();
         let (router, engine) = &mut *cell;
@@ -114,7 +115,7 @@ fn what_the_program_forwards_the_engine_forwards_alike() {
     assert!(both > 200, "{both}");
 }
 
-/// The engine's cause and the program's reason have one name.
+/// Checks that the engine's cause and the program's reason have the same name.
 fn check_alike(mode: ReversePathMode, cause: RouteDropCause) {
     let mut router = Simulation::new(false).checking(mode);
     let mut engine = engine(&mut router, snapshot_checking(mode));
@@ -123,7 +124,7 @@ fn check_alike(mode: ReversePathMode, cause: RouteDropCause) {
     let config =
         ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() };
     proptest!(config, |(frame in frames_of_sources())| {
-        // A block that does not exist, which only the program checks for.
+        // Excludes a block that does not exist, which only the program checks.
         prop_assume!(frame.get(30..33) != Some(&[10, 2, 0]) || frame[12] != 8);
         let mut cell = cell.borrow_mut();
         let (router, engine) = &mut *cell;
@@ -147,8 +148,9 @@ fn what_the_program_drops_for_its_source_the_engine_drops_for_the_same_cause() {
     check_alike(ReversePathMode::Loose, RouteDropCause::ReversePathLoose);
 }
 
-/// Frames that one program leaves to the kernel and the other hands over, unchanged, are such as the
-/// engine decides about itself: those that it drops, answers or holds.
+/// Some frames are left to the kernel by the forwarding program, but handed over unchanged by the
+/// other program. These are frames that the engine decides about itself: it drops, answers or holds
+/// them.
 #[test]
 fn what_one_program_forwards_the_other_hands_over_unchanged() {
     let mut resident = Simulation::new(false);
@@ -209,7 +211,7 @@ fn packets_of_the_kernel_and_of_queues_without_a_socket_are_not_handed_over() {
     }
     assert_eq!(router.run_on_queue(&plain, 1).action, super::context::XDP_PASS as u32);
     assert_eq!(router.counters().passed(PassReason::NoSocket), 1);
-    // Those that the engine drops or answers are its own.
+    // The engine keeps the frames that it drops or answers.
     for frame in [to(22, &[1]), to(24, &[0, 0]), to(14, &[0x44]), v4_to(target::NO_ROUTE)] {
         assert_eq!(router.run(&frame).action, XDP_REDIRECT as u32);
     }

@@ -1,4 +1,4 @@
-//! Where the fields of a frame are, from its start.
+//! Offsets of the fields of a frame, from its start.
 
 /// Bytes of the Ethernet header, without tags.
 pub(super) const ETHERNET_LEN: i32 = 14;
@@ -15,7 +15,8 @@ pub(super) mod ipv4 {
     pub(in crate::program) const SOURCE: i16 = 26;
     pub(in crate::program) const DESTINATION: i16 = 30;
 
-    /// Bits of the fragment field that are set in fragments: more follow, and the offset.
+    /// The bits of the fragment field that are set in fragments: the more-fragments flag, and the
+    /// offset.
     pub(in crate::program) const FRAGMENT_BITS: u16 = 0x3fff;
 }
 

@@ -1,9 +1,10 @@
-//! The program of a port whose packets are forwarded by the engine in user space: what follows on
-//! step 2.
+//! The program of a port whose packets are forwarded by the engine in user space. It follows step
+//! 2.
 //!
-//! The kernel keeps what is its own: packets for this machine and for groups, those whose header has
-//! options, which the engine does not process (unless rules are to see them), and sources in 0.0.0.0/8, which it forwards. All other IP packets go to the socket of the
-//! queue, also those that will be dropped or answered: the engine counts each by its cause.
+//! The kernel keeps these packets: those for this machine and for groups; those with options, which
+//! the engine does not process (unless rules must check them); and those from 0.0.0.0/8, which the
+//! kernel forwards. All other IP packets go to the socket of the queue, including those that will
+//! be dropped or answered, because the engine counts each by its cause.
 //!
 //! ```text
 //!   group, link-local, options ----------------> kernel
@@ -21,7 +22,7 @@ use super::fields::{ipv4 as v4, ipv6 as v6};
 use super::{choose, count, counters, emit, ipv4, ipv6};
 use crate::layout::{PassReason, counter, map};
 
-/// The end of the IPv4 addresses of hosts; multicast groups and reserved addresses follow.
+/// The first byte of multicast groups and reserved addresses, which follow the addresses of hosts.
 const FIRST_GROUP: i32 = 224;
 const IPV6_GROUP: i32 = 0xff;
 /// The first 16 bits of `fe80::/10`, and their mask.
@@ -64,7 +65,7 @@ pub(super) fn to_socket(program: &mut Assembler, constants: &PortConstants) {
     redirect(program, constants);
 }
 
-/// What the kernel keeps of the packets whose header is at `R7`.
+/// Passes the packets that the kernel keeps. The header is at `R7`.
 pub(super) fn pass_special_v4(program: &mut Assembler, takes_options: bool) {
     program
         .put(load(AccessWidth::Byte, BpfReg::R1, BpfReg::R7, v4::DESTINATION))
@@ -81,7 +82,7 @@ pub(super) fn pass_special_v4(program: &mut Assembler, takes_options: bool) {
         .label("v4:plain");
 }
 
-/// As [`pass_special_v4`], for IPv6.
+/// Like [`pass_special_v4`], but for IPv6.
 pub(super) fn pass_special_v6(program: &mut Assembler, takes_options: bool) {
     const HOP_BY_HOP: i32 = 0;
     if !takes_options {
@@ -104,7 +105,7 @@ pub(super) fn pass_special_v6(program: &mut Assembler, takes_options: bool) {
         .jump_if(BpfReg::R1, JumpIf::Eq, LINK_LOCAL, pass_label(PassReason::Address));
 }
 
-/// Redirects the frame to the socket of its queue, and counts it with its whole length.
+/// Redirects the frame to the socket of its queue. Counts it with its whole length.
 fn redirect(program: &mut Assembler, constants: &PortConstants) {
     program
         .label("socket")

@@ -1,4 +1,4 @@
-//! Steps 3 and 5 of IPv4.
+//! Steps 3 and 5 for IPv4.
 
 use slipring_bpf::Assembler;
 use slipring_bpf::insn::{
@@ -24,7 +24,8 @@ pub(super) fn forward(program: &mut Assembler, constants: &PortConstants) {
     deliver::rewrite(program, Family::V4);
 }
 
-/// 3: the checks of RFC 1812, section 5.2.2, and 5.3.7 for addresses; `R8` = total length.
+/// Step 3: the checks of RFC 1812, section 5.2.2, and of section 5.3.7 for addresses; `R8` = total
+/// length.
 fn validate(program: &mut Assembler) {
     program
         .put(load(AccessWidth::Byte, BpfReg::R1, BpfReg::R7, VERSION))
@@ -46,7 +47,7 @@ fn validate(program: &mut Assembler) {
     not_local(program);
 }
 
-/// Leaves if the address begins with 0, 127, or 224 and above.
+/// Passes the frame to the kernel if the address begins with 0, with 127, or with 224 or more.
 fn unicast(program: &mut Assembler, address: i16) {
     let not_forwarded = pass_label(PassReason::Address);
     program
@@ -56,7 +57,8 @@ fn unicast(program: &mut Assembler, address: i16) {
         .jump_if(BpfReg::R1, JumpIf::Ge, 224, not_forwarded);
 }
 
-/// Leaves if the source may be an address of this machine, which the kernel drops as a martian.
+/// Passes the frame to the kernel if the source may be an address of this machine. The kernel drops
+/// such packets as martians.
 fn not_local(program: &mut Assembler) {
     program
         .put(load(AccessWidth::Word, BpfReg::R1, BpfReg::R7, SOURCE))
@@ -66,7 +68,7 @@ fn not_local(program: &mut Assembler) {
     emit::pass_local(program);
 }
 
-/// 5: `R9` = the target index of the destination, by DIR-24-8.
+/// Step 5: `R9` = the target index of the destination, by DIR-24-8.
 pub(super) fn look_up(program: &mut Assembler, constants: &PortConstants) {
     emit::table_of_port(program, constants, map::V4);
     target(program, constants, DESTINATION, "v4:found");

@@ -1,4 +1,4 @@
-//! Steps 3 and 5 of IPv6.
+//! Steps 3 and 5 for IPv6.
 
 use slipring_bpf::Assembler;
 use slipring_bpf::insn::{
@@ -29,7 +29,7 @@ pub(super) fn forward(program: &mut Assembler, constants: &PortConstants) {
     deliver::rewrite(program, Family::V6);
 }
 
-/// 3: the header (RFC 8200) and the addresses (RFC 4291); `R8` = length with the header.
+/// Step 3: the header (RFC 8200) and the addresses (RFC 4291); `R8` = length with the header.
 fn validate(program: &mut Assembler) {
     emit::at_least(program, Family::V6.headers_len(), pass_label(PassReason::Length));
     program
@@ -51,7 +51,7 @@ fn validate(program: &mut Assembler) {
     not_local(program);
 }
 
-/// Leaves if the source may be an address of this machine.
+/// Passes the frame to the kernel if the source may be an address of this machine.
 fn not_local(program: &mut Assembler) {
     let half = |register, offset| load(AccessWidth::Double, register, BpfReg::R7, offset);
     program
@@ -62,8 +62,8 @@ fn not_local(program: &mut Assembler) {
     emit::pass_local(program);
 }
 
-/// Leaves if the address is multicast (ff00::/8), link-local (fe80::/10), or begins with 64 zeros:
-/// unspecified, loopback, or with an IPv4 address in it.
+/// Passes the frame to the kernel if the address is multicast (ff00::/8), link-local (fe80::/10),
+/// or begins with 64 zeros: unspecified, loopback, or with an embedded IPv4 address.
 fn routable(program: &mut Assembler, address: i16) {
     let not_forwarded = pass_label(PassReason::Address);
     program

@@ -1,4 +1,4 @@
-//! The same frames in the kernel and in the interpreter.
+//! Runs the same frames in the kernel and in the interpreter.
 
 use proptest::prelude::*;
 use slipring_bpf::BpfProgram;
@@ -23,7 +23,7 @@ impl InKernel {
     /// Returns `None`, and prints why, if BPF is not permitted.
     fn new(is_software: bool) -> Option<Self> {
         let writer = in_kernel()?;
-        // Test runs have no driver.
+        // In test runs there is no driver.
         let constants = PortConstants { tag_function: None, ..constants(is_software) };
         let program = writer.host.load(&forwarding_program(&constants), None, None).unwrap();
         Some(Self { writer, program })
@@ -40,8 +40,8 @@ impl InKernel {
     }
 }
 
-/// A frame near the rules: a valid one of any target, with some bytes changed, cut or lengthened,
-/// and in most cases a right checksum.
+/// A nearly valid frame for any target: some bytes are changed, the frame is cut or lengthened, and
+/// in most cases the checksum is correct.
 pub(crate) fn frames() -> impl Strategy<Value = Vec<u8>> {
     let address = (0..4_u8, 0..target::COUNT + 2, any::<u8>());
     let changes = prop::collection::vec(
@@ -76,7 +76,7 @@ pub(crate) fn frames() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// [`frames`], of which some come from addresses that stand for targets.
+/// Like [`frames`], but some sources are addresses that stand for targets.
 pub(super) fn frames_of_sources() -> impl Strategy<Value = Vec<u8>> {
     (frames(), prop::option::of(0..target::COUNT)).prop_map(|(frame, target)| match target {
         Some(target) => from_source(frame, target),

@@ -1,8 +1,8 @@
 //! The programs of an interface whose frames go to the user-space engine through AF_PACKET.
 //!
-//! A packet socket only gets a copy: the kernel would forward the same frame. So each frame is
-//! decided about once, by a filter on the socket, and the decision travels in the socket buffer to
-//! a program that runs later:
+//! A packet socket only gets a copy: the kernel would forward the same frame. So a filter on the
+//! socket decides once about each frame, and the decision travels in the socket buffer to a program
+//! that runs later:
 //!
 //! ```text
 //!   driver, GRO --> packet sockets --> tcx ingress --> stack
@@ -16,27 +16,30 @@
 //! 1. The filter and the tcx program see the same socket buffer. For packet sockets the stack only
 //!    takes a reference, and it does not replace the buffer before tcx. GRO, RPS and generic XDP
 //!    come before both.
-//! 2. The control block of the buffer (`cb`) belongs to the layer that has the buffer. Between the
-//!    two programs that is the receive path, which leaves these bytes alone. The kernel clears them
-//!    before the filter, so an old token does not survive one. Where no filter runs (no socket,
-//!    a buffer from the memory reserve, another interface), the bytes are what a previous layer left;
-//!    the token is a random number of 64 bits, one for each attachment.
-//! 3. The heartbeat and the tables are read only by the filter. It does not matter what changes
-//!    before the tcx program runs: takeover happens between two frames.
+//! 2. The control block of the buffer (`cb`) belongs to the layer that processes the buffer.
+//!    Between the two programs that is the receive path, which does not change these bytes. The
+//!    kernel clears them before it runs a filter, so an old token does not survive. If no filter
+//!    runs (no socket, a buffer from the memory reserve, another interface), the bytes have
+//!    arbitrary values from a previous layer. The token is a random 64-bit number for each
+//!    attachment, so they do not match it.
+//! 3. The heartbeat and the tables are read only by the filter. Changes before the tcx program runs
+//!    do not matter: the router or the kernel takes over between two frames.
 //! 4. Of several sockets (fanout) one gets the frame, and only the filter of that one runs.
-//! 5. If the filter has said yes and the ring is full, the socket counts the frame as dropped.
+//! 5. If the filter has accepted a frame and the ring is full, the socket counts the frame as
+//!    dropped.
 //! 6. The tcx program is the first of its interface. Without a socket it passes everything.
 //!
-//! Another socket of the same interface that was bound before, and whose eBPF filter writes `cb`,
-//! would clear the token: the frame would then be forwarded twice. Classic filters (tcpdump, DHCP)
-//! do not use `cb`.
+//! If another socket of the same interface was bound earlier and its eBPF filter writes `cb`, it
+//! would overwrite the token, and the frame would be forwarded twice. Classic filters (tcpdump,
+//! DHCP) do not use `cb`.
 //!
 //! # What the engine gets
-//! What [`hand_over`] gives it, for the interface's MAC address. TCP super-frames of GRO are among them, since the port segments them; others go to
-//! the kernel.
+//! The engine gets the frames that [`hand_over`] would give it and that are for the interface's MAC
+//! address. TCP super-frames of GRO are included, since the port segments them; other super-frames
+//! go to the kernel.
 //!
 //! A frame that the engine returns to the kernel arrives again on the same interface, with a mark
-//! by which the filter knows it ([`injection`]). The tcx program removes the mark.
+//! by which the filter recognises it ([`injection`]). The tcx program removes the mark.
 
 use slipring_bpf::insn::{
     AccessWidth, AluOp, BpfHelper, BpfReg, JumpIf, add_imm, alu, call, exit, load, mov, mov_imm,
@@ -59,7 +62,7 @@ const SKB_GSO_SIZE: i16 = 176;
 
 /// The frame is for the interface's own MAC address.
 const PACKET_HOST: i32 = 0;
-/// Longer packets cannot be segmented by their header's length.
+/// Maximum length of a packet that can be segmented according to the length in its header.
 const MAX_PACKET_LEN: i32 = u16::MAX as i32;
 const TCP: i32 = 6;
 
@@ -69,21 +72,21 @@ const F_INGRESS: i32 = 1;
 /// The filter's result: the socket gets the whole frame.
 const WHOLE_FRAME: i32 = -1;
 
-/// Where the headers are on the stack: so that the addresses of both versions, at 30 and 38 bytes,
-/// are aligned.
+/// Offset of the headers on the stack: the addresses of both versions, at 30 and 38 bytes, are then
+/// aligned.
 const HEADERS: i32 = -126;
 
-/// What the filters of an interface's sockets and its tcx program have in common.
+/// The keys that the filters of an interface's sockets and its tcx program share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct InterceptionKeys {
-    /// In the control block of frames that the engine gets.
+    /// Marks frames for the engine, in their control block.
     pub(crate) token: u64,
     /// `skb->mark` of frames that the engine returns to the kernel.
     pub(crate) returned_mark: u32,
 }
 
-/// The filter of the socket of worker `queue`: the engine gets the frames for which it returns not
-/// 0.
+/// The filter of the socket of worker `queue`. The engine gets the frames for which the filter does
+/// not return 0.
 pub(crate) fn socket_filter(
     constants: &PortConstants,
     queue: u16,
@@ -131,7 +134,8 @@ const REASONS: [PassReason; 12] = [
     PassReason::NoTable,
 ];
 
-/// Leaves unless the frame is for the port's MAC address and has no tag beside it.
+/// Leaves the frame to the kernel unless it is for the port's MAC address, and no tag was removed
+/// from it.
 fn metadata(program: &mut Assembler) {
     program
         .put(load(AccessWidth::Word, BpfReg::R1, BpfReg::R6, SKB_PKT_TYPE))
@@ -147,7 +151,8 @@ fn metadata(program: &mut Assembler) {
         );
 }
 
-/// `R7` = a copy of the Ethernet and IP header on the stack; leaves if the frame is shorter.
+/// `R7` = a copy of the Ethernet and IP header on the stack. Leaves the frame to the kernel if it
+/// is shorter.
 fn headers(program: &mut Assembler, family: Family) {
     program
         .put_all([mov(BpfReg::R7, BpfReg::R10), add_imm(BpfReg::R7, HEADERS)])
@@ -156,7 +161,7 @@ fn headers(program: &mut Assembler, family: Family) {
         .jump_if(BpfReg::R0, JumpIf::Ne, 0, NOT_IP);
 }
 
-/// Leaves unless the engine handles what arrives on the port.
+/// Leaves the frame to the kernel unless the engine handles frames that arrive on the port.
 fn port_takes(program: &mut Assembler, constants: &PortConstants) {
     let record = u32::from(constants.port.0) * layout::PORT_SIZE;
     program
@@ -184,7 +189,7 @@ fn decide(program: &mut Assembler, constants: &PortConstants, family: Family) {
     program.jump("take");
 }
 
-/// Leaves if the frame is a super-frame of something else than TCP.
+/// Leaves the frame to the kernel if it is a super-frame of another protocol than TCP.
 fn segmentable(program: &mut Assembler, family: Family, protocol: i16) {
     let single = family.label("single");
     program
@@ -214,7 +219,7 @@ fn halves(token: u64) -> [(i16, i32); 2] {
     [(SKB_CB, token as i32), (SKB_CB + 4, (token >> 32) as i32)]
 }
 
-/// The tcx program: drops and counts what the engine has got. A super-frame counts once.
+/// The tcx program: drops and counts the frames that the engine got. A super-frame counts once.
 pub(crate) fn tcx_program(constants: &PortConstants, keys: InterceptionKeys) -> BpfCode {
     let mut program = Assembler::new();
     program.put(mov(BpfReg::R6, BpfReg::R1));
@@ -241,8 +246,8 @@ pub(crate) fn tcx_program(constants: &PortConstants, keys: InterceptionKeys) -> 
     program.assemble().expect("each label is defined once, and the program is short")
 }
 
-/// The program that makes a frame arrive on an interface, for the kernel. It runs for frames that a
-/// test run brings; its result is 0 or a negative error number.
+/// The program that makes a frame arrive on an interface, for the kernel. It runs in test runs, on
+/// the frame of the test run; its result is 0 or a negative error number.
 pub(crate) fn injection(ifindex: u32, keys: InterceptionKeys) -> BpfCode {
     let mut program = Assembler::new();
     program

@@ -2,16 +2,16 @@
 //!
 //! A sender on this machine whose packets reach the router through a software device leaves the
 //! checksum of TCP and UDP half finished in the frame: the field contains the folded sum of the
-//! pseudo header, and a note next to the frame says that the rest is missing. A program sees no
-//! notes, and a redirect loses them, so the receiver would drop the packet. The kernel keeps them.
-//! Hence frames that may be half finished go to the kernel:
+//! pseudo header, and metadata next to the frame say that the rest is missing. A program does not
+//! see the metadata, and a redirect loses them, so the receiver would drop the packet. The kernel
+//! keeps the metadata. Hence frames whose checksum may be half finished go to the kernel:
 //!
-//! - TCP and UDP whose checksum equals the sum of the pseudo header. By chance this is so for one
-//!   finished checksum in 65535, which does no harm.
+//! - TCP and UDP whose checksum equals the sum of the pseudo header. By chance, this also holds for
+//!   one finished checksum in 65535, which does no harm.
 //! - UDP without a checksum: a tunnel, in which the inner checksum may be half finished.
-//! - other protocols than ICMP: SCTP, whose checksum has no such pattern, and other tunnels.
+//! - all other protocols except ICMP: SCTP, whose checksum has no such pattern, and other tunnels.
 //!
-//! Fragments are made after the checksum is finished.
+//! Fragments have finished checksums: a packet is fragmented afterwards.
 
 use slipring_bpf::Assembler;
 use slipring_bpf::insn::{AccessWidth, AluOp, BpfReg, JumpIf, alu, load, mov, to_big_endian};
@@ -31,8 +31,8 @@ const ICMPV6: i32 = 58;
 const TCP_CHECKSUM: i16 = 16;
 const UDP_CHECKSUM: i16 = 6;
 
-/// Leaves if the packet's transport checksum may be unfinished. In: `R7` to `R2` the frame, `R8`
-/// the length of the packet.
+/// Passes the frame to the kernel if the packet's transport checksum may be unfinished. In: `R7` to
+/// `R2` the frame, `R8` the length of the packet.
 pub(super) fn pass_unfinished(program: &mut Assembler, family: Family) {
     let [tcp, udp, compare, finished] =
         ["tcp", "udp", "compare", "finished"].map(|name| family.label(name));
@@ -66,7 +66,7 @@ fn whole(program: &mut Assembler, family: Family, finished: &str) {
     };
 }
 
-/// `R4` = the checksum at an offset in the transport header, and `R5` the protocol `R1`.
+/// `R4` = the checksum at an offset in the transport header; `R5` = the protocol in `R1`.
 fn load_checksum(program: &mut Assembler, family: Family, offset: i16) {
     let at = family.headers_len() as i16 + offset;
     program.put(mov(BpfReg::R5, BpfReg::R1));

@@ -1,8 +1,8 @@
 //! The end of step 7: drops packets whose source fails the port's check (RFC 3704), as the kernel's
 //! `rp_filter` does for IPv4.
 //!
-//! The source is looked up in the tables of the egress port, like the destination of an answer. What
-//! it finds is not a way but a code for each port, in `sources`.
+//! The source is looked up in the tables of the egress port, like the destination of an answer. The
+//! result of this lookup is a code for each port, in `sources`.
 
 use slipring_bpf::Assembler;
 use slipring_bpf::insn::{AccessWidth, AluOp, BpfReg, JumpIf, alu, load, store};
@@ -57,7 +57,7 @@ fn vrf_of_egress(program: &mut Assembler) {
         .put(load(AccessWidth::Half, BpfReg::R1, BpfReg::R1, 0));
 }
 
-/// `R9` = the code of the source's target `R9` for this port.
+/// `R9` = the code for this port of the source's target in `R9`.
 fn code(program: &mut Assembler, constants: &PortConstants) {
     let (port, limits) = (constants.port.0, constants.limits);
     let word_at = 8 * (u32::from(port) / sources::PORTS_PER_WORD);

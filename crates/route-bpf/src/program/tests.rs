@@ -1,5 +1,5 @@
-//! One test per rule of the walk, in the interpreter. Expected frames are computed from RFC 791,
-//! RFC 8200 and RFC 1071, without incremental sums.
+//! One test per rule of the program's steps, in the interpreter. Expected frames are computed from
+//! RFC 791, RFC 8200 and RFC 1071, without incremental sums.
 
 use slipring_bpf::{BpfRedirect, XdpOutcome};
 
@@ -37,7 +37,7 @@ pub(crate) fn v4(to: [u8; 4]) -> Vec<u8> {
     frame.extend([0x45, 0xb9, 0, 46, 0x12, 0x34, 0, 0, 64, 17, 0, 0]);
     frame.extend(SOURCE);
     frame.extend(to);
-    // The checksum is finished as far as the program can see.
+    // To the program, this checksum looks finished.
     frame.extend([0x30, 0x39, 0, 80, 0, 26, 0x5a, 0xa5]);
     frame.resize(60, 0xee);
     seal(&mut frame);
@@ -88,7 +88,7 @@ fn assert_forwarded(outcome: &XdpOutcome, frame: &[u8], port: u16, hop: u16) {
     assert_eq!(outcome.redirect, Some(BpfRedirect::MapEntry(egress_of(port))));
 }
 
-/// `frame` with one byte changed, and the header's checksum right again.
+/// Returns `frame` with one byte changed and the header's checksum corrected.
 fn with(frame: &[u8], at: usize, byte: u8) -> Vec<u8> {
     let mut frame = frame.to_vec();
     frame[at] = byte;
@@ -115,7 +115,7 @@ fn a_packet_with_a_resolved_next_hop_leaves_with_new_addresses_and_one_less_to_l
 #[test]
 fn every_header_checksum_stays_right() {
     let mut router = Simulation::new(false);
-    // All values of the identification make all values of the checksum.
+    // With all values of the identification, the checksum takes all its values.
     for id in 0..=u16::MAX {
         let mut frame = v4_to(target::FORWARD);
         frame[18..20].copy_from_slice(&id.to_be_bytes());
@@ -134,7 +134,7 @@ fn prefixes_longer_than_24_and_64_bits_are_found() {
     let frame = v6(0xff, target::FORWARD.into());
     assert_forwarded(&router.run(&frame), &frame, 1, 0);
     assert_eq!(router.reason(&v6(0xff, target::KERNEL.into())), PassReason::Kernel);
-    // Above the greatest key the last target goes on, up to the end of the upper half.
+    // The range of the last target extends from the greatest key to the end of the upper half.
     assert_eq!(router.reason(&v6(0xff, u64::MAX)), PassReason::PortDown, "that of the last target");
     assert_eq!(router.reason(&v6(0x100, 0)), PassReason::NoRoute);
 }
@@ -169,7 +169,7 @@ fn without_a_recent_heartbeat_every_frame_goes_to_the_kernel() {
     let mut router = Simulation::new(false);
     let frame = v4_to(target::FORWARD);
     let start = router.interpreter.now_ns;
-    // The clock may be read a tick before or after the heartbeat's.
+    // The clock may be one tick before or after the heartbeat.
     for (now, is_forwarded) in [
         (start + 100_000_000, true),
         (start + 100_000_001, false),
@@ -343,7 +343,7 @@ fn a_machine_with_local_prefixes_leaves_all_packets_to_the_kernel() {
     assert_eq!(router.reason(&v4_to(target::FORWARD)), PassReason::Address);
 }
 
-/// A packet from an address that stands for a target, to one that is forwarded.
+/// Returns a packet whose source stands for a target, and whose destination is forwarded.
 fn from_target(target: u16) -> Vec<u8> {
     from_source(v4_to(target::FORWARD), target)
 }
@@ -528,7 +528,7 @@ fn bytes_after_the_packet_are_cut_off() {
             assert_forwarded(&outcome, &frame, 1, 0);
         }
     }
-    // The padding of a short packet to 60 bytes.
+    // A short packet is padded to 60 bytes.
     let mut short = v4_to(target::FORWARD);
     short[16..18].copy_from_slice(&[0, 28]);
     seal(&mut short);
@@ -538,7 +538,7 @@ fn bytes_after_the_packet_are_cut_off() {
     assert_eq!(router.reason(&[v4_to(target::KERNEL), vec![0; 9]].concat()), PassReason::Kernel);
 }
 
-/// The hash of a flow as in [`crate::flow_hash`], with 128-bit arithmetic.
+/// Computes the hash of a flow as described in [`crate::flow_hash`], with 128-bit arithmetic.
 fn flow_hash(frame: &[u8], ports: [u8; 4]) -> u64 {
     let [m0, m1, m2] = crate::flow_hash::MULTIPLIERS;
     let fold = |a: u64, b: u64| {
@@ -556,7 +556,8 @@ fn flow_hash(frame: &[u8], ports: [u8; 4]) -> u64 {
     fold(addresses ^ rest, m2)
 }
 
-/// The port and hop that the buckets of the test snapshot give: even buckets hop 0, odd ones hop 4.
+/// Returns the port and hop from the buckets of the test snapshot: hop 0 in even buckets, hop 4 in
+/// odd ones.
 fn balanced(frame: &[u8], ports: [u8; 4]) -> (u16, u16) {
     if flow_hash(frame, ports).is_multiple_of(2) { (1, 0) } else { (2, 4) }
 }
@@ -613,13 +614,13 @@ fn protocols_without_ports_and_cut_off_ports_are_flows_by_addresses() {
         seal(&mut cut);
         let (out, hop) = balanced(&cut, [0; 4]);
         assert_forwarded(&router.run(&cut), &cut, out, hop);
-        // Bytes after the packet are not its ports.
+        // Bytes after the packet are not used as ports.
         let padded = [cut.clone(), vec![0x77; 23]].concat();
         assert_forwarded(&router.run(&padded), &cut, out, hop);
     }
 }
 
-/// Writes the transport checksum: finished, or as a sender leaves it to its device.
+/// Writes the transport checksum: finished, or half finished as a sender leaves it for its device.
 fn checksummed(mut frame: Vec<u8>, protocol: u8, is_finished: bool) -> Vec<u8> {
     let (l4, addresses) = if frame[12] == 8 { (34, 26..34) } else { (54, 22..54) };
     frame[if l4 == 34 { 23 } else { 20 }] = protocol;
@@ -704,8 +705,8 @@ fn an_interface_that_vanished_drops_and_counts() {
     assert_eq!((counters.passed(PassReason::NoDevice), counters.packets), (1, 0));
 }
 
-/// A router whose target [`target::UNRESOLVED`] is a connected subnet, and that asks for 3 new hosts of
-/// IPv4 and 2 of IPv6 in a tick.
+/// A router whose target [`target::UNRESOLVED`] is a connected subnet. In a tick, it lets the
+/// kernel resolve 3 new IPv4 hosts and 2 new IPv6 hosts.
 fn router_of_hosts() -> Simulation {
     let mut router = Simulation::new(false);
     let mut tables = crate::testing::snapshot();

@@ -1,7 +1,8 @@
-//! The end of packets whose next hop has no known MAC address: the kernel asks for it and holds the
-//! packet. A scan of a subnet would have it ask for each address, at the cost of other packets, and
-//! far beyond the number of neighbours that it can store (`gc_thresh3`). So new hosts of connected
-//! subnets are left to it at a limited rate; packets for more of them are dropped.
+//! Packets whose next hop has no known MAC address: the kernel resolves it and holds the packet.
+//! During a scan of a subnet, the kernel would have to resolve every address, at the cost of other
+//! packets, and far beyond the number of neighbours that it can store (`gc_thresh3`). So packets
+//! for new hosts of connected subnets are left to the kernel at a limited rate; packets for further
+//! hosts are dropped.
 //!
 //! ```text
 //!   gateway ------------------------------------------------------------> kernel
@@ -11,10 +12,11 @@
 //!                         |no
 //!                         '--> dropped
 //! ```
-//! A tick is a little more than a second, and the kernel gives up after three. So a host that was
-//! begun is never limited while the kernel waits for its answer. A slot is not taken from such a host;
-//! another one that shares it counts with each packet. Programs on other CPUs may write the same words
-//! at the same time: a few hosts more than the limit are let through then.
+//! A tick is a little more than a second, and the kernel gives up after three. So once the kernel
+//! has begun to resolve a host, the limit does not apply to this host until the kernel gives up.
+//! Such a host keeps its slot; for another host with the same slot, every packet counts. Programs
+//! on other CPUs may write the same words at the same time: a few hosts more than the limit are let
+//! through then.
 
 use slipring_bpf::Assembler;
 use slipring_bpf::insn::{
@@ -26,7 +28,7 @@ use super::context::{Family, pass_label};
 use super::fields::{ipv4, ipv6};
 use crate::layout::{self, PassReason, map};
 
-/// In: `R4` the port of the adjacency, which is none to send to.
+/// In: `R4` the port of the adjacency, which is not a port to send to: it is a code.
 pub(super) fn limit(program: &mut Assembler, family: Family) {
     let unresolved = pass_label(PassReason::Unresolved);
     program.label(&family.label("unresolved")).jump_if(
@@ -48,7 +50,7 @@ pub(super) fn limit(program: &mut Assembler, family: Family) {
         .put_all([alu32(AluOp::Mov, BpfReg::R2, BpfReg::R0)])
         .put_all([alu32(AluOp::Sub, BpfReg::R2, BpfReg::R3), mov_imm(BpfReg::R5, 1)])
         .jump_if(BpfReg::R2, JumpIf::Gt, layout::RESOLVING_TICKS, &new)
-        // The kernel may wait for the host of this slot, which is this one or another.
+        // The kernel may be resolving the host of this slot, which is this host or another one.
         .put(mov_imm(BpfReg::R5, 0))
         .jump_if(BpfReg::R4, JumpIf::Ne, BpfReg::R8, &new)
         .put(store(AccessWidth::Word, BpfReg::R1, 0, BpfReg::R0))
@@ -97,7 +99,8 @@ fn tick_and_slot(program: &mut Assembler) {
         .put(load(AccessWidth::Double, BpfReg::R3, BpfReg::R1, 0));
 }
 
-/// Counts one more host in the tick `R0`, or drops the packet if there were `R9`. Changes `R2` to `R4`.
+/// Counts one more host in the tick `R0`, or drops the packet if there were already `R9` hosts.
+/// Overwrites `R2` to `R4`.
 fn count_host(program: &mut Assembler, family: Family) {
     let same_tick = family.label("same-tick");
     let (_, counter_at) = offsets(family);
@@ -114,7 +117,7 @@ fn count_host(program: &mut Assembler, family: Family) {
         .put(store(AccessWidth::Double, BpfReg::R2, 0, BpfReg::R3));
 }
 
-/// Where the limit of a family is in `control`, and the hosts counted in `hosts`.
+/// The offsets of a family's limit in `control`, and of its number of hosts in `hosts`.
 const fn offsets(family: Family) -> (u32, u32) {
     match family {
         Family::V4 => (layout::HOST_LIMITS_OFFSET, 0),

@@ -6,7 +6,7 @@ use slipring_fib::{Adjacency, FibPort, ForwardingTables};
 
 use crate::layout::ActionCode;
 
-/// Indices that exist in two snapshots with another meaning.
+/// Indices that exist in both snapshots, but with different meanings.
 #[derive(Debug, Default)]
 pub(super) struct ChangedIndices {
     pub(super) ports: BTreeSet<u16>,
@@ -35,7 +35,8 @@ impl ChangedIndices {
         }
     }
 
-    /// Whether a bucket of a word of four leaves an adjacency that is another neighbour now.
+    /// Whether, in a word of four buckets, a bucket changes that refers to an adjacency of another
+    /// neighbour now.
     pub(super) fn contain_adjacency_of(&self, old: u64, new: u64) -> bool {
         let bucket = |word: u64, at: u32| (word >> (16 * at)) as u16;
         (0..4).any(|at| {

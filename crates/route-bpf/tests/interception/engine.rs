@@ -1,4 +1,5 @@
-//! A small router in user space: it forwards what its packet sockets get to the other interface.
+//! A small router in user space: it forwards frames from the packet sockets of one interface to the
+//! other interface.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -150,7 +151,7 @@ impl EngineLoop {
             turns.fetch_add(1, Ordering::Release);
         }
         self.heartbeat.beat_all(0);
-        // The filters that have read the previous heartbeat end within this time.
+        // Filters that have read the previous heartbeat end within this time.
         std::thread::sleep(TURN);
         while self.work != Work::Nothing && self.turn(false) > 0 {}
         self.ports

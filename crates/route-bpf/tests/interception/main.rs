@@ -1,5 +1,5 @@
-//! Hosts in namespaces, and a router between them that gets its frames through packet sockets: each
-//! frame is either the router's or the kernel's.
+//! Hosts in namespaces, and a router between them that gets its frames through packet sockets:
+//! either the router or the kernel handles each frame.
 #![allow(clippy::unwrap_used)]
 
 mod engine;
@@ -28,14 +28,14 @@ macro_rules! intercepted {
         }
         let Some(net) = Routed::with($extra) else { return };
         let Some(router) = Intercepted::new(&net, $queues) else { return };
-        // The kernel resolves the hosts' neighbours of the router.
+        // Makes the kernel resolve the hosts, as neighbours of the router.
         net.ping("10.3.0.2", 1);
         net.ping("fd03::2", 1);
         (net, router)
     }};
 }
 
-/// The number of packets that the kernel of the router has forwarded, of both versions of IP.
+/// The number of packets, of both versions of IP, that the router's kernel has forwarded.
 fn forwarded_by_kernel(mid: &Namespace) -> u64 {
     mid.run(|| {
         let v4 = std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap();
@@ -66,7 +66,7 @@ fn the_engine_gets_frames_to_forward_and_the_kernel_does_not() {
     }
     let own = router.counters(LEFT).passed(PassReason::Kernel);
     net.ping("10.1.0.1", 1);
-    // At least: the hosts also ask whether the router is still there.
+    // At least one more: the hosts may also probe whether the router is still reachable.
     assert!(router.counters(LEFT).passed(PassReason::Kernel) > own, "own address");
     let mut ports = engine.stop();
     let received = ports.iter_mut().map(|port| port.stats().rx.packets).sum::<u64>();
@@ -141,7 +141,7 @@ impl Numbered {
     }
 }
 
-/// Changes who forwards at any moment while datagrams are on their way.
+/// Switches between router and kernel at any moment while datagrams are in flight.
 fn each_frame_arrives_once(extra: &str, queues: u16) {
     let (net, router) = intercepted!(extra, queues);
     // Other packet sockets, bound before and after the engine's, with and without a filter.
@@ -268,7 +268,7 @@ fn what_the_engine_returns_goes_to_the_kernel_once() {
 /// The name of the variable that makes [`holder`] hold a router.
 const HOLD: &str = "SLIPRING_HOLD_INTERCEPTION";
 
-/// Not a test of its own: the process that the next test kills.
+/// Not a test of its own: the next test runs this function in a process that it kills.
 #[test]
 fn holder() {
     if std::env::var_os(HOLD).is_none() {

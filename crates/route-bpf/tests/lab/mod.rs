@@ -75,7 +75,7 @@ impl Routed {
         Self::with("")
     }
 
-    /// As [`Self::new`]; `extra` goes to `ip link add` for both ends of the cables.
+    /// Like [`Self::new`]; `extra` is added to `ip link add` for both ends of the cables.
     pub(crate) fn with(extra: &str) -> Option<Self> {
         let (left, mid, right) = (Namespace::new()?, Namespace::new()?, Namespace::new()?);
         for (host, ours, number, macs) in [(&left, "la", 1, [0, 1]), (&right, "ra", 3, [3, 2])] {
@@ -217,7 +217,7 @@ pub(crate) fn start(
     mode: ResidentMode,
 ) -> Result<(BpfRouter, Vec<ResidentAttachment>), ResidentError> {
     let (router, ifindices) = router()?;
-    // veth tells programs of tags; the stack does not.
+    // veth reports removed tags to programs; generic XDP does not.
     let checks_stripped_tags = mode == ResidentMode::Native;
     let options = AttachOptions {
         mode,
@@ -234,14 +234,15 @@ pub(crate) fn start(
     Ok((router, attachments))
 }
 
-/// Beats ahead of the clock, as far as programs accept it: other tests may keep this machine busy.
+/// Writes heartbeats that are as far ahead of the clock as programs accept: other tests may keep
+/// this machine busy.
 pub(crate) fn beat_ahead(heartbeat: &ResidentHeartbeat) {
     const AHEAD_NS: u64 = 90_000_000;
     heartbeat.beat_all(ResidentHeartbeat::now() + AHEAD_NS);
 }
 
-/// Gives the calling thread priority over the rest of a busy machine, if that is permitted: without its
-/// heartbeats, the kernel forwards.
+/// Gives the calling thread priority over the rest of a busy machine, if that is permitted: without
+/// its heartbeats, the kernel forwards.
 pub(crate) fn prioritize() {
     let _ = rustix::process::setpriority_process(None, -20);
 }

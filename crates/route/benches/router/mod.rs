@@ -46,7 +46,8 @@ impl Ipv6Lookup for V6Table {
     }
 }
 
-/// Prefixes, as many as wanted: `bits` of them are random, the lengths those of the Internet.
+/// Returns `count` prefixes: `bits` bits of each are random, and the lengths are distributed as on
+/// the Internet.
 fn prefixes(count: usize, base: u128, lengths: &[u32]) -> Vec<(u128, u32)> {
     let mut draws = Stream::new(1, "route/bench/prefixes");
     let mut all: Vec<_> = (0..count)
@@ -68,13 +69,13 @@ fn target(at: usize) -> u16 {
 pub(crate) struct Router {
     /// The engine.
     pub(crate) engine: RouteEngine,
-    /// Random destinations with routes, as 128-bit numbers, IPv4 in the upper bits.
+    /// Random destinations with routes, as 128-bit numbers. IPv4 addresses are in the upper bits.
     pub(crate) destinations: Vec<u128>,
     is_v6: bool,
 }
 
 impl Router {
-    /// A router with `count` IPv4 routes, and a number of destinations.
+    /// A router with `count` IPv4 routes, and `destinations` random destinations.
     pub(crate) fn v4(count: usize, destinations: usize) -> Self {
         const LENGTHS: [u32; 16] = [24, 24, 24, 24, 24, 24, 24, 24, 24, 23, 22, 22, 21, 20, 19, 16];
         let table = Dir24::new(HeapCells::new(ROOT_CELLS), HeapCells::new(256 * 64));
@@ -92,7 +93,7 @@ impl Router {
         Self::new(V4Table(table), v6, &draw_destinations(&prefixes, destinations), false)
     }
 
-    /// A router with `count` IPv6 routes, and a number of destinations.
+    /// A router with `count` IPv6 routes, and `destinations` random destinations.
     pub(crate) fn v6(count: usize, destinations: usize) -> Self {
         const LENGTHS: [u32; 8] = [48, 48, 48, 48, 44, 40, 36, 32];
         let mut prefixes = prefixes(count, 0x2 << 124, &LENGTHS);
@@ -109,7 +110,7 @@ impl Router {
         Self { engine, destinations: destinations.to_vec(), is_v6 }
     }
 
-    /// 64 frames of 64 bytes (60 without CRC; IPv6: 62), with their destinations from `at` on.
+    /// 64 frames of 64 bytes (60 without CRC; IPv6: 62), with the destinations from index `at` on.
     pub(crate) fn frames(&self, at: usize) -> Vec<Vec<u8>> {
         (at..at + 64)
             .map(|at| self.frame(self.destinations[at % self.destinations.len()]))
@@ -172,7 +173,7 @@ fn tables(v4: V4Table, v6: V6Table) -> ForwardingTables {
     }
 }
 
-/// The values at which the longest match changes, of prefixes sorted by their lengths.
+/// For prefixes sorted by length: returns the values at which the longest match changes.
 fn starts(prefixes: &[(u128, u32)]) -> Vec<(u128, u32)> {
     let mut nested = prefixes.to_vec();
     nested.sort_unstable();

@@ -1,5 +1,5 @@
-//! Redirects: the sender of a packet that leaves by its ingress port is told the better gateway. The
-//! packet itself is forwarded.
+//! Redirects: the sender of a packet that leaves by its ingress port is told the better gateway.
+//! The packet itself is forwarded.
 
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -130,7 +130,7 @@ fn own_link_local(view: &RouteView, port: u16) -> Option<Ipv6Addr> {
 }
 
 /// Builds the packet of an ICMPv6 redirect (RFC 4861, 4.5), with the target's MAC address, if
-/// known, and as much of the packet it is about as fits.
+/// known, and as much of the original packet as fits.
 fn v6_redirect(
     [from, to]: [Ipv6Addr; 2],
     [target, destination]: [Ipv6Addr; 2],
@@ -146,7 +146,7 @@ fn v6_redirect(
         message.extend(TARGET_MAC);
         message.extend(mac.0);
     }
-    // Options have lengths in units of 8 bytes, 8 of which are the option's head.
+    // The length of an option is in units of 8 bytes, including 8 bytes for its head.
     let space = (MAX_V6_LEN - V6_HEADER_LEN - message.len() - 8) / 8 * 8;
     let quoted = &about[..about.len().min(space) / 8 * 8];
     message.extend([REDIRECTED_HEADER, (quoted.len() / 8 + 1) as u8, 0, 0, 0, 0, 0, 0]);

@@ -20,7 +20,7 @@ const OFFSET_BITS: u16 = 0x1fff;
 pub(super) struct Fragments<'p> {
     header: &'p [u8],
     data: &'p [u8],
-    /// Bytes of data before the next fragment.
+    /// Number of data bytes before the next fragment.
     done: usize,
     mtu: usize,
     /// The options of later fragments.

@@ -1,11 +1,11 @@
-//! Changes to IP headers: one hop less, another DSCP.
+//! Changes IP headers: decrements the TTL, and sets the DSCP.
 
 use slipring_wire::checksum::Delta;
 
 use crate::field::{be16, byte, put};
 use crate::packet::RoutedPacket;
 
-/// Returns whether the packet may not take another hop.
+/// Returns whether the TTL or hop limit does not permit another hop.
 pub(crate) fn is_expired(bytes: &[u8], packet: &RoutedPacket) -> bool {
     let offset = if packet.is_v6() { 7 } else { 8 };
     byte(bytes, packet.l3() + offset) <= 1
@@ -29,7 +29,8 @@ pub(super) fn count_hop(bytes: &mut [u8], packet: &RoutedPacket) {
 pub(crate) const fn count_hop_v4(header: &mut [u8; 4]) {
     let [ttl, proto, high, low] = *header;
     // The TTL is the upper byte of its word: the checksum grows by 0x0100, with end-around carry.
-    // The sum of a header is never 0, so its checksum is never 0xffff but the other zero.
+    // The sum of a header is never 0, so its checksum is never 0xffff, but 0, the other form of
+    // zero in ones' complement.
     let sum = u16::from_be_bytes([high, low]) as u32 + 0x0100;
     let sum = (sum + (sum >= 0xffff) as u32) as u16;
     let [high, low] = sum.to_be_bytes();

@@ -79,7 +79,7 @@ fn lengths(ip: &[u8]) -> Result<(usize, usize), RouteDropCause> {
     Ok((header_len, total_len))
 }
 
-/// Sources that no packet has, whatever its destination.
+/// Checks for source addresses that are invalid with any destination.
 fn never_a_source(source: u32) -> Option<RouteDropCause> {
     match source >> 24 {
         127 => Some(RouteDropCause::V4SourceLoopback),
@@ -95,7 +95,7 @@ enum Options {
     Other,
 }
 
-/// Looks for source routes. The kernel judges invalid options.
+/// Looks for source routes. Packets with invalid options are left to the kernel.
 fn options(mut options: &[u8]) -> Options {
     const END: u8 = 0;
     const NO_OPERATION: u8 = 1;

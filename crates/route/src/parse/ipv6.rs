@@ -55,12 +55,12 @@ pub(super) fn examine(
         return drop(RouteDropCause::V6SourceOwn);
     }
     let traits = packet.traits.with(PacketTraits::V6);
-    // Such a packet may be for an address of the router, which only the lookup tells.
+    // Such a packet may be for an address of the router. Only the lookup finds this out.
     let traits = traits.with_if(is_link_local(source), PacketTraits::LINK_SOURCE);
     Ok((RoutedPacket { end: (l3 + len) as u32, traits, ..packet }, destination))
 }
 
-/// Addresses that no packet on a link has.
+/// Checks for addresses that are invalid on any link.
 fn martian(source: u128, destination: u128) -> Option<RouteDropCause> {
     match (source, destination) {
         (LOOPBACK, _) => Some(RouteDropCause::V6SourceLoopback),

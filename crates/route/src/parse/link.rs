@@ -23,9 +23,9 @@ pub(super) struct ParsedLink {
     pub(super) l3: u16,
     pub(super) port: u16,
     pub(super) vrf: u16,
-    /// The frame is a broadcast or multicast.
+    /// Whether the frame is a broadcast or multicast.
     pub(super) is_group: bool,
-    /// The frame is for another host.
+    /// Whether the frame is for another host.
     pub(super) is_other_mac: bool,
 }
 
@@ -60,7 +60,8 @@ pub(super) fn parse(view: &RouteView, frame: &RouteFrame<'_>) -> Result<ParsedLi
     let facts = port.and_then(|port| Some((port, view.port(port)?)));
     let Some((port, facts)) = facts else {
         let class = classify(bytes, ethertype, usize::from(l3));
-        // A frame for a group may be for a VLAN device of the kernel, and so may any other.
+        // A frame to a group may be for a VLAN device of the kernel, and so may a frame to any
+        // other address.
         let class = if ethertype.is_vlan() { PuntClass::Other } else { class };
         return Err(ParseRefusal::Kernel(class, PuntReason::UnknownVlan));
     };

@@ -1,4 +1,4 @@
-//! What the complete checks say about a frame.
+//! The result of the complete checks.
 
 use crate::cause::RouteDropCause;
 use crate::packet::RoutedPacket;

@@ -1,5 +1,5 @@
 //! The fast path: untagged frames to the router's MAC address, with IPv4 without options or IPv6
-//! without hop-by-hop header, and addresses that need no second look.
+//! without hop-by-hop header, and addresses that need no further checks.
 
 use slipring_wire::assigned::IpProto;
 
@@ -13,7 +13,8 @@ const V6_LEN: usize = 14 + 40;
 /// The lower 48 bits of a word: a MAC address.
 const MAC_BITS: u64 = (1 << 48) - 1;
 
-/// Accepts a packet of the most common forms. `None` says nothing about the frame.
+/// Accepts a packet of the most common forms. `None` only means that the complete checks must
+/// decide.
 #[inline(always)]
 pub(super) fn accept(view: &RouteView, frame: &RouteFrame<'_>) -> Option<Accepted> {
     let head = frame.bytes.first_chunk::<V4_LEN>()?;
@@ -54,7 +55,7 @@ fn accept_v4(
         .then_some((RoutedPacket { end: 14 + total_len as u32, ..packet }, u128::from(destination)))
 }
 
-/// Returns whether a one's complement sum of 32-bit words is the one of a valid header.
+/// Returns whether a ones' complement sum of 32-bit words is that of a valid header.
 #[inline(always)]
 fn is_all_ones(sum: u64) -> bool {
     let sum = (sum >> 32) + (sum & 0xffff_ffff);
@@ -88,8 +89,8 @@ fn accept_v6(view: &RouteView, bytes: &[u8], packet: RoutedPacket) -> Option<Acc
     is_valid.then_some((RoutedPacket { end, traits, ..packet }, destination))
 }
 
-/// Returns whether an address is neither above `fe00::` (multicast, link-local) nor begins with 64
-/// zeros (unspecified, loopback, mapped).
+/// Returns whether an address is not above `fe00::` (multicast, link-local) and does not begin with
+/// 64 zeros (unspecified, loopback, mapped).
 #[inline(always)]
 fn is_plain_v6(address: u128) -> bool {
     let high = (address >> 64) as u64;

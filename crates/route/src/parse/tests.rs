@@ -1,4 +1,5 @@
-//! The fast path accepts nothing that the complete checks refuse, and nothing else about it.
+//! Checks that the fast path accepts only frames that the complete checks also accept, with the
+//! same result.
 
 use alloc::sync::Arc;
 use core::net::IpAddr;

@@ -22,7 +22,7 @@ struct PortPolicer {
 pub(crate) struct Policers(Box<[Option<PortPolicer>]>);
 
 impl Policers {
-    /// Makes the policers of the ports. A port whose policer stays the same keeps its tokens.
+    /// Creates the policers of the ports. A port whose policer does not change keeps its tokens.
     pub(crate) fn new(policies: &[PortPolicy], old: &Self, now_ns: u64) -> Self {
         if policies.iter().all(|policy| policy.policer.is_none()) {
             return Self::default();
@@ -30,7 +30,7 @@ impl Policers {
         let policer = |(at, policy): (usize, &PortPolicy)| {
             let spec = policy.policer?;
             let old = old.0.get(at).and_then(Option::as_ref).filter(|old| old.spec == spec);
-            // A burst of 0 would stop all packets: 1 byte does, too.
+            // A burst of 0 is not possible; a burst of 1 byte also stops all packets.
             let new = || TokenBucket::new(spec.bps, spec.burst_bytes.max(1), now_ns).ok();
             let bucket = old.map(|old| old.bucket.clone()).or_else(new)?;
             Some(PortPolicer { spec, bucket })

@@ -1,4 +1,4 @@
-//! Packets that are forwarded, and those that the router ignores.
+//! Tests of packets that are forwarded, and of packets that the router ignores.
 
 use super::kit::*;
 use crate::{RouteDropCause, RouteFrame, RouteVerdict};
@@ -41,7 +41,7 @@ fn every_ttl_above_one_is_decremented_with_a_valid_checksum() {
 
 #[test]
 fn a_checksum_that_carries_is_updated_without_becoming_the_other_zero() {
-    // All identifications: the checksum takes every value that it can have.
+    // With all values of the identification, the checksum takes all its values.
     let mut frame = udp("10.1.0.2", "10.3.0.2", 60);
     let mut engine = engine();
     for id in 0..=u16::MAX {
@@ -110,7 +110,7 @@ fn a_broadcast_or_multicast_frame_with_a_unicast_packet_is_never_forwarded() {
 #[test]
 fn a_fragment_header_of_ipv6_passes_untouched() {
     let mut frame = udp("fd01::2", "fd03::2", 100);
-    // Next header: fragment; in it: UDP, offset 8, more fragments.
+    // Next header: fragment. The fragment header: UDP, offset 8, more fragments.
     frame[20] = 44;
     frame[54..62].copy_from_slice(&[17, 0, 0, 9, 1, 2, 3, 4]);
     let (_, sent) = forward(&mut engine(), &frame);

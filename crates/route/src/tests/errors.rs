@@ -1,4 +1,4 @@
-//! ICMP and ICMPv6 errors: which, to whom, by which way, and when not.
+//! Tests of ICMP and ICMPv6 errors: their contents, recipients and routes, and when none is sent.
 
 use alloc::vec::Vec;
 
@@ -19,7 +19,7 @@ struct Error4 {
     quote: Vec<u8>,
 }
 
-/// Takes apart the ICMP error that the router made, and checks its checksums.
+/// Parses the ICMP error that the router made, and checks its checksums.
 fn error4(engine: &mut RouteEngine) -> Error4 {
     let (port, frame) = only_output(engine);
     assert_eq!(frame[12..15], [8, 0, 0x45]);
@@ -40,7 +40,7 @@ fn error4(engine: &mut RouteEngine) -> Error4 {
     }
 }
 
-/// Type, code, the 32 bits after the checksum, source, and quote of an ICMPv6 error.
+/// Returns type, code, the 32 bits after the checksum, source, and quote of an ICMPv6 error.
 fn error6(engine: &mut RouteEngine) -> (u8, u8, u32, Vec<u8>, Vec<u8>) {
     let (port, frame) = only_output(engine);
     assert_eq!(port, LEFT);
@@ -133,7 +133,7 @@ fn a_large_packet_that_must_not_be_fragmented_is_answered_with_the_mtu() {
     assert_eq!(process(&mut engine, &mut frame), RouteVerdict::Answered(Cause::V4TooBig));
     let error = error4(&mut engine);
     assert_eq!((error.kind, error.rest), ((3, 4), 1400));
-    // Exactly the MTU passes.
+    // A packet of exactly the MTU passes.
     let mut frame = udp("10.1.0.2", "10.3.0.2", 1414);
     patch_v4(&mut frame, 6, &[0x40, 0]);
     forward(&mut engine, &frame);
@@ -198,7 +198,7 @@ fn a_port_that_is_down_is_answered_with_host_unreachable() {
 #[test]
 fn an_error_goes_where_the_route_to_the_sender_leads_and_not_back_where_the_packet_came_from() {
     let mut engine = engine();
-    // From the left, with a source for which the route leads to the right.
+    // The packet arrives on the left port. The route to its source leads to the right port.
     let verdict = process(&mut engine, &mut udp("10.8.0.1", "10.55.0.1", 60));
     assert_eq!(verdict, RouteVerdict::Answered(Cause::NoRoute));
     let (port, frame) = only_output(&mut engine);
@@ -290,7 +290,7 @@ fn an_error_to_an_unresolved_neighbour_waits_for_it() {
     assert!(engine.counters().is_balanced());
 }
 
-/// Asserts that a frame for a destination without a route is dropped in silence.
+/// Asserts that a frame for a destination without a route is dropped without an error.
 fn assert_silent(mut frame: Vec<u8>) {
     let mut engine = engine();
     let verdict = process(&mut engine, &mut frame);
@@ -332,7 +332,7 @@ fn a_source_in_240_slash_4_gets_no_error() {
     assert_silent(udp("240.0.0.1", "10.55.0.1", 60));
 }
 
-/// Defect of netmap-fwd: no limit.
+/// A defect of netmap-fwd was that it had no limit.
 #[test]
 fn errors_to_one_sender_are_limited() {
     let mut engine = engine();
@@ -377,15 +377,15 @@ fn a_packet_that_leaves_by_its_ingress_port_is_forwarded_with_a_redirect_if_swit
     assert_eq!((error.kind, error.rest), ((5, 1), 0x0a01_0002));
     assert_eq!(error.quote, frame[14..]);
     assert_eq!(engine.counters().redirects, 1);
-    // A source that is not in the subnet of the gateway gets none (RFC 1812, 5.2.7.2).
+    // A source outside the gateway's subnet gets no redirect (RFC 1812, 5.2.7.2).
     forward(&mut engine, &udp("10.8.0.1", "10.30.0.1", 60));
     assert_eq!(engine.pop(), None);
-    // One that expires gets an error, but no redirect.
+    // An expiring packet gets an error, but no redirect.
     let mut expired = frame.clone();
     patch_v4(&mut expired, 8, &[1]);
     process(&mut engine, &mut expired);
     assert_eq!(error4(&mut engine).kind, (11, 0));
-    // A gateway in another subnet of the port is no neighbour of the sender.
+    // A gateway in another subnet of the port is not a neighbour of the sender.
     forward(&mut engine, &udp("10.1.0.2", "10.31.0.1", 60));
     assert_eq!(engine.pop(), None);
     // Switched off.
@@ -444,7 +444,7 @@ fn an_ipv6_redirect_names_the_better_router_by_its_link_local_address() {
     assert_eq!(*quote, frame[14..14 + quote.len()]);
     // A target that is neither link-local nor the destination is not valid (RFC 4861, 8.1).
     forward(&mut engine, &udp("fd01::2", "fd31::1", 80));
-    // A sender that is no neighbour gets none.
+    // A sender that is not a neighbour gets no redirect.
     forward(&mut engine, &udp("fd08::2", "fd30::1", 80));
     assert_eq!(engine.pop(), None);
 }

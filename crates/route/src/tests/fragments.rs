@@ -27,7 +27,8 @@ fn fragments_of(engine: &mut RouteEngine, frame: &[u8]) -> Vec<Vec<u8>> {
     packets
 }
 
-/// A fragment as RFC 791 reads it: its options, byte offset, whether more follow, and data.
+/// A fragment as RFC 791 defines it: its options, its offset in bytes, whether more fragments
+/// follow, and its data.
 struct Piece {
     options: Vec<u8>,
     offset: usize,
@@ -48,7 +49,7 @@ fn read(packet: &[u8]) -> Piece {
     }
 }
 
-/// Puts fragments together, in any order: where they start, their data, and whether more follows.
+/// Reassembles fragments in any order. Returns the start, the data, and whether more follows.
 fn reassemble(packets: &[Vec<u8>]) -> (usize, Vec<u8>, bool) {
     let mut pieces: Vec<_> = packets.iter().map(|packet| read(packet)).collect();
     pieces.sort_by_key(|piece| piece.offset);
@@ -115,7 +116,8 @@ fn fragments_that_the_queue_cannot_hold_are_dropped_together() {
     assert_eq!(made, 5 * 180, "1440 bytes of data by 8 each");
 }
 
-/// Options: one that is copied (router alert), one that is not (record route), a copied one.
+/// An option that is copied to all fragments (router alert), one that is not (record route), and
+/// another copied one.
 const OPTIONS: [u8; 16] = [148, 4, 0, 0, 7, 7, 4, 0, 0, 0, 0, 134, 3, 9, 1, 0];
 
 #[test]
@@ -142,7 +144,7 @@ proptest! {
         prop_assume!(frame.len() - 14 > mtu as usize);
         let packets = fragments_of(&mut engine_with_mtu(mtu), &frame);
         prop_assert!(packets.iter().all(|packet| packet.len() <= mtu as usize));
-        // As few as possible: each but the last is as full as its length permits.
+        // As few fragments as possible: each but the last is as full as its length permits.
         let most = (mtu as usize - 20) / 8 * 8;
         for packet in &packets[..packets.len() - 1] {
             prop_assert_eq!(packet.len(), 20 + most);

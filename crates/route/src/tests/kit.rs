@@ -1,4 +1,4 @@
-//! A router with a few ports and routes, and what tests ask of frames.
+//! A router with a few ports and routes, and helpers that check frames.
 //!
 //! ```text
 //!   H1 10.1.0.2 --- 10.1.0.1 LEFT [ router ] RIGHT 10.3.0.1 --- 10.3.0.2 H2
@@ -22,13 +22,13 @@ use crate::{RouteBatch, RouteConfig, RouteEngine, RouteFrame, RouteOutput, Route
 
 pub(super) const LEFT: FibPortIndex = FibPortIndex(0);
 pub(super) const RIGHT: FibPortIndex = FibPortIndex(1);
-/// Left, VLAN 100.
+/// The port of VLAN 100 on the left.
 pub(super) const TAGGED: FibPortIndex = FibPortIndex(2);
-/// Left, VLAN 8 in service VLAN 7.
+/// The port of VLAN 8 in service VLAN 7, on the left.
 pub(super) const QINQ: FibPortIndex = FibPortIndex(3);
-/// Has no carrier.
+/// A port without a carrier.
 pub(super) const DOWN: FibPortIndex = FibPortIndex(4);
-/// In the second VRF.
+/// A port in the second VRF.
 pub(super) const RED: FibPortIndex = FibPortIndex(5);
 
 pub(super) const LEFT_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
@@ -132,7 +132,7 @@ impl TableBuilder {
         builder
     }
 
-    /// The router of the picture, with a route of each kind.
+    /// The router of the picture above, with a route of each kind.
     pub(super) fn usual() -> Self {
         let mut builder = Self::new();
         for (prefix, port) in [
@@ -304,7 +304,7 @@ pub(super) fn with_options(mut frame: Vec<u8>, options: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Passes one frame through the engine; afterwards the counters balance.
+/// Passes one frame through the engine, and asserts that the counters balance.
 pub(super) fn process_from(
     engine: &mut RouteEngine,
     frame: &mut [u8],
@@ -324,7 +324,7 @@ pub(super) fn process(engine: &mut RouteEngine, frame: &mut [u8]) -> RouteVerdic
     process_from(engine, frame, LEFT)
 }
 
-/// What leaves for a frame that the router forwards, and by which port.
+/// Asserts that the router forwards a frame. Returns the egress port and the frame as it leaves.
 pub(super) fn forward(engine: &mut RouteEngine, frame: &[u8]) -> (FibPortIndex, Vec<u8>) {
     let mut bytes = frame.to_vec();
     match process(engine, &mut bytes) {
@@ -337,7 +337,7 @@ pub(super) fn forward(engine: &mut RouteEngine, frame: &[u8]) -> (FibPortIndex, 
     }
 }
 
-/// The only packet that the router made: its port and frame.
+/// Returns the port and frame of the only packet that the router created.
 pub(super) fn only_output(engine: &mut RouteEngine) -> (FibPortIndex, Vec<u8>) {
     let output = engine.pop().expect("the router made a packet");
     assert_eq!(engine.pop(), None, "the router made one packet");

@@ -17,7 +17,7 @@ fn balanced() -> TableBuilder {
     builder
 }
 
-/// The next hops that frames take.
+/// Returns the next hops that frames take.
 fn next_hops(engine: &mut RouteEngine, frames: impl Iterator<Item = Vec<u8>>) -> Vec<[u8; 6]> {
     frames.map(|frame| forward(engine, &frame).1[..6].try_into().unwrap()).collect()
 }
@@ -34,7 +34,7 @@ fn flows_that_differ_only_in_a_port_take_both_ways_and_each_stays_on_its_own() {
         let frames = || (0..1000).map(|port| with_port(udp(from, to, 80), l4, port));
         let taken = next_hops(&mut engine, frames());
         let first = taken.iter().filter(|mac| **mac == H2.0).count();
-        // Fair coins: 500, with a standard deviation of 16.
+        // For a fair coin, 500 are expected, with a standard deviation of 16.
         assert!((420..580).contains(&first), "{first} of 1000 by the first way");
         assert_eq!(next_hops(&mut engine, frames()), taken);
     }

@@ -1,4 +1,4 @@
-//! What holds for any frame.
+//! Properties that hold for any frame.
 
 use alloc::vec::Vec;
 
@@ -39,7 +39,7 @@ fn pair() -> impl Strategy<Value = (&'static str, &'static str)> {
     prop_oneof![pairs(&V4), pairs(&V6)]
 }
 
-/// A frame that is nearly right: a valid one with some bytes changed, a tag, or a cut.
+/// A nearly valid frame: some bytes changed, a tag added, or the frame cut.
 fn nearly_valid() -> impl Strategy<Value = Vec<u8>> {
     let tag = prop_oneof![
         3 => Just(Vec::new()),
@@ -137,7 +137,7 @@ proptest! {
                 engine.unanswered(&packet, &frame, 0);
             }
         }
-        // Errors about packets that were not answered can wait in turn.
+        // The ICMP errors about packets without an own answer can also wait for a neighbour.
         let waiting = core::iter::from_fn(|| engine.pop())
             .filter(|output| matches!(output, RouteOutput::Hold { .. }))
             .count();
@@ -151,7 +151,7 @@ proptest! {
         let mut frames: Vec<_> =
             together.iter_mut().map(|frame| RouteFrame::new(frame, LEFT)).collect();
         let mut batch = RouteBatch::new();
-        // Without limits of errors, which frames of a batch share.
+        // This engine has no limits for ICMP errors. The frames of a batch would share such limits.
         let mut engine = busy_engine();
         engine.process(&mut batch, &mut frames, 0);
         for (at, frame) in bytes.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! VLAN tags: in by the port that they name, out with those of the egress port.
+//! VLAN tags: arriving frames get the port that their tags select, and leaving frames get the tags
+//! of the egress port.
 
 use alloc::vec::Vec;
 

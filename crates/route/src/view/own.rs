@@ -1,4 +1,4 @@
-//! The router's own addresses, which are no valid sources of packets from outside.
+//! The router's own addresses. Packets from outside must not have these sources.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -9,18 +9,19 @@ use slipring_fib::FibPort;
 /// Number of bits of the filter.
 const FILTER_BITS: u64 = 4096;
 
-/// A set of addresses, asked for every packet: a filter of one bit for each hash value says "not in
-/// the set" for nearly all of them.
+/// A set of addresses that is searched for every packet. A filter with one bit per hash value
+/// answers "not in the set" for nearly all packets.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnAddresses {
     filter: Box<[u64; (FILTER_BITS / 64) as usize]>,
-    /// The addresses as numbers with their VRFs, sorted; those of `None` are in all VRFs.
+    /// The addresses as numbers with their VRFs, sorted. `None` means all VRFs.
     v4: Box<[(u32, Option<u16>)]>,
     v6: Box<[(u128, Option<u16>)]>,
 }
 
 impl OwnAddresses {
-    /// Collects the addresses of the ports, each in the port's VRF, and `others`, which are in all.
+    /// Collects the addresses of the ports, each in the VRF of its port, and `others`, which are in
+    /// all VRFs.
     pub(crate) fn new(ports: &[FibPort], others: &[IpAddr]) -> Self {
         let of_port = |port: &FibPort| {
             let vrf = Some(port.vrf.0);
@@ -53,7 +54,7 @@ impl OwnAddresses {
         self.bit(v4_bit(address))
     }
 
-    /// As [`Self::may_have_v4`], for IPv6.
+    /// Like [`Self::may_have_v4`], but for IPv6.
     #[inline(always)]
     pub(crate) fn may_have_v6(&self, address: u128) -> bool {
         self.bit(v6_bit(address))
@@ -69,7 +70,7 @@ impl OwnAddresses {
         self.may_have_v4(address) && has(&self.v4, address, vrf)
     }
 
-    /// As [`Self::has_v4`], for IPv6.
+    /// Like [`Self::has_v4`], but for IPv6.
     pub(crate) fn has_v6(&self, address: u128, vrf: u16) -> bool {
         self.may_have_v6(address) && has(&self.v6, address, vrf)
     }

@@ -1,5 +1,5 @@
-//! The kernel's own forwarding: what must be on so that the kernel can take over, and settings that
-//! the fast path does not have.
+//! The kernel's own forwarding: the settings that must be on so that the kernel can take over, and
+//! settings that the fast path does not implement.
 
 use std::fs;
 
@@ -10,23 +10,23 @@ fn sysctl(path: &str) -> Option<i64> {
     fs::read_to_string(format!("/proc/sys/{path}")).ok()?.trim().parse().ok()
 }
 
-/// The sysctl settings that are missing for the kernel to forward in place of the router: lines for
-/// sysctl(8), empty if it forwards.
+/// Returns the sysctl settings that are missing so that the kernel can forward in place of the
+/// router: lines for sysctl(8). Empty if the kernel forwards.
 pub(super) fn missing() -> Vec<String> {
     let needed = ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"];
     let is_off = |name: &&str| sysctl(&name.replace('.', "/")) == Some(0);
     needed.into_iter().filter(is_off).map(|name| format!("sysctl -w {name}=1")).collect()
 }
 
-/// The value of an IPv4 setting for an interface: the greater of `all` and its own, as the kernel
-/// takes it (ip-sysctl).
+/// Returns the value of an IPv4 setting for an interface: the greater of the value for `all` and
+/// its own value, as in the kernel (ip-sysctl).
 pub(super) fn of_interface(name: &str, setting: &str) -> i64 {
     let value = |of: &str| sysctl(&format!("net/ipv4/conf/{of}/{setting}")).unwrap_or_default();
     value("all").max(value(name))
 }
 
-/// Interfaces whose packets the kernel does not forward (ip-sysctl, `forwarding`): for IPv4 by the
-/// interface's own setting, for IPv6 by that of all.
+/// Finds interfaces whose packets the kernel does not forward (ip-sysctl, `forwarding`). For IPv4
+/// the setting of the interface decides, for IPv6 the setting for `all`.
 pub(super) fn switched_off(interfaces: &[CheckedInterface]) -> Vec<Obstacle> {
     let is_off = |path: &str| sysctl(path) == Some(0);
     let v6 = is_off("net/ipv6/conf/all/forwarding");

@@ -22,20 +22,20 @@ const FAMILIES: [(u8, &str); 2] = [(2, "ip"), (10, "ip6")];
 /// `NF_INET_POST_ROUTING`.
 const HOOKS: [(u32, &str); 3] = [(0, "prerouting"), (2, "forward"), (4, "postrouting")];
 
-/// Looks again and again for BPF programs at the hooks that forwarded packets pass. The kernel
-/// announces none, and each list costs as little as two system calls with a socket that stays open.
+/// Polls for BPF programs at the netfilter hooks that forwarded packets pass. The kernel announces
+/// no changes of them. A list costs only two system calls if the socket stays open.
 #[derive(Default)]
 pub(crate) struct HookLister {
     socket: Option<DumpSocket>,
 }
 
 impl HookLister {
-    /// Finds the programs that there are now.
+    /// Finds the programs that are attached now.
     ///
     /// # Errors
     /// The kernel's error. A kernel without `CONFIG_NETFILTER_NETLINK_HOOK` lists none.
     pub(super) fn find(&mut self) -> io::Result<Vec<Obstacle>> {
-        // After an error, a new socket: answers may be left in the old one.
+        // After an error, a new socket is opened, because the old one may still contain answers.
         let mut socket = match self.socket.take().map_or_else(open, |socket| Ok(Some(socket)))? {
             Some(socket) => socket,
             None => return Ok(Vec::new()),
@@ -47,7 +47,8 @@ impl HookLister {
                     Ok(entries) if entries.iter().any(|entry| is_bpf(entry)) => {
                         found.push(obstacle(family.1, hook.1));
                     }
-                    // The kernel knows no such list, and has just looked for a module that does.
+                    // The kernel does not know this list. It has just tried to load a module that
+                    // does.
                     Err(error) if is_unknown(&error) => break,
                     Err(error) if !netfilter::is_absent(&error) => return Err(error),
                     Ok(_) | Err(_) => {}
@@ -82,8 +83,8 @@ fn request(family: u8, hook: u32) -> Vec<u8> {
     body
 }
 
-/// Whether an entry is a BPF program. Linux 6.4 names the type; a name of its function is all that
-/// older kernels say.
+/// Whether an entry is a BPF program. Linux 6.4 and later give the type; older kernels give only
+/// the name of the program's function.
 fn is_bpf(entry: &[u8]) -> bool {
     let Some(attributes) = entry.get(netfilter::NFGEN_LEN..) else { return false };
     let info = attribute(attributes, CHAIN_INFO);

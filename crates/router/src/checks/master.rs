@@ -1,5 +1,5 @@
-//! Interfaces that are ports of a bridge, a bond or the like: their frames are for the master, which
-//! XDP on the port would take them from.
+//! Finds interfaces that are ports of a bridge, a bond or the like: their frames belong to the
+//! master, from which XDP on the port would divert them.
 
 use std::io;
 
@@ -17,7 +17,7 @@ const IFLA_INFO_SLAVE_KIND: u16 = 4;
 /// Ports of a VRF are routed, in the tables of the VRF.
 const VRF: &str = "vrf";
 
-/// Finds interfaces of the router with a master that is no VRF.
+/// Finds interfaces of the router that have a master other than a VRF.
 ///
 /// # Errors
 /// The kernel's error.

@@ -40,7 +40,7 @@ pub(super) fn nft_chains() -> io::Result<Vec<Obstacle>> {
     let rules = nft_dump(GET_RULES)?.unwrap_or_default();
     let with_rules: Vec<_> =
         rules.iter().filter_map(|rule| key(rule, RULE_TABLE, RULE_CHAIN)).collect();
-    // Rules of other chains matter only if a rule of a base chain jumps there.
+    // Rules of other chains matter only if a rule of a base chain jumps to them.
     let has_effect = |chain: &[u8]| {
         drops(chain)
             || key(chain, CHAIN_TABLE, CHAIN_NAME).is_some_and(|key| with_rules.contains(&key))
@@ -58,7 +58,7 @@ fn nft_dump(request: u16) -> io::Result<Option<Vec<Vec<u8>>>> {
     }
 }
 
-/// Whether the kernel does not have what it was asked for.
+/// Whether the kernel does not have the requested object.
 pub(super) fn is_absent(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let absent = [Errno::PROTONOSUPPORT, Errno::INVAL, Errno::OPNOTSUPP, Errno::NOENT];
@@ -100,8 +100,8 @@ fn obstacle(chain: &[u8]) -> Option<Obstacle> {
     })
 }
 
-/// Tables of iptables-legacy, which netlink does not list. A table that was ever used is listed,
-/// even if it is empty. A file that may not be read might list some.
+/// Finds tables of iptables-legacy, which netlink does not list. A table that was ever used is
+/// listed, even if it is empty. If a file cannot be read, a table is assumed.
 pub(super) fn legacy_tables() -> impl Iterator<Item = Obstacle> {
     let files = [("iptables-legacy", "ip_tables_names"), ("ip6tables-legacy", "ip6_tables_names")];
     files.into_iter().flat_map(|(command, file)| {

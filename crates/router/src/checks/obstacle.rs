@@ -1,4 +1,4 @@
-//! What the checks find.
+//! The results of the checks.
 
 use rustix::net::netdevice::index_to_name;
 use rustix::net::{AddressFamily, SocketType, socket};
@@ -31,18 +31,18 @@ impl CheckedInterface {
 /// Why packets are not to be forwarded in XDP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ObstacleKind {
-    /// They would bypass a stage of the kernel.
+    /// Packets would bypass a stage of the kernel.
     Bypass,
-    /// The kernel would not forward them.
+    /// The kernel would not forward the packets.
     ForwardingOff,
 }
 
-/// Something for which packets of one interface, or of all, are left to the kernel.
+/// A reason why packets of one interface, or of all interfaces, are left to the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Obstacle {
     /// Why its packets are not forwarded in XDP.
     pub(crate) kind: ObstacleKind,
-    /// The interface that it concerns; `None` for all.
+    /// The interface concerned; `None` for all interfaces.
     pub(crate) interface: Option<String>,
     /// What was found, as a clause.
     pub(crate) what: String,

@@ -26,7 +26,8 @@ pub(super) fn find(interfaces: &[CheckedInterface]) -> io::Result<Vec<Obstacle>>
     Ok(found)
 }
 
-/// The number of programs at a hook. None if the kernel has no tcx, or not the interface any more.
+/// Returns the number of programs at a hook; 0 if the kernel has no tcx, or the interface no longer
+/// exists.
 fn count(ifindex: u32, hook: BpfAttachType) -> io::Result<u32> {
     attached_programs(ifindex, hook).or_else(|error| match Errno::from_io_error(&error) {
         Some(Errno::INVAL | Errno::NODEV) => Ok(0),

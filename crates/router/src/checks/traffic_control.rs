@@ -1,5 +1,5 @@
-//! Queueing disciplines and filters of the router's interfaces: what XDP receives and sends passes
-//! none of them.
+//! Queueing disciplines and filters of the router's interfaces. Packets that XDP receives and sends
+//! bypass them.
 
 use std::io;
 
@@ -17,7 +17,7 @@ const PARENT_AT: usize = 12;
 const TCA_KIND: u16 = 1;
 /// `TC_H_INGRESS` and `TC_H_CLSACT` with the minors of both hooks.
 const HOOKS: [u32; 2] = [0xffff_fff2, 0xffff_fff3];
-/// Disciplines that only queue: what a device without a configuration has.
+/// Disciplines that only queue: the defaults of devices without a configuration.
 const PLAIN: [&str; 8] =
     ["noqueue", "pfifo_fast", "fq_codel", "fq", "mq", "clsact", "ingress", "pfifo"];
 

@@ -1,4 +1,5 @@
-//! Runs commands: reads the tables of the routing thread, and has the kernel change its own.
+//! Runs commands: reads the tables of the routing thread, and asks the kernel to change its own
+//! tables.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -17,7 +18,7 @@ use crate::figures::RouterFigures;
 use crate::pages::{self, PAGE, RoutePlace};
 use crate::routing::{Routing, RoutingHandle};
 
-/// Each counter of `status`, with those of the kernel of which it is the sum.
+/// Each counter of `status`, with the kernel's counters whose sum it is.
 const STATUS: [(&str, &[&str]); 20] = [
     ("arp_whohas", &[]),
     ("arp_reply_sent", &[]),
@@ -108,7 +109,7 @@ impl CompatAnswers {
         out.write_all(text.as_bytes())
     }
 
-    /// The routing thread's answer; an empty one if it has ended.
+    /// Returns the routing thread's answer; an empty answer if the thread has ended.
     fn ask<T: Default + Send + 'static>(
         &self,
         question: impl FnOnce(&mut Routing) -> T + Send + 'static,
@@ -166,7 +167,7 @@ impl CompatAnswers {
         self.change(&request, "route could not be deleted", &by_hand)
     }
 
-    /// Has the kernel change a table; returns what to tell the client.
+    /// Asks the kernel to change a table; returns the message for the client.
     fn change(&self, request: &HelperRequest, failure: &str, by_hand: &str) -> String {
         let Some(helper) = &self.helper else {
             return format!("{failure}: there is no helper; use {by_hand}\n");
@@ -228,7 +229,7 @@ fn names(routing: &Routing) -> impl Fn(u32) -> String + use<> {
     }
 }
 
-/// A page of the main table and of the router's own addresses.
+/// Returns a page of the main table and the router's own addresses.
 fn route_page(routing: &Routing, after: Option<RoutePlace>) -> (String, Option<RoutePlace>) {
     let (ours, name) = (ifindexes(routing), names(routing));
     let (page, next) = pages::routes(&routing.mirror, RouteFamily::V4, after);
@@ -241,7 +242,7 @@ fn route_page(routing: &Routing, after: Option<RoutePlace>) -> (String, Option<R
     (shown.map(|route| columns::route_lines(route, &name)).collect(), next)
 }
 
-/// The router's own addresses, as neighbours.
+/// Returns the router's own addresses as neighbours.
 fn own_neighbours(routing: &mut Routing) -> String {
     let (ours, mut text) = (ifindexes(routing), String::new());
     for of in routing.mirror.interfaces().filter(|of| ours.contains(&of.ifindex)) {
@@ -292,7 +293,7 @@ fn link_of(routing: &mut Routing, gateway: Ipv4Addr) -> Option<u32> {
 
 fn neighbours_to_delete(routing: &Routing, only: Option<Ipv4Addr>) -> Vec<(u32, Ipv4Addr)> {
     let ours = ifindexes(routing);
-    // No interface has the index 0, so these are all from the address on.
+    // No interface has index 0, so this page starts at the address itself.
     let from = only.map(|address| (address.into(), 0));
     let neighbours = routing.mirror.neighbours_after(from).map_while(|of| match of.address {
         IpAddr::V4(address) => Some((of.ifindex, address)),

@@ -1,4 +1,4 @@
-//! The forms of netmap-fwd's outputs.
+//! Formats output like netmap-fwd.
 
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr};
@@ -9,10 +9,11 @@ use slipring_wire::mac::MacAddr;
 
 use super::command::mask;
 
-/// `RTPROT_BOOT` and `RTPROT_STATIC` of linux/rtnetlink.h: routes that a person or a script has set.
+/// `RTPROT_BOOT` and `RTPROT_STATIC` of linux/rtnetlink.h: routes that a user or a script has
+/// added.
 const STATIC_PROTOCOLS: [u8; 2] = [3, 4];
 
-/// A flag of Linux, netmap-fwd's number of it, and its name.
+/// A flag of Linux, netmap-fwd's number for it, and its name.
 const INTERFACE_FLAGS: [(u32, u32, &str); 9] = [
     (1, 1, "UP"),
     (1 << 1, 1 << 1, "BROADCAST"),
@@ -24,13 +25,13 @@ const INTERFACE_FLAGS: [(u32, u32, &str); 9] = [
     (1 << 9, 1 << 9, "ALLMULTI"),
     (1 << 12, 1 << 15, "MULTICAST"),
 ];
-/// No Ethernet device hears its own frames. Linux has no flag for that.
+/// Ethernet devices do not receive their own frames. Linux has no flag for that.
 const SIMPLEX: (u32, &str) = (1 << 11, "SIMPLEX");
 
 pub(crate) const ROUTES_HEAD: &str = "Routing tables\n\nInternet:\n\
     Destination        Gateway            Flags        Netif\n";
 
-/// Whether a route was set by a person or a script.
+/// Whether a route was added by a user or a script.
 pub(crate) fn is_static(route: &RouteEntry) -> bool {
     STATIC_PROTOCOLS.contains(&route.protocol)
 }
@@ -113,8 +114,8 @@ pub(crate) fn interface(entry: &InterfaceEntry) -> String {
     text
 }
 
-/// A line of `arp`. netmap-fwd counts down the seconds of an entry; the kernel's entries have a state
-/// instead.
+/// A line of `arp`. netmap-fwd counts down the seconds of an entry; the kernel's entries have a
+/// state instead.
 pub(crate) fn neighbour(
     address: IpAddr,
     mac: Option<MacAddr>,
@@ -133,7 +134,7 @@ pub(crate) fn neighbour(
     format!("? ({address}) at {known} on {netif}{state}\n")
 }
 
-/// A line of `status`; `None` for what is not counted here.
+/// Returns a line of `status`; `None` for a counter that does not exist here.
 pub(crate) fn counter(name: &str, value: Option<u64>) -> String {
     let label = format!("{name}:");
     let value = value.map_or_else(|| "-".to_owned(), |value| value.to_string());

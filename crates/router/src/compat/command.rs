@@ -91,7 +91,8 @@ fn split_prefix(text: &str) -> Option<(Ipv4Addr, Option<u8>)> {
     Some((network(address.parse().ok()?, len), Some(len)))
 }
 
-/// A prefix, with its host bits cleared; an address alone is one of full length.
+/// Parses a prefix and clears its host bits. An address without a length is a prefix of full
+/// length.
 fn prefix(text: &str) -> Option<(Ipv4Addr, u8)> {
     let (address, len) = split_prefix(text)?;
     Some((address, len.unwrap_or(32)))

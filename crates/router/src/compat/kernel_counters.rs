@@ -1,4 +1,4 @@
-//! What the kernel's IPv4 stack has counted since the start of the router.
+//! Counters of the kernel's IPv4 stack since the start of the router.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,7 +20,8 @@ impl KernelCounters {
         Ok(Self { file, start })
     }
 
-    /// The sum of counters, such as `Icmp.InEchos`; `None` if the kernel does not tell.
+    /// Returns the sum of counters such as `Icmp.InEchos`; `None` if the kernel does not have one
+    /// of them.
     pub(crate) fn sum(&self, names: &[&str]) -> Option<u64> {
         let now = read(&self.file).ok()?;
         let start = |name: &str| self.start.get(name).copied().unwrap_or_default();

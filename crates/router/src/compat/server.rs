@@ -16,7 +16,7 @@ use slipring_cli::{Diagnostic, Failure};
 use super::answers::CompatAnswers;
 use super::session;
 
-/// How long no client is accepted after the process ran out of descriptors.
+/// How long no client is accepted after the process has run out of descriptors.
 const FD_RETRY_DELAY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// A file of the run, removed at its end.
@@ -24,7 +24,7 @@ pub(crate) struct OwnedFile(PathBuf);
 
 impl Drop for OwnedFile {
     fn drop(&mut self) {
-        // A file that cannot be removed is replaced at the next start.
+        // If the file cannot be removed, it is replaced at the next start.
         let _ = fs::remove_file(&self.0);
     }
 }
@@ -54,7 +54,7 @@ impl CompatSocket {
             return Err(in_use(path).into());
         }
         if path.symlink_metadata().is_ok_and(|found| found.file_type().is_socket()) {
-            // What cannot be removed makes the bind fail.
+            // If the file cannot be removed, bind fails.
             let _ = fs::remove_file(path);
         }
         let failed = |error: io::Error| cannot(path, &error);
@@ -155,7 +155,8 @@ fn serve(stream: UnixStream, open: &Connections, answers: &Arc<CompatAnswers>) {
     spawn(move || {
         // An error only means that the client closed the connection.
         let _ = session::serve(&stream, &answers, || lock(&open).len());
-        // First off the list: a client that sees the end of one connection may open the next.
+        // First removes the connection from the list: a client that sees the end of one connection
+        // may open the next at once.
         lock(&open).retain(|other| !Arc::ptr_eq(other, &stream));
         let _ = stream.shutdown(Shutdown::Both);
     });

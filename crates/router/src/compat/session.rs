@@ -1,4 +1,4 @@
-//! A client of the command socket: a line in, its answer and a prompt out.
+//! Serves a client of the command socket: reads a line, writes the answer and a prompt.
 
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -10,7 +10,7 @@ use crate::service::terminate;
 const BANNER: &str = "netmap-fwd cli interface\n";
 const PROMPT: &str = "> ";
 const CONFIRMATION: &str = "shutdown netmap-fwd ? [N/y] ";
-/// Bytes of a line. A longer one ends the connection.
+/// Maximum length of a line in bytes. A longer line ends the connection.
 const MAX_LINE: u64 = 4096;
 
 /// Answers a client until it leaves. `clients` returns the number of clients.

@@ -1,7 +1,7 @@
 //! netmap-fwd's configuration: flat keys in the syntax of libucl.
 //!
-//! netmap-fwd does not start without the file, nor without `event_backend`, and without
-//! `arp_max_tries` it tries no neighbour. Here, each key and the file itself may be left out.
+//! netmap-fwd does not start without the file or without `event_backend`, and resolves no neighbour
+//! without `arp_max_tries`. Here, each key and the file itself are optional.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ const DEFAULT_MAX_CLIENTS: usize = 10;
 const KEYS: [&str; 5] =
     ["pidfile", "event_backend", "cli_max_clients", "cli_socket_path", "arp_max_tries"];
 
-/// What `-f FILE` and netmap-fwd's flags say.
+/// The settings of `-f FILE` and of netmap-fwd's flags.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CompatSettings {
     pub(crate) socket: PathBuf,
@@ -36,7 +36,7 @@ impl Default for CompatSettings {
     }
 }
 
-/// Refuses flags of netmap-fwd that would have no effect.
+/// Refuses flags of netmap-fwd that have no effect without its interface.
 fn refuse_without_compat(matches: &ArgMatches) -> Result<(), Diagnostic> {
     let flags = [
         ("-f", matches.contains_id("compat-config")),
@@ -53,7 +53,8 @@ fn refuse_without_compat(matches: &ArgMatches) -> Result<(), Diagnostic> {
 }
 
 impl CompatSettings {
-    /// The settings of a command line; `None` if it does not ask for netmap-fwd's interface.
+    /// Returns the settings of a command line; `None` if it does not request netmap-fwd's
+    /// interface.
     pub(crate) fn of(matches: &ArgMatches) -> Result<Option<Self>, Diagnostic> {
         if !matches.get_flag("compat") && !flags::is_called_by_classic_name(matches) {
             return refuse_without_compat(matches).map(|()| None);
@@ -193,7 +194,7 @@ fn statements(text: &str) -> Vec<(usize, String)> {
     statements
 }
 
-/// Skips the rest of a comment that has begun; returns the number of its line ends.
+/// Skips the rest of a comment that has begun; returns the number of line ends in it.
 fn skip_comment(rest: &mut impl Iterator<Item = char>) -> usize {
     let (mut before, mut lines) = (' ', 0);
     for c in rest {
@@ -206,7 +207,7 @@ fn skip_comment(rest: &mut impl Iterator<Item = char>) -> usize {
     lines
 }
 
-/// Splits `key = value`, `key: value` or `key value`, and takes off quotes.
+/// Splits `key = value`, `key: value` or `key value`, and removes quotes.
 fn key_and_value(statement: &str) -> Option<(String, String)> {
     let statement = statement.trim();
     let end = statement.find(|c: char| c.is_whitespace() || c == '=' || c == ':')?;
@@ -232,7 +233,8 @@ mod tests {
         assert_eq!((settings.max_clients, settings.notes.len()), (3, 2));
     }
 
-    /// netmap-fwd ends without `event_backend`, and without `arp_max_tries` all hosts are down.
+    /// netmap-fwd exits without `event_backend`, and considers all hosts down without
+    /// `arp_max_tries`.
     #[test]
     fn no_key_is_mandatory() {
         assert_eq!(CompatSettings::parse("\n"), Ok(CompatSettings::default()));

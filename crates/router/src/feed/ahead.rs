@@ -1,15 +1,17 @@
-//! Reads a socket ahead of the thread that takes its messages in.
+//! Reads a netlink socket in a second thread, ahead of the thread that processes the messages.
 //!
 //! ```text
 //!   socket --> thread of this --parts--> the thread that takes them in
 //!                     '---------buffers----------'
 //! ```
 //!
-//! The thread reads until the socket is empty, which it is after the end of a dump, since each read
-//! of a part composes the next. Then the socket is read by the other thread again.
+//! The thread reads until the socket is empty. It is not empty before the end of a dump, because
+//! each read of a part makes the kernel compose the next part. Then the first thread reads the
+//! socket again.
 //!
 //! # Invariants
-//! 1. At most [`NUM_BUFFERS`] parts are read and not taken in; what else arrives waits in the socket.
+//! 1. At most [`NUM_BUFFERS`] parts are read and not yet processed; further messages wait in the
+//!    socket.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,22 +27,22 @@ use slipring_ring::Doorbell;
 
 use super::READ_BYTES;
 
-/// Buffers of [`READ_BYTES`].
+/// Number of buffers of [`READ_BYTES`] bytes.
 const NUM_BUFFERS: usize = 64;
 
-/// A thread that reads, until it finds nothing. It ends by itself after this is dropped.
+/// A thread that reads until the socket is empty. It ends by itself after this value is dropped.
 pub(super) struct ReadAhead {
     parts: Receiver<Result<Vec<u8>, Errno>>,
     buffers: Sender<Vec<u8>>,
-    /// Rings after each part, and at the end.
+    /// Rings after each part, and when the thread ends.
     arrived: Arc<Doorbell>,
 }
 
-/// What the thread has for the other one.
+/// What the read-ahead thread has delivered.
 pub(super) enum AheadPart {
     /// The messages of one read.
     Read(Vec<u8>),
-    /// A read has failed, after which the next may succeed.
+    /// A read has failed. The next read may succeed.
     Failed(Errno),
     /// Nothing yet.
     Missing,
@@ -59,7 +61,7 @@ impl ReadAhead {
         let (to_other, parts) = channel();
         let (buffers, free) = channel();
         for _ in 0..NUM_BUFFERS {
-            // The receiver is above.
+            // This cannot fail: the receiver is still in scope.
             let _ = buffers.send(Vec::with_capacity(READ_BYTES));
         }
         let thread = AheadThread { socket, parts: Some(to_other), free, arrived: arrived.clone() };
@@ -73,7 +75,8 @@ impl ReadAhead {
     pub(super) fn next(&mut self) -> AheadPart {
         match self.try_next() {
             AheadPart::Missing => {
-                // Before another look, so that no part arrives unnoticed between the two.
+                // Clears the doorbell before looking again, so that no part arrives unnoticed in
+                // between.
                 self.arrived.clear();
                 self.try_next()
             }
@@ -90,14 +93,14 @@ impl ReadAhead {
         }
     }
 
-    /// Returns a buffer whose messages were taken in.
+    /// Returns a buffer whose messages have been processed.
     pub(super) fn give_back(&self, mut buffer: Vec<u8>) {
         buffer.clear();
-        // At the end, the thread needs no more.
+        // This fails if the read-ahead thread has ended. It needs no buffers then.
         let _ = self.buffers.send(buffer);
     }
 
-    /// Readable when there is a part, or the end.
+    /// Readable when there is a part, or the thread has ended.
     pub(super) fn arrived(&self) -> BorrowedFd<'_> {
         self.arrived.as_fd()
     }
@@ -105,14 +108,14 @@ impl ReadAhead {
 
 struct AheadThread {
     socket: OwnedFd,
-    /// Dropped before the last ring.
+    /// Dropped before the doorbell rings for the last time.
     parts: Option<Sender<Result<Vec<u8>, Errno>>>,
     free: Receiver<Vec<u8>>,
     arrived: Arc<Doorbell>,
 }
 
 impl AheadThread {
-    /// Reads until the socket is empty, or no thread takes the parts. Returns `None` then.
+    /// Reads until the socket is empty, or the receiver of the parts is dropped (`None`).
     fn run(&self) -> Option<()> {
         loop {
             let mut buffer = self.free.recv().ok()?;
@@ -138,7 +141,7 @@ impl AheadThread {
 }
 
 impl Drop for AheadThread {
-    /// Tells of the end, even after a panic.
+    /// Announces the end of the thread, even after a panic.
     fn drop(&mut self) {
         self.parts = None;
         self.arrived.ring();

@@ -1,4 +1,5 @@
-//! The programs of an interface: attached where the engine's choice and the driver permit.
+//! The programs of an interface, attached in the mode that the engine's choice and the driver
+//! permit.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -19,13 +20,12 @@ use slipring_wire::mac::MacAddr;
 use super::refusal::{errno_of, refused};
 use crate::io_choice::IoChoice;
 
-/// Drivers of interfaces whose frames may come from senders on this machine, with checksums that
-/// are not complete.
+/// Drivers whose frames may come from senders on this machine, with incomplete checksums.
 const SOFTWARE_DRIVERS: [&str; 5] = ["veth", "tun", "bridge", "macvlan", "virtio_net"];
 
-/// What gives the frames of an interface to its port in user space.
+/// The sockets that get the frames of an interface for its port in user space.
 pub(crate) enum InterfaceSockets {
-    /// A program redirects them to AF_XDP sockets in this map.
+    /// A program redirects the frames to AF_XDP sockets in this map.
     Xdp(XdpSocketMap),
     /// Filters of packet sockets, one for each queue.
     Packet(Vec<Arc<OwnedFd>>),
@@ -40,7 +40,7 @@ impl InterfaceSockets {
     }
 }
 
-/// What is attached to an interface.
+/// The programs attached to an interface.
 pub(super) enum InterfacePrograms {
     Xdp { link: ResidentAttachment },
     Packet(PacketInterception),
@@ -49,22 +49,23 @@ pub(super) enum InterfacePrograms {
 /// An interface with its program.
 pub(crate) struct AttachedInterface {
     pub(crate) iface: Iface,
-    /// How packets that arrive on it are forwarded, in outputs.
+    /// How packets that arrive on the interface are forwarded, as printed.
     pub(crate) mode: &'static str,
-    /// Finds out whether redirected frames leave by it; `None` in the stack, where those of other programs in
-    /// the stack always do.
+    /// Tests whether redirected frames leave by the interface. `None` in generic mode, in which
+    /// redirected frames of other generic programs always leave.
     pub(crate) probe: Option<Arc<EgressProbe>>,
-    /// Whether they do. False until it is known.
+    /// Whether redirected frames leave by the interface. False until this is known.
     pub(crate) sends: bool,
-    /// Frames that the driver had refused when this was last looked at.
+    /// The number of frames that the driver had refused at the last check.
     pub(super) refused: u64,
     /// Frames that the driver had dropped for another router.
     pub(super) dropped_before: u64,
     /// Whether its packets, and those for it, are left to the kernel.
     pub(crate) is_left: bool,
-    /// Whether packets that arrive on it are left to the kernel's routing rules.
+    /// Whether packets that arrive on the interface are left to the kernel's routing rules.
     pub(super) is_ruled: bool,
-    /// What gives its frames to the engine in user space, until the port is open.
+    /// The sockets that get the interface's frames for the engine in user space, until the port is
+    /// open.
     pub(super) sockets: Option<InterfaceSockets>,
     pub(super) link: InterfacePrograms,
     /// Restores the interface's settings when it is dropped.
@@ -114,7 +115,7 @@ impl AttachedInterface {
 }
 
 impl NotAttached {
-    /// `None`: the driver hides tags.
+    /// `None`: the driver removes tags from frames.
     fn new(error: Option<&ResidentError>, name: &str) -> Self {
         let Some(error) = error else {
             let no_mode = format!("no XDP on {name}, whose driver takes VLAN tags out of frames");
@@ -129,8 +130,8 @@ impl NotAttached {
     }
 }
 
-/// Attaches to all interfaces, in one way: with packet sockets, all packets pass through the workers.
-/// With rules, the workers of AF_XDP sockets get packets with options as well.
+/// Attaches programs to all interfaces, in the same way: with packet sockets, all packets pass
+/// through the workers. With rules, workers with AF_XDP sockets also get packets with IP options.
 ///
 /// # Errors
 /// If a privilege is missing, another program is attached, or no way works.
@@ -142,7 +143,8 @@ pub(super) fn attach_all(
     if choice == IoChoice::Packet {
         return intercept_all(router, ifaces, None);
     }
-    // Programs of the first interfaces are detached before packet sockets are tried.
+    // If one interface fails, the programs of the earlier interfaces are detached before packet
+    // sockets are tried.
     let attached =
         ports(ifaces).map(|(iface, port)| attach(router, port, iface, (choice, has_rules)));
     match attached.collect() {
@@ -168,15 +170,15 @@ fn ports(ifaces: &[Iface]) -> impl Iterator<Item = (&Iface, FibPortIndex)> {
     ifaces.iter().zip((0..).map(FibPortIndex))
 }
 
-/// Attaches the program to an interface: in the driver if that is wanted and possible, else in the
-/// stack.
+/// Attaches the program to an interface: in native mode if that is requested and possible,
+/// otherwise in generic mode.
 fn attach(
     router: &BpfRouter,
     port: FibPortIndex,
     iface: &Iface,
     (choice, takes_options): (IoChoice, bool),
 ) -> Result<AttachedInterface, NotAttached> {
-    // XDP sees no tag that the device has taken out of the frame.
+    // XDP does not see a tag that the device has removed from the frame.
     let settings = iface.with_features(&[(Feature::RxVlan, false)]);
     let takes_tags_out = !settings.refused().is_empty();
     let is_software = is_software(iface);
@@ -184,8 +186,8 @@ fn attach(
     let socket_queues = if choice.sockets().is_some() { queues } else { 0 };
     let mut error = None;
     for &mode in choice.modes() {
-        // The stack's program cannot see a tag that the driver takes out: it would forward the frame
-        // as if it had none.
+        // A program in generic mode cannot see a tag that the driver removes: it would forward the
+        // frame as if it had no tag.
         if takes_tags_out && mode == ResidentMode::Generic {
             continue;
         }

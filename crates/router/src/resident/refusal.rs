@@ -1,4 +1,4 @@
-//! The refusals of the router's programs.
+//! Errors of loading and attaching the router's programs.
 
 use rustix::io::Errno;
 use slipring_bpf::BpfError;
@@ -7,7 +7,7 @@ use slipring_cli::codes::{SR0107, SR0108, SR0199};
 use slipring_port::{OpenCause, OpenError};
 use slipring_route_bpf::ResidentError;
 
-/// Why the kernel refuses a program, and what mends it.
+/// Converts the kernel's error for a program to a diagnostic with a remedy.
 pub(super) fn refused(error: &ResidentError, interface: Option<&str>) -> Diagnostic {
     let on = interface.map_or_else(String::new, |name| format!(" on {name}"));
     let summary = format!("packets cannot be forwarded in XDP{on}");
@@ -30,7 +30,7 @@ pub(super) fn refused(error: &ResidentError, interface: Option<&str>) -> Diagnos
     }
 }
 
-/// The kernel refuses what needs a capability.
+/// The error if the kernel refuses an operation that needs a capability.
 pub(crate) fn no_privilege(what: &'static str, errno: Errno) -> OpenCause {
     OpenCause::Privilege {
         what,

@@ -1,7 +1,7 @@
-//! When the routing thread beats, and what it waits for.
+//! When the routing thread writes a heartbeat, and what it waits for.
 //!
-//! The kernel gets all packets of a queue whose heartbeat is older than 100 ms. A beat is the time up
-//! to which all that the kernel had told is in the tables.
+//! The kernel gets all packets of a queue whose heartbeat is older than 100 ms. A heartbeat is the
+//! time up to which all messages of the kernel are in the tables.
 
 use std::os::fd::AsFd;
 
@@ -14,19 +14,20 @@ use super::{LATE_BEAT_NS, Routing, RoutingHandle};
 use crate::pace::BeatPace;
 use crate::worker::WorkerLink;
 
-/// A time up to which nothing was to be read, by the clock of heartbeats and by ours.
+/// A time up to which all messages were read: by the clock of heartbeats, and by
+/// [`slipring_port::now`].
 pub(super) struct QuietTime {
     seen: u64,
     at: Nanos,
 }
 
 impl Routing {
-    /// Beats without a look at the sockets, after a wait for them that has shown that they were empty
-    /// up to a time. Returns whether that is all that is due.
+    /// Writes a heartbeat without reading the sockets, after a wait that has shown that they were
+    /// empty up to this time. Returns whether nothing else is due.
     pub(super) fn beat_unread(&mut self, QuietTime { seen, at }: QuietTime) -> bool {
         let time = now();
         let must_publish = self.is_behind || self.publish_at.is_some_and(|at| at <= time);
-        // After a stop of the process, the time is an old one.
+        // If the process was stopped in between, the time is too old.
         if must_publish || time > at + LATE_BEAT_NS {
             return false;
         }
@@ -36,7 +37,7 @@ impl Routing {
         !wants_more && time < self.settle_at
     }
 
-    /// Writes the heartbeat, or has the workers write theirs, up to this time.
+    /// Writes the heartbeat, or makes the workers write theirs, up to this time.
     pub(super) fn beat(&mut self) {
         self.stop_refused();
         if let Some(own) = self.subinterfaces.as_ref().filter(|_| self.counters.published > 0) {
@@ -58,8 +59,8 @@ impl Routing {
         }
     }
 
-    /// Waits for a message, a task, the time to publish, or the next heartbeat. Returns the end of
-    /// that time if nothing else has ended the wait: until then, nothing was readable.
+    /// Waits for a message, a task, the time to publish, or the next heartbeat. If the wait ended
+    /// only because its time was over, returns that time: no socket was readable until then.
     pub(super) fn wait(&self, handle: &RoutingHandle, stop: &Doorbell) -> Option<QuietTime> {
         let (seen, time) = (ResidentHeartbeat::now(), now());
         let until = self.publish_at.unwrap_or(Nanos::MAX).min(time + self.beat_period(time));
@@ -68,7 +69,7 @@ impl Routing {
         let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         let left = until.saturating_sub(time);
         let timeout = Timespec { tv_sec: 0, tv_nsec: left as _ };
-        // Interrupted or not, the caller checks all conditions.
+        // Even if a signal interrupted the poll, the caller checks all conditions.
         let is_quiet = poll(&mut fds, Some(&timeout)) == Ok(0);
         is_quiet.then_some(QuietTime { seen: seen + left, at: time + left })
     }
@@ -83,7 +84,7 @@ impl Routing {
         }
     }
 
-    /// Looks whether packets come, if programs forward them.
+    /// Checks whether packets arrive, if programs forward them.
     pub(super) fn note_packets(&mut self, time: Nanos) {
         if self.workers.is_empty()
             && let Ok(counters) = self.engine.counters()

@@ -1,19 +1,19 @@
-//! Which tables decide about the packets of an interface, by the kernel's routing rules.
+//! Selects the tables for the packets of each interface, according to the kernel's routing rules.
 //!
-//! From a change of the rules until the new tables are in use, packets of the interfaces concerned are
-//! the kernel's, which has changed at once.
+//! From a change of the rules until the new tables are in use, the packets of the interfaces
+//! concerned are left to the kernel, in which the change takes effect at once.
 
 use slipring_fib::{FibPortIndex, VrfIndex};
 
 use super::Routing;
 use crate::lookup_tables::LookupTables;
 
-/// The VRF of interfaces whose packets the kernel looks up: there are no such tables.
+/// The VRF of interfaces whose packets the kernel looks up. It has no tables.
 const NO_TABLES: VrfIndex = VrfIndex(u16::MAX);
 
 impl Routing {
-    /// Looks packets up in the tables that the kernel's routing rules choose; leaves those of
-    /// interfaces with other rules to the kernel.
+    /// Makes lookups use the tables that the kernel's routing rules choose. Packets of interfaces
+    /// with unsupported rules are left to the kernel.
     pub(super) fn follow_rules(&mut self) {
         if !self.mirror.knows_rules() {
             return;
@@ -30,7 +30,9 @@ impl Routing {
             let waits = *vrf != self.vrf_of[at] || vrf.is_some_and(is_new);
             self.waits[at] |= waits;
             must_wait |= waits;
-            // By rules that the router does not follow, sources are looked up by the kernel, too.
+            // The source check of a packet looks in the tables of its egress interface. If the
+            // router does not follow the rules of that interface, it has no tables for it, so the
+            // kernel checks the source.
             self.mirror.set_port_vrf(FibPortIndex(at as u16), vrf.unwrap_or(NO_TABLES));
         }
         for (at, config) in vrfs.iter().enumerate() {
@@ -48,7 +50,8 @@ impl Routing {
         }
     }
 
-    /// Leaves the packets of interfaces to the kernel whose tables are not in use, or only the kernel's.
+    /// Leaves the packets of an interface to the kernel if its tables are not in use yet, or if
+    /// only the kernel has them.
     pub(super) fn leave_ruled(&mut self) {
         for at in 0..self.ruled.len() {
             let is_left = self.ruled[at] || self.waits[at];
@@ -57,8 +60,8 @@ impl Routing {
         self.tell_what_is_left();
     }
 
-    /// The tables in which packets of a port are looked up; the first ones for ports that are the
-    /// kernel's.
+    /// Returns the VRF in which packets of a port are looked up; the first VRF for ports that are
+    /// left to the kernel.
     pub(crate) fn vrf_of_port(&self, port: FibPortIndex) -> VrfIndex {
         self.vrf_of.get(usize::from(port.0)).copied().flatten().unwrap_or_default()
     }

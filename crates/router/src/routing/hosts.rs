@@ -1,17 +1,17 @@
-//! How many hosts of connected subnets the programs have the kernel ask for; the alarm for tables without
-//! space.
+//! Limits how many hosts of connected subnets the programs let the kernel resolve, and warns if the
+//! tables are full.
 
 use super::Routing;
 
 impl Routing {
-    /// Sets the limits. There are none if a host that the kernel knows has found no space in the tables:
-    /// to the programs, it would look like one for which the kernel is to ask.
+    /// Sets the limits. There are no limits if the tables have no space for a host that the kernel
+    /// knows, because to the programs this host looks like an unresolved one.
     pub(super) fn limit_hosts(&self) {
         self.engine.limit_hosts(self.mirror.knows_all_hosts());
     }
 
-    /// Has the main thread tell of routes and neighbours without space, also when they have become twice as
-    /// many.
+    /// Makes the main thread warn about routes and neighbours without space, and warn again when
+    /// their number has doubled.
     pub(super) fn note_unplaced(&mut self) {
         let unplaced = self.mirror.counters().unplaced();
         if unplaced > 2 * self.unplaced {

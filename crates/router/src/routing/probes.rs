@@ -1,5 +1,5 @@
-//! Interfaces that have come up: they get no redirected frames until the main thread has found out that
-//! they send them.
+//! Probes of interfaces that have come up. They get no redirected frames until the main thread has
+//! found out that they can send them.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use slipring_route_bpf::EgressProbe;
 use super::Routing;
 
 impl Routing {
-    /// Has interfaces probed while the first tables are still read, which takes longer.
+    /// Probes interfaces while the first tables are still being read, which takes longer.
     pub(super) fn probe_early(&mut self) {
         if self.counters.published > 0 {
             return;
@@ -23,8 +23,8 @@ impl Routing {
         }
     }
 
-    /// Notes which interfaces have come up, so that they are probed: the other end of the link may be
-    /// another one than before. Until then, they get no redirected frames.
+    /// Records which interfaces have come up, so that they are probed: another device may be
+    /// connected to the link now. Until then, they get no redirected frames.
     pub(super) fn note_up(&mut self, ports: &[FibPort]) {
         let up: Vec<bool> = ports.iter().map(|port| port.is_up).collect();
         for (at, _) in up.iter().enumerate().filter(|(at, up)| **up && !self.up[*at]) {
@@ -37,8 +37,8 @@ impl Routing {
         self.up = up;
     }
 
-    /// The probes of interfaces that have come up, and of those in `again`, with the interfaces'
-    /// present names.
+    /// Returns the probes of interfaces that have come up, and of those in `again`, with the
+    /// interfaces' present names.
     pub(crate) fn take_probes(
         &mut self,
         again: Vec<FibPortIndex>,
@@ -53,12 +53,12 @@ impl Routing {
         ports.into_iter().filter_map(probe).collect()
     }
 
-    /// Whether interfaces have come up that are to be probed.
+    /// Whether interfaces have come up that have not been probed yet.
     pub(crate) const fn has_unprobed(&self) -> bool {
         !self.unprobed.is_empty()
     }
 
-    /// Notes the result of a probe, unless the interface has come up once more since.
+    /// Records the result of a probe, unless the interface has come up again since then.
     pub(crate) fn note_probe(&mut self, port: FibPortIndex, sends: bool) {
         if !self.unprobed.contains(&port) {
             self.engine.set_sends(port, sends);

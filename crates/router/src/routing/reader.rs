@@ -1,4 +1,4 @@
-//! What the kernel tells, on its way to the mirror.
+//! Passes the kernel's messages to the mirror.
 
 use slipring_fib::{DumpKind, Mirror};
 use slipring_rtnetlink::NetlinkMessage;
@@ -7,7 +7,7 @@ use crate::feed::FeedReader;
 use crate::neighbours::NeighbourRequests;
 use crate::router_events::RouterEvents;
 
-/// Passes on what the kernel tells.
+/// Passes the kernel's messages on to the mirror.
 pub(super) struct MirrorReader<'r> {
     pub(super) mirror: &'r mut Mirror,
     pub(super) neighbours: &'r mut NeighbourRequests,

@@ -12,16 +12,16 @@ use slipring_cli::codes::SR0499;
 use slipring_cli::{Diagnostic, Failure};
 
 const PROMPT: &str = "route> ";
-/// Commands that are only the shell's.
+/// Words that are commands of the shell only.
 const SHELL_WORDS: [&str; 2] = ["exit", "help"];
-/// Words after which the name of an interface comes.
+/// Words that are followed by the name of an interface.
 const BEFORE_INTERFACES: [&str; 2] = ["interface", "recv"];
 
 /// Reads lines from the terminal.
 pub(super) struct TerminalInput(Editor<WordCompleter, MemHistory>);
 
 impl TerminalInput {
-    /// `table` has the commands, `interfaces` are the router's.
+    /// `table` contains the commands, `interfaces` the names of the router's interfaces.
     ///
     /// # Errors
     /// If the terminal cannot be used.
@@ -35,7 +35,7 @@ impl TerminalInput {
         Ok(Self(editor))
     }
 
-    /// Returns the next line; `None` at the end of the input. Ctrl-C gives a line up.
+    /// Returns the next line; `None` at the end of the input. Ctrl-C discards the line.
     ///
     /// # Errors
     /// If the terminal cannot be read.
@@ -58,7 +58,7 @@ fn broken_terminal(error: impl ToString) -> Failure {
         .into()
 }
 
-/// Completes words by the table of commands.
+/// Completes words from the table of commands.
 struct WordCompleter {
     table: Command,
     interfaces: Vec<String>,
@@ -66,12 +66,12 @@ struct WordCompleter {
 
 impl WordCompleter {
     fn new(mut table: Command, interfaces: Vec<String>) -> Self {
-        // Gives each command the flags of all.
+        // Adds the global flags to each command.
         table.build();
         Self { table, interfaces }
     }
 
-    /// The words that may follow others.
+    /// Returns the words that may follow the words in `before`.
     fn candidates(&self, before: &[&str]) -> Vec<String> {
         if before.last().is_some_and(|last| BEFORE_INTERFACES.contains(last)) {
             return self.interfaces.clone();

@@ -1,14 +1,14 @@
-//! What is counted of a subinterface.
+//! The counters of a subinterface.
 
 use slipring_route::RoutePortCounters;
 
-/// What a subinterface has counted.
+/// The figures of a subinterface.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SubinterfaceFigures {
     pub(crate) counters: SubinterfaceCounters,
-    /// What the engine has counted about packets that arrived on it.
+    /// The engine's counters of packets that arrived on the subinterface.
     pub(crate) routed: RoutePortCounters,
-    /// Neighbours, in any state, and packets that wait for them.
+    /// Number of neighbours in any state, and of packets that wait for them.
     pub(crate) neighbours: usize,
     pub(crate) waiting: usize,
 }
@@ -18,18 +18,18 @@ pub(crate) struct SubinterfaceFigures {
 pub(crate) struct SubinterfaceCounters {
     /// Packets from the wire that left by another interface, or as fragments.
     pub(crate) forwarded: u64,
-    /// Bytes of these packets with their link headers.
+    /// Bytes of the packets in `forwarded`, with their link headers.
     pub(crate) forwarded_bytes: u64,
     /// Frames that the kernel has sent through the device.
     pub(crate) from_kernel: u64,
     /// Frames that were given to the kernel.
     pub(crate) to_kernel: u64,
-    /// Messages of address resolution from the wire that the kernel did not get.
+    /// Messages of address resolution from the wire that were not passed to the kernel.
     pub(crate) resolution_from_wire: u64,
-    /// Requests of the kernel that did not leave by the wire.
+    /// Requests of the kernel that were not sent on the wire.
     pub(crate) resolution_from_kernel: u64,
-    /// Frames that were given to the kernel because the subinterface is left to it: what workers count
-    /// apart from the engine.
+    /// Frames that were given to the kernel because the subinterface is left to it. Only workers
+    /// count these here, apart from the engine.
     pub(crate) left: u64,
     /// Frames from the wire that found no space in a ring.
     pub(crate) full: u64,

@@ -8,10 +8,10 @@
 //! ```
 //!
 //! The router owns address resolution on the wire: it answers for the addresses of the device, and
-//! it alone broadcasts requests. The kernel keeps a table of neighbours for its own packets. What it
-//! asks goes no further than here; it hears the answers of the wire, which the requests here
-//! produce. So each address has one that asks and one that answers, `ip neigh` shows what the
-//! kernel uses, and a scan fills bounded tables.
+//! it alone broadcasts requests. The kernel keeps a table of neighbours for its own packets. Its
+//! requests end here; it receives the answers to the router's own requests. So for each address
+//! only the router asks and answers, `ip neigh` shows what the kernel uses, and an address scan
+//! only fills bounded tables.
 //!
 //! # Invariants
 //! 1. No request for an address reaches the kernel, and no answer for an own address comes from it.
@@ -33,9 +33,9 @@ use slipring_wire::assigned::EtherType;
 
 /// Bytes of a link header without tags.
 const HEADER_LEN: usize = 14;
-/// Maximum number of answers to the kernel that wait; further requests are not answered.
+/// Maximum number of waiting answers to the kernel. Further requests are not answered.
 const MAX_ANSWERS: usize = 64;
-/// Limits of a subinterface. As many packets wait for a neighbour as for one of the kernel's.
+/// Limits of a subinterface. As many packets may wait for a neighbour as in the kernel.
 pub(crate) const LIMITS: NeighbourLimits = NeighbourLimits {
     entries: 65_536,
     incomplete: 4_096,
@@ -45,7 +45,7 @@ pub(crate) const LIMITS: NeighbourLimits = NeighbourLimits {
     bytes: 8 << 20,
 };
 
-/// What becomes of a frame that the link has looked at.
+/// What happens to a frame after the link has processed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinkVerdict {
     /// The frame goes on: from the wire to the kernel, or from the kernel to the wire.
@@ -95,7 +95,7 @@ impl SubinterfaceLink {
         Self { neighbours, answers: VecDeque::new(), invalid: 0 }
     }
 
-    /// Sets the device's MAC address, and its addresses with the lengths of their prefixes.
+    /// Sets the MAC address of the device, and its addresses with their prefix lengths.
     pub(crate) fn set_addresses(&mut self, mac: MacAddr, addresses: &[(IpAddr, u8)]) {
         let subnets =
             addresses.iter().filter_map(|(address, len)| Subnet::new(*address, *len).ok());
@@ -107,7 +107,7 @@ impl SubinterfaceLink {
         &self.neighbours
     }
 
-    /// Looks at a frame from the wire that is for this machine.
+    /// Processes a frame from the wire that is for this machine.
     pub(crate) fn receive(&mut self, frame: &[u8], now_ns: u64) -> LinkVerdict {
         match self.neighbours.receive(frame, now_ns) {
             NeighbourInput::Other => LinkVerdict::Pass,
@@ -120,8 +120,8 @@ impl SubinterfaceLink {
         }
     }
 
-    /// Returns whether a valid message of address resolution tells an address rather than asks for
-    /// one: an ARP reply, a neighbour advertisement, or another host's ARP announcement.
+    /// Returns whether a valid message of address resolution announces an address and does not
+    /// request one: an ARP reply, a neighbour advertisement, or another host's ARP announcement.
     fn is_answer(&self, frame: &[u8]) -> bool {
         let payload = frame.get(HEADER_LEN..).unwrap_or_default();
         if ethertype(frame) != Some(EtherType::ARP) {
@@ -136,7 +136,7 @@ impl SubinterfaceLink {
         })
     }
 
-    /// Looks at a frame that the kernel sends.
+    /// Processes a frame that the kernel sends.
     pub(crate) fn accept_from_kernel(&mut self, frame: &[u8], now_ns: u64) -> LinkVerdict {
         let Some(request) = KernelRequest::parse(frame) else { return LinkVerdict::Pass };
         if !self.neighbours.is_on_link(request.target()) {
@@ -149,7 +149,7 @@ impl SubinterfaceLink {
                 self.answers.push_back(request.answer(mac, is_router));
             }
             Some(_) => {}
-            // A full table asks for nothing more; the kernel gives up after three requests.
+            // If the table is full, no request is sent. The kernel gives up after three requests.
             None => drop(self.neighbours.cache_mut().solicit(request.target(), now_ns)),
         }
         LinkVerdict::Consumed
@@ -168,7 +168,8 @@ impl SubinterfaceLink {
         self.neighbours.hold(next_hop, packet, len, now_ns).map_err(|(packet, _)| packet)
     }
 
-    /// Repeats solicitations that were not answered, and gives up.
+    /// Repeats solicitations that were not answered, and gives up neighbours after the last
+    /// attempt.
     pub(crate) fn tick(&mut self, now_ns: u64) {
         self.neighbours.tick(now_ns);
     }
@@ -178,7 +179,7 @@ impl SubinterfaceLink {
         self.neighbours.next_ns()
     }
 
-    /// Takes the next thing that the caller must do.
+    /// Takes the next action for the caller.
     pub(crate) fn pop(&mut self) -> Option<SubinterfaceOutput> {
         if let Some(answer) = self.answers.pop_front() {
             return Some(SubinterfaceOutput::Kernel(answer));
@@ -204,7 +205,7 @@ fn ethertype(frame: &[u8]) -> Option<EtherType> {
 }
 
 /// A request by which the kernel wants to find a neighbour. Probes of known neighbours, duplicate
-/// address detection and announcements are for the wire, and are none.
+/// address detection and announcements go to the wire; they are not requests in this sense.
 #[derive(Debug)]
 enum KernelRequest {
     Arp(ArpPacket),
@@ -244,7 +245,7 @@ impl KernelRequest {
         }
     }
 
-    /// The frame by which the neighbour itself would answer.
+    /// Returns the frame with which the neighbour itself would answer.
     fn answer(&self, mac: MacAddr, is_router: bool) -> Vec<u8> {
         match self {
             Self::Arp(arp) => arp.reply(mac).frame(arp.sender_mac),

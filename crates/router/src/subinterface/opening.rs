@@ -1,4 +1,4 @@
-//! Opens what subinterfaces need: packet sockets on the interfaces, and TAP devices.
+//! Opens the ports that subinterfaces need: packet sockets on the interfaces, and TAP devices.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -20,7 +20,7 @@ use crate::config::EngineSettings;
 
 /// Slots of each ring.
 const SLOTS: u32 = 512;
-/// Bytes of a buffer; longer frames take several.
+/// Size of a buffer in bytes. Longer frames use several buffers.
 const BUF_SIZE: u32 = 2048;
 
 /// Subinterfaces with their ports, ready to run.
@@ -32,7 +32,8 @@ pub(crate) struct OpenSubinterfaces {
 
 impl OpenSubinterfaces {
     /// Creates the devices of subinterfaces, and opens the interfaces that carry or may get their
-    /// packets. `priorities` are those of tagged frames, by the class selector of the DSCP.
+    /// packets. `priorities` contains the priorities of tagged frames, indexed by the class
+    /// selector of the DSCP.
     ///
     /// # Errors
     /// If a privilege is missing, or an interface refuses.
@@ -79,18 +80,19 @@ impl OpenSubinterfaces {
         Ok(Self { handle, processor, queues })
     }
 
-    /// The thread's work.
+    /// Returns the task that the thread runs.
     pub(super) fn into_task(self) -> WorkerTask {
         Worker::new(self.processor, self.queues).into_task("route", WaitStrategy::default())
     }
 }
 
-/// The interfaces that packets come from or go to, each once.
+/// Returns the interfaces that carry the subinterfaces, and those of the kernel, without
+/// repetitions.
 fn interfaces<'i>(own: &'i [OwnSubinterface], kernel: &'i [Iface]) -> Vec<&'i Iface> {
     once(own.iter().map(|it| &it.parent).chain(kernel))
 }
 
-/// The interfaces that carry tagged frames, each once.
+/// Returns the interfaces that carry tagged frames, without repetitions.
 pub(crate) fn parents(own: &[OwnSubinterface]) -> Vec<&Iface> {
     once(own.iter().map(|it| &it.parent))
 }
@@ -105,14 +107,14 @@ fn once<'i>(ifaces: impl Iterator<Item = &'i Iface>) -> Vec<&'i Iface> {
     all
 }
 
-/// The device of a subinterface, which exists.
+/// Returns the existing device of a subinterface.
 pub(super) fn device_of(own: &OwnSubinterface) -> Result<SubinterfaceDevice, Failure> {
     let device = Iface::find(&own.name).map_err(|cause| OpenError::new(&own.name, cause))?;
     let (name, parent, tags) = (own.name.clone(), own.parent.index, own.tags);
     Ok(SubinterfaceDevice { name, ifindex: device.index, parent, tags })
 }
 
-/// The neighbours of a subinterface whose device has this index.
+/// Creates the link of a subinterface whose device has this index.
 pub(super) fn link_of(
     own: &OwnSubinterface,
     ifindex: u32,
@@ -122,7 +124,7 @@ pub(super) fn link_of(
     SubinterfaceLink::new(MacAddr(own.parent.mac), settings.limits(LIMITS), seed)
 }
 
-/// Opens the socket of an interface: it receives the frames of this interface's VLANs only.
+/// Opens the socket of an interface. It receives only the frames of the interface's VLANs.
 pub(super) fn open_wire(iface: &Iface, own: &[OwnSubinterface]) -> Result<Port, Failure> {
     let on_it = own.iter().filter(|it| it.parent.index == iface.index);
     let mut ids: Vec<u16> = on_it.filter_map(|it| Some(it.tags.outer?.1)).collect();
@@ -131,7 +133,7 @@ pub(super) fn open_wire(iface: &Iface, own: &[OwnSubinterface]) -> Result<Port, 
     let options = OpenOptions {
         slots: SLOTS,
         shared: true,
-        // NICs filter VLANs and groups that the kernel has not joined.
+        // NICs filter out VLANs and groups that the kernel has not joined.
         promiscuous: !ids.is_empty(),
         vlan_ids: Some(ids),
         ..OpenOptions::default()
@@ -156,7 +158,7 @@ pub(super) fn open_tap(own: &OwnSubinterface, queues: u32) -> Result<Port, Failu
 }
 
 fn region(needs: RegionNeeds) -> Result<Arc<Region>, Failure> {
-    /// Buffers that every region has for itself.
+    /// Number of buffers that each region reserves for itself.
     const OWN_BUFS: u32 = 2;
     let geometry =
         Geometry { ring_bytes: needs.ring_bytes, bufs: needs.bufs + OWN_BUFS, buf_size: BUF_SIZE };

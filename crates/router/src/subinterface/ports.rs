@@ -1,5 +1,5 @@
-//! What workers need to serve subinterfaces: sockets that receive tagged frames, and devices with a
-//! queue for each worker.
+//! The ports with which workers serve subinterfaces: sockets that receive tagged frames, and
+//! devices with a queue for each worker.
 
 use std::sync::Arc;
 
@@ -19,9 +19,10 @@ use crate::resident::policy;
 pub(crate) struct SubinterfacePorts {
     pub(crate) handle: SubinterfaceHandle,
     pub(crate) shared: Arc<SharedSubinterfaces>,
-    /// Receive the tagged frames of each parent: a queue for each of its receive queues.
+    /// Sockets that receive the tagged frames of each parent. They have one queue for each receive
+    /// queue of the parent.
     pub(crate) wires: Vec<SubinterfaceWire>,
-    /// The device of each subinterface: a queue for each worker.
+    /// The device of each subinterface. It has one queue for each worker.
     pub(crate) taps: Vec<Port>,
     /// The policies of the subinterfaces' ports.
     pub(crate) policies: Vec<PortPolicy>,
@@ -40,7 +41,7 @@ pub(crate) struct SubinterfaceWire {
 
 impl SubinterfacePorts {
     /// Creates the devices of subinterfaces, and opens sockets on the interfaces that carry their
-    /// frames. `kernel` are the router's other interfaces.
+    /// frames. `kernel` contains the router's other interfaces.
     ///
     /// # Errors
     /// If a privilege is missing, or an interface refuses.

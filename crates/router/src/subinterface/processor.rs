@@ -1,5 +1,5 @@
-//! The thread of the subinterfaces: tagged frames between the wire, the kernel's TAP devices and the
-//! routing engine.
+//! The thread of the subinterfaces: tagged frames between the wire, the kernel's TAP devices and
+//! the routing engine.
 //!
 //! ```text
 //!   eth1 --packet socket, frames with our VLANs--> take_wire --> RouteEngine --> eth0, eth1, ...
@@ -8,9 +8,9 @@
 //!                                              SubinterfaceLink <--> TAP eth1.100 <--> kernel
 //! ```
 //!
-//! The kernel routes as well: packets for it, packets from interfaces whose program leaves them to
-//! it, and all packets while the tables may be old. It then sends to the TAP, and what it sends
-//! leaves tagged.
+//! The kernel routes packets as well: packets that interfaces' programs leave to it, and all
+//! packets while the tables may be old. It sends these packets to the TAP device, and this thread
+//! sends them on the wire with tags.
 
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
@@ -34,16 +34,16 @@ use super::figures::{SubinterfaceCounters, SubinterfaceFigures};
 use super::link::{LinkVerdict, SubinterfaceLink, SubinterfaceOutput, WaitingPacket};
 use super::tags;
 
-/// Tables that are not confirmed for this time may be old: the kernel forwards then.
+/// Tables that were not confirmed for this time may be old. The kernel forwards then.
 const MAX_AGE_NS: Nanos = 100_000_000;
 
-/// Something that another thread wants this thread to do.
+/// A task that another thread gives to this thread.
 pub(super) type SubinterfaceTask = Box<dyn FnOnce(&mut SubinterfaceProcessor) + Send>;
 
-/// What the thread has in common with others.
+/// The state that the thread shares with others.
 pub(super) struct SubinterfaceShared {
     pub(super) tasks: ControlQueue<SubinterfaceTask>,
-    /// When the tables were known to be those of the kernel.
+    /// The last time at which the tables were known to be equal to the kernel's tables.
     pub(super) seen: AtomicU64,
     /// Generation of the snapshot in use.
     pub(super) generation: AtomicU64,
@@ -54,13 +54,13 @@ pub(super) struct SubinterfaceShared {
 /// Where the frames of a queue come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueueRole {
-    /// An interface with this index. Its tagged frames are received.
+    /// The interface with this index, from which tagged frames are received.
     Wire(u32),
     /// The TAP device of the subinterface with this number.
     Tap(usize),
 }
 
-/// One subinterface, as the thread knows it.
+/// The thread's state of one subinterface.
 #[derive(Debug)]
 pub(super) struct Subinterface {
     pub(super) port: FibPortIndex,
@@ -79,9 +79,9 @@ pub(super) struct SubinterfaceProcessor {
     /// Priorities of tagged frames by class selector.
     pub(super) priorities: [u8; 8],
     pub(super) engine: Option<RouteEngine>,
-    /// When the tables in use were known to be those of the kernel.
+    /// The last time at which the tables in use were known to be equal to the kernel's tables.
     seen: Nanos,
-    /// Ports whose packets, and those for them, are left to the kernel.
+    /// Ports from and for which packets are left to the kernel.
     pub(super) left: Vec<bool>,
     batch: RouteBatch,
     /// Copies of frames, and how many of them are in use.
@@ -112,7 +112,7 @@ impl SubinterfaceProcessor {
         }
     }
 
-    /// Takes over a snapshot. `own` are the addresses of the machine.
+    /// Applies a snapshot. `own` contains the addresses of the machine.
     pub(super) fn set_tables(
         &mut self,
         tables: &Arc<ForwardingTables>,
@@ -133,11 +133,11 @@ impl SubinterfaceProcessor {
         });
         engine.set_own_addresses(own);
         engine.set_tables(Arc::clone(tables));
-        // Release: all lookups in earlier tables were made before.
+        // Release: all lookups in earlier tables were made before this store.
         self.shared.generation.store(tables.generation, Ordering::Release);
     }
 
-    /// Takes frames from the wire: those of subinterfaces go into the batch, or to the kernel.
+    /// Takes frames from the wire. Frames of subinterfaces go into the batch, or to the kernel.
     fn take_wire(
         &mut self,
         queues: &mut WorkerQueues,
@@ -205,7 +205,7 @@ impl SubinterfaceProcessor {
         self.send_own(queues, now_ns);
     }
 
-    /// Does what the engine has decided about a frame.
+    /// Executes the engine's decision about a frame.
     fn carry_out(&mut self, queues: &mut WorkerQueues, at: usize, now_ns: Nanos) {
         match self.batch.verdict(at) {
             Some(RouteVerdict::Forward(sent)) => {
@@ -247,7 +247,7 @@ impl SubinterfaceProcessor {
         }
     }
 
-    /// Sends what the engine has made: ICMP errors and fragments.
+    /// Sends the packets that the engine has created: ICMP errors and fragments.
     fn send_own(&mut self, queues: &mut WorkerQueues, now_ns: Nanos) {
         while let Some(output) = self.engine.as_mut().and_then(RouteEngine::pop) {
             match output {
@@ -266,7 +266,7 @@ impl SubinterfaceProcessor {
         }
     }
 
-    /// Sends the frame in `scratch` by a port, tagged as it is.
+    /// Sends the frame in `scratch` by a port. The frame already has the port's tags.
     fn send_scratch(&mut self, queues: &mut WorkerQueues, port: FibPortIndex) {
         let ports = self.engine.as_ref().map(|engine| &engine.tables().ports);
         let ifindex = ports.and_then(|ports| ports.get(usize::from(port.0))).map(|it| it.ifindex);
@@ -278,7 +278,8 @@ impl SubinterfaceProcessor {
         }
     }
 
-    /// Gives a received frame to the kernel, without its tags, unless it is a request for an address.
+    /// Gives a received frame to the kernel, without its tags, unless it is a request for an
+    /// address.
     fn give_to_kernel(&mut self, queues: &mut WorkerQueues, at: usize, now_ns: Nanos) {
         let (frame, port) = &mut self.frames[at];
         let number = self.subinterfaces.iter().position(|it| it.port == *port);
@@ -328,7 +329,7 @@ impl SubinterfaceProcessor {
         taken
     }
 
-    /// Does what the links want done: messages, and packets that need not wait any longer.
+    /// Executes the requests of the links: sends messages, and packets that no longer wait.
     fn serve_links(&mut self, queues: &mut WorkerQueues, now_ns: Nanos) {
         for number in 0..self.subinterfaces.len() {
             self.subinterfaces[number].link.tick(now_ns);
@@ -384,15 +385,15 @@ impl SubinterfaceProcessor {
                 };
                 engine.discard(&packet.held, cause);
             }
-            // Packets wait only after the engine was made.
+            // Packets can wait only if the engine exists.
             (SubinterfaceOutput::Released(..) | SubinterfaceOutput::Lost(..), None) => {}
         }
     }
 }
 
 /// Whether the engine's decision about a live frame can be carried out here: its egress is not left
-/// to the kernel, and its next hop is known, or is a neighbour of a subinterface. The kernel resolves
-/// the others.
+/// to the kernel, and its next hop is known or is a neighbour of a subinterface. The kernel
+/// resolves all other next hops.
 fn can_send(
     engine: &RouteEngine,
     batch: &RouteBatch,
@@ -431,7 +432,7 @@ impl FrameProcessor for SubinterfaceProcessor {
     }
 
     fn run_tasks(&mut self, _: &mut WorkerQueues, _: &impl Clock) -> bool {
-        // Before the tasks: the tables of that time are among them.
+        // The time is read before the tasks run: the tables of that time are then among the tasks.
         let seen = self.shared.seen.load(Ordering::Acquire);
         for task in Arc::clone(&self.shared).tasks.drain() {
             task(self);

@@ -1,4 +1,4 @@
-//! Subinterfaces that several workers serve: they know the same neighbours.
+//! Subinterfaces that several workers serve. The workers share the neighbours.
 //!
 //! ```text
 //!   worker 0: ARP, ND, packets that must wait --.                      .--> mailbox 0 --> worker 0
@@ -6,9 +6,9 @@
 //!   worker 1: ARP, ND, packets that must wait --'    (one, locked)     '--> mailbox 1 --> worker 1
 //! ```
 //!
-//! A worker locks a link for messages of address resolution, for packets whose next hop the tables do
-//! not know, and when the link's timer is due. A packet that has waited goes back to the worker whose
-//! engine has counted it, in the order in which the link has let packets go.
+//! A worker locks a link for messages of address resolution, for packets whose next hop the tables
+//! do not know, and when the link's timer is due. A packet that has waited goes back to the worker
+//! whose engine has counted it, in the order in which the link has released packets.
 //!
 //! # Invariants
 //! 1. The worker that has changed a link collects its outputs in the same turn.
@@ -26,15 +26,15 @@ use slipring_wire::MacAddr;
 
 use super::link::{SubinterfaceLink, SubinterfaceOutput, WaitingPacket};
 
-/// "No timer runs", among times.
+/// The time of a timer that does not run.
 const NEVER: Nanos = Nanos::MAX;
 
-/// A packet that waits no longer.
+/// A packet that no longer waits.
 #[derive(Debug)]
 pub(crate) enum WaitEnd {
-    /// Its next hop has this MAC address.
+    /// The next hop of the packet has this MAC address.
     Released(WaitingPacket, MacAddr),
-    /// It is dropped.
+    /// The packet is dropped, for this cause.
     Lost(WaitingPacket, HoldDropCause),
 }
 
@@ -53,15 +53,16 @@ pub(crate) struct SharedSubinterface {
     pub(crate) parent: u32,
     pub(crate) tags: VlanTags,
     link: Mutex<SharedLink>,
-    /// When the link's timer is due; a copy, so that no worker locks to know it. Relaxed: each worker
-    /// sees its own stores, and sleeps no longer than until the timer that it has caused.
+    /// When the link's timer is due. This is a copy that workers read without locking the link.
+    /// Relaxed: each worker sees its own stores, so it does not sleep beyond a timer that it has
+    /// started.
     next_ns: AtomicU64,
 }
 
 #[derive(Debug)]
 struct SharedLink {
     link: SubinterfaceLink,
-    /// Generation of the snapshot whose addresses the link has.
+    /// Generation of the snapshot from which the link's addresses come.
     generation: u64,
 }
 
@@ -87,7 +88,7 @@ impl SharedSubinterface {
         result
     }
 
-    /// Takes addresses over from a snapshot, unless the link has those of a newer one.
+    /// Takes the addresses from a snapshot, unless the link already has those of a newer snapshot.
     fn set_addresses(&self, tables: &ForwardingTables) {
         let mut locked = self.lock();
         let Some(port) = tables.ports.get(usize::from(self.port.0)) else { return };
@@ -98,7 +99,7 @@ impl SharedSubinterface {
     }
 }
 
-/// All subinterfaces, and the packets that have waited.
+/// All subinterfaces, and the packets that no longer wait.
 #[derive(Debug)]
 pub(crate) struct SharedSubinterfaces {
     all: Vec<SharedSubinterface>,
@@ -115,12 +116,12 @@ impl SharedSubinterfaces {
         &self.all
     }
 
-    /// Takes the addresses of the devices over.
+    /// Takes the addresses of the devices from a snapshot.
     pub(crate) fn set_tables(&self, tables: &ForwardingTables) {
         self.all.iter().for_each(|it| it.set_addresses(tables));
     }
 
-    /// When the first timer of a link is due.
+    /// Returns when the first timer of any link is due.
     pub(crate) fn next_ns(&self) -> Option<Nanos> {
         let due = self.all.iter().map(|it| it.next_ns.load(Ordering::Relaxed)).min();
         due.filter(|due| *due != NEVER)
@@ -131,8 +132,8 @@ impl SharedSubinterfaces {
         self.all[number].next_ns.load(Ordering::Relaxed) <= now_ns
     }
 
-    /// Takes what a link wants done: frames for the caller to send, and packets for mailboxes. `mail`
-    /// is called with each worker that has got one.
+    /// Takes the outputs of a link: frames for the caller to send, and packets for mailboxes. Calls
+    /// `mail` with each worker that got a packet.
     pub(crate) fn collect(
         &self,
         number: usize,
@@ -168,7 +169,7 @@ impl SharedSubinterfaces {
         owner
     }
 
-    /// Takes the packets of a worker that wait no longer.
+    /// Takes the packets in a worker's mailbox.
     pub(crate) fn take_mail(&self, worker: usize) -> VecDeque<WaitEnd> {
         std::mem::take(&mut *self.mailbox(worker))
     }

@@ -1,4 +1,4 @@
-//! VLAN tags of frames: which they have, without them, and with them.
+//! VLAN tags of frames: parses, removes and adds them.
 
 use std::ops::Range;
 
@@ -69,7 +69,7 @@ pub(crate) fn pad(frame: &mut Vec<u8>) {
     }
 }
 
-/// The upper three bits of the DSCP (RFC 2474, 4.2.2); 0 for other frames than IP.
+/// Returns the upper three bits of the DSCP (RFC 2474, 4.2.2); 0 for frames that are not IP.
 fn class_selector(frame: &[u8]) -> u8 {
     match (be16(frame, MACS_LEN).map(EtherType), be16(frame, MACS_LEN + 2)) {
         (Some(EtherType::IPV4), Some(word)) => (word as u8) >> 5,

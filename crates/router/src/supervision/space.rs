@@ -1,4 +1,4 @@
-//! The alarm for tables without space.
+//! The warning about full tables.
 
 use slipring_cli::{Failure, Session};
 
@@ -6,7 +6,8 @@ use super::{SupervisedState, Supervision};
 use crate::routing::Routing;
 
 impl Supervision<'_> {
-    /// Tells that routes or neighbours have found no space: once, and when they have become twice as many.
+    /// Warns that there was no space for routes or neighbours, and again when their number has
+    /// doubled.
     pub(super) fn tell_of_space(
         &self,
         session: &mut Session<'_>,

@@ -73,7 +73,7 @@ fn policed(dscp: Option<u8>) -> Value {
     json!({ "stage": "police", "verdict": verdict })
 }
 
-/// The next hop that was chosen, and what the kernel knows of it.
+/// Describes the chosen next hop, and the kernel's state of this neighbour.
 fn next_hop(routing: &Routing, address: IpAddr, hop: Adjacency, action: TargetAction) -> Value {
     let to = match hop.next_hop {
         NextHopAddress::OnLink => address,

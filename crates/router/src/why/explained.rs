@@ -11,6 +11,6 @@ pub(super) struct ExplainedPacket {
     pub(super) path: PacketPath,
     pub(super) steps: Vec<RouteStep>,
     pub(super) checks: Vec<ExplainedCheck>,
-    /// The egress port, if the kernel gets the packet because this port is left to it.
+    /// The egress port, if the packet is left to the kernel because of this port.
     pub(super) left_to: Option<FibPortIndex>,
 }

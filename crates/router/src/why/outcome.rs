@@ -1,4 +1,5 @@
-//! What the decision of the engine means where packets of an interface are forwarded.
+//! Converts the engine's decision to the outcome of the packet, depending on where the interface's
+//! packets are forwarded.
 
 use slipring_fib::{Adjacency, FibPortIndex, Target};
 use slipring_route::{PuntReason, RouteDropCause, RouteStep, RouteVerdict};
@@ -10,7 +11,7 @@ use crate::names::port_name;
 use crate::reasons;
 use crate::routing::Routing;
 
-/// What becomes of a packet in the end.
+/// The final outcome of a packet.
 pub(super) struct PacketOutcome {
     pub(super) action: &'static str,
     pub(super) reason: Option<String>,
@@ -65,8 +66,8 @@ impl ExplainedPacket {
         PacketOutcome { egress, ..PacketOutcome::new(action, reason) }
     }
 
-    /// The program forwards what the engine would forward alike, with exceptions; the kernel gets the
-    /// rest.
+    /// The program forwards the packets that the engine would forward, with exceptions; the kernel
+    /// gets all others.
     fn of_program(
         &self,
         routing: &Routing,
@@ -93,7 +94,7 @@ impl ExplainedPacket {
         }
     }
 
-    /// Why the program leaves a packet to the kernel that the engine would forward.
+    /// Returns why the program leaves a packet to the kernel although the engine would forward it.
     fn exception(&self, routing: &Routing, egress: FibPortIndex) -> Option<String> {
         let mtu = self.target().map_or(0, |target| target.mtu) as usize;
         let len = self.path.packet().len();
@@ -108,7 +109,7 @@ impl ExplainedPacket {
         }
     }
 
-    /// Why the kernel gets packets that would leave by a port.
+    /// Returns why packets that would leave by a port are left to the kernel.
     fn egress_reason(&self, routing: &Routing, port: FibPortIndex) -> Option<String> {
         let name = port_name(routing, port).unwrap_or_default();
         match self.path.kind {
@@ -122,7 +123,7 @@ impl ExplainedPacket {
         }
     }
 
-    /// Why the engine leaves the packet to the kernel.
+    /// Returns why the engine leaves the packet to the kernel.
     fn punted(&self, routing: &Routing, punt: Option<PuntReason>) -> PacketOutcome {
         PacketOutcome::kernel(match (punt, self.address()) {
             (Some(PuntReason::Route), Some(address)) => {
@@ -162,7 +163,8 @@ impl ExplainedPacket {
     }
 }
 
-/// What a verdict of the engine means: the action, its reason, and the port by which the packet leaves.
+/// Converts a verdict of the engine: the action, its reason, and the port by which the packet
+/// leaves.
 pub(crate) fn decided(
     verdict: &RouteVerdict,
     punt: Option<PuntReason>,
@@ -178,12 +180,12 @@ pub(crate) fn decided(
     }
 }
 
-/// Whether a port is a subinterface that the kernel does not have.
+/// Whether a port is a subinterface that the router has created.
 fn is_own(routing: &Routing, port: FibPortIndex) -> bool {
     usize::from(port.0) >= routing.engine.interfaces().len()
 }
 
-/// Why the kernel gets packets for a subinterface that it does not have.
+/// Returns why packets for a subinterface that the router has created are given to the kernel.
 fn made_by_router(routing: &Routing, port: FibPortIndex) -> Option<String> {
     let name = port_name(routing, port).filter(|_| is_own(routing, port))?;
     Some(reasons::made_by_router(&name))

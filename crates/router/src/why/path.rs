@@ -1,4 +1,5 @@
-//! Which engine gets a packet, and what it must know: read from the routing thread.
+//! Finds the engine that gets a packet, and collects the state that it needs from the routing
+//! thread.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -12,17 +13,17 @@ use crate::names::{port_name, port_of};
 use crate::reasons;
 use crate::routing::Routing;
 
-/// Source MAC address of the frames: of no host, since no stage looks at it.
+/// Source MAC address of the frames. It belongs to no host, since no stage checks it.
 const SENDER: [u8; 6] = [2, 0, 0, 0, 0, 1];
 
-/// What decides about packets that arrive on an interface.
+/// The engine that decides about packets that arrive on an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DecidingEngine {
     /// The program in the kernel.
     Program,
     /// A thread behind sockets.
     Workers,
-    /// The thread of subinterfaces that the kernel does not have, next to programs.
+    /// The thread of the subinterfaces that the router has created, next to programs.
     Subinterface,
 }
 
@@ -35,16 +36,18 @@ pub(super) struct PacketPath {
     /// The packet with the link header of this interface.
     pub(super) frame: Vec<u8>,
     l3: usize,
-    /// Why the kernel gets the packet before any stage.
+    /// Why the packet is left to the kernel before any stage.
     pub(super) passed: Option<String>,
-    /// A copy of the engine; `None` if the kernel gets the packet before.
+    /// A copy of the engine; `None` if the packet is left to the kernel before any stage.
     pub(super) engine: Option<RouteEngine>,
-    /// Whether packets that would leave by a port are the kernel's, whatever the engine decides.
+    /// By port, whether packets that would leave by it are left to the kernel, whatever the engine
+    /// decides.
     pub(super) left: Vec<bool>,
 }
 
 impl PacketPath {
-    /// The path of a packet that arrives on an interface; workers decide by a copy of the engine of one.
+    /// Returns the path of a packet that arrives on an interface. With workers, it contains a copy
+    /// of one worker's engine.
     ///
     /// # Errors
     /// If the router has no such interface.
@@ -90,7 +93,7 @@ fn link_header(port: &FibPort, packet: &[u8]) -> Vec<u8> {
     header
 }
 
-/// A copy of the engine that gets the packets, or one that decides alike.
+/// Returns a copy of the engine that gets the packets, or an engine that makes the same decisions.
 fn engine_of(
     routing: &Routing,
     kind: DecidingEngine,
@@ -109,7 +112,7 @@ fn engine_of(
     }
 }
 
-/// Why the kernel gets a packet before any stage of the engine.
+/// Returns why a packet is left to the kernel before any stage of the engine.
 fn passed(
     routing: &Routing,
     (kind, has_rules): (DecidingEngine, bool),
@@ -124,7 +127,8 @@ fn passed(
         if routing.is_left(usize::from(ingress.0)) {
             return Some(format!("packets from {name} are left to the kernel"));
         }
-        // Before the rules; without them, the engine finds out.
+        // With rules, these reasons apply before the rules. Without rules, the engine finds them
+        // itself.
         return of_kernel(routing, ingress, packet).filter(|_| has_rules);
     }
     let reason = reasons::of_ingress(routing, ingress);
@@ -133,7 +137,7 @@ fn passed(
     })
 }
 
-/// Why the program that hands packets over to workers keeps one for the kernel.
+/// Returns why the program that hands packets over to workers leaves a packet to the kernel.
 fn kept(
     routing: &Routing,
     ingress: FibPortIndex,
@@ -146,7 +150,7 @@ fn kept(
     of_kernel(routing, ingress, packet)
 }
 
-/// Why a packet is the kernel's by its route.
+/// Returns why a packet is left to the kernel because of its route.
 fn of_kernel(routing: &Routing, ingress: FibPortIndex, packet: &[u8]) -> Option<String> {
     let found = routing.mirror.route_get(routing.vrf_of_port(ingress), destination(packet)?)?;
     let is_kernels =
@@ -164,9 +168,9 @@ pub(super) fn destination(packet: &[u8]) -> Option<IpAddr> {
 /// Whether threads leave packets for a port to the kernel.
 fn is_left(routing: &Routing, kind: DecidingEngine, at: usize) -> bool {
     match kind {
-        // What becomes of these depends on the program's own settings.
+        // For these packets, the program's own settings decide.
         DecidingEngine::Program => false,
-        // Only arriving packets are left to the kernel's rules, but for subinterfaces.
+        // Rules of the kernel matter only for arriving packets, except on subinterfaces.
         DecidingEngine::Workers => match routing.engine.interfaces().get(at) {
             Some(of) => of.is_left,
             None => routing.is_left(at),

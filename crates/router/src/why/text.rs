@@ -5,7 +5,7 @@ use slipring_rules::explain::rules_text;
 
 use crate::show::{self, field, word};
 
-/// The packet, a line for each stage, and what becomes of it.
+/// Returns the packet, a line for each stage, and the outcome.
 pub(crate) fn text(answer: &Value) -> String {
     let mut text = packet_text(&answer["packet"]) + "\n";
     for stage in answer["stages"].as_array().into_iter().flatten() {
@@ -33,7 +33,7 @@ fn packet_text(packet: &Value) -> String {
     format!("{source} > {destination}, protocol {protocol}, {len} bytes, in by {name}")
 }
 
-/// A packet of a trace: what it is, and what became of it.
+/// Describes a packet of a trace and its outcome.
 pub(crate) fn traced(packet: &Value) -> String {
     format!("{}: {}\n", packet_text(&packet["packet"]), outcome(packet))
 }

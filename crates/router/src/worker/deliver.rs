@@ -1,4 +1,4 @@
-//! What becomes of a frame after the engine's verdict.
+//! Executes the engine's verdict about a frame.
 
 use slipring_datapath::queues::WorkerQueues;
 use slipring_fib::{FibPortIndex, GatewayRequest};
@@ -13,9 +13,9 @@ use crate::subinterface::tags;
 
 /// Where a frame is.
 pub(super) enum BatchFrame<'f> {
-    /// In a slot of the rx ring of a queue.
+    /// The frame is in a slot of the rx ring of a queue.
     Slot { input: usize, at: u32, ingress: FibPortIndex },
-    /// In memory of the worker.
+    /// The frame is in memory of the worker.
     Copy { frame: &'f mut [u8], ingress: FibPortIndex },
 }
 
@@ -37,8 +37,8 @@ impl BatchFrame<'_> {
 }
 
 impl RouteWorker {
-    /// Does what the engine has decided about frame `of` of the batch. The kernel gets the frame
-    /// without a limit if `is_left`.
+    /// Executes the engine's verdict about frame `of` of the batch. If `is_left`, the kernel gets
+    /// the frame without a rate limit.
     #[inline]
     pub(super) fn deliver(
         &mut self,
@@ -52,14 +52,14 @@ impl RouteWorker {
         if let RouteVerdict::Forward(frame) = verdict {
             return self.send(queues, source, &frame);
         }
-        // The program passes packets whose route is the kernel's. Those that come here were on their
-        // way when the route changed, and the kernel forwards them.
+        // Normally, the program leaves packets with such a route to the kernel. Packets that come
+        // here were in flight when the route changed. The kernel forwards them.
         let is_changing = self.batch.punt_reason(of) == Some(PuntReason::Route);
         self.deliver_other(queues, source, verdict, is_left || is_changing, now_ns);
     }
 
-    /// Sends a rewritten frame by the worker's queue of the egress interface, or drops it if the queue
-    /// is full.
+    /// Sends a rewritten frame by the worker's queue of the egress interface, or drops it if the
+    /// queue is full.
     fn send(&mut self, queues: &mut WorkerQueues, source: BatchFrame<'_>, frame: &ForwardedFrame) {
         let ingress = source.ingress();
         if self.transmit(queues, source, frame) {
@@ -135,7 +135,7 @@ impl RouteWorker {
         }
     }
 
-    /// Has the kernel receive a frame on the interface on which it arrived.
+    /// Makes the kernel receive a frame on the interface on which the frame arrived.
     pub(super) fn give_to_kernel(
         &mut self,
         queues: &mut WorkerQueues,
@@ -147,7 +147,7 @@ impl RouteWorker {
         let of_own = self.subinterfaces.as_ref().and_then(|of| of.number(ingress));
         match (of_own, self.interface(ingress)) {
             (Some(number), _) => {
-                // Those from other workers are in slots, and must not be borrowed from the queues.
+                // Frames from other workers are in slots, and must not be borrowed from the queues.
                 let copy = match source {
                     BatchFrame::Copy { frame, .. } => {
                         return self.give_to_device(queues, number, frame, class, now_ns);
@@ -164,7 +164,8 @@ impl RouteWorker {
         }
     }
 
-    /// Sends held frames whose neighbour is known, and answers those whose neighbour is silent.
+    /// Sends held frames whose neighbour is known, and answers frames whose neighbour does not
+    /// answer.
     pub(super) fn send_held(&mut self, queues: &mut WorkerQueues, now_ns: Nanos) {
         self.held.tick(now_ns);
         while let Some(event) = self.held.poll() {
@@ -186,8 +187,8 @@ impl RouteWorker {
         }
     }
 
-    /// Carries out the verdict about a packet that has waited. The router's own packets, such as ICMP
-    /// errors, are not among those that are forwarded.
+    /// Executes the verdict about a packet that has waited. The router's own packets, such as ICMP
+    /// errors, do not count as forwarded.
     pub(super) fn deliver_held(
         &mut self,
         queues: &mut WorkerQueues,
@@ -205,8 +206,8 @@ impl RouteWorker {
         }
     }
 
-    /// Sends the packets that the engine has made, until one finds no space; it is the first one in
-    /// the next turn.
+    /// Sends the packets that the engine has created, until there is no space for one. The next
+    /// turn starts with that packet.
     pub(super) fn send_outputs(&mut self, queues: &mut WorkerQueues) {
         while let Some(output) = self.unsent.take().or_else(|| self.engine.pop()) {
             match output {
@@ -227,7 +228,7 @@ impl RouteWorker {
         }
     }
 
-    /// Has the kernel asked for the neighbours that frames wait for.
+    /// Asks the kernel to resolve the neighbours for which frames wait.
     pub(super) fn ask_for_neighbours(&mut self) {
         let asked = self.held.take_requests();
         let request = |(port, address)| {

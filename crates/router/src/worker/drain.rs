@@ -1,25 +1,25 @@
-//! Tells when a worker to which no more frames are given has processed those that it had got.
+//! Reports when a worker that gets no more frames has processed all frames that it had.
 //!
-//! A turn that begins after the last frame was given looks at all queues. If it finds none, all were
-//! processed.
+//! A turn that begins after the last frame was given checks all queues. If all are empty, all
+//! frames were processed.
 
 use std::sync::mpsc::SyncSender;
 
-/// The threads that wait for that turn.
+/// The threads that wait for such a turn.
 #[derive(Debug, Default)]
 pub(super) struct WorkerDrain(Vec<SyncSender<()>>);
 
 impl WorkerDrain {
-    /// Notes a waiting thread: called between two turns.
+    /// Adds a waiting thread. Called between two turns.
     pub(super) fn wait(&mut self, waiter: SyncSender<()>) {
         self.0.push(waiter);
     }
 
-    /// Notes a turn, and whether it found nothing to do although it might take frames.
+    /// Records a turn, and whether it found no frames although it was allowed to take some.
     pub(super) fn note_turn(&mut self, is_drained: bool) {
         if is_drained {
             for waiter in self.0.drain(..) {
-                // A thread that does not wait any more needs no answer.
+                // This fails if the thread no longer waits. It needs no answer then.
                 let _ = waiter.try_send(());
             }
         }

@@ -1,5 +1,5 @@
-//! Frames that another worker must check: rules that keep something of a packet (a state, a count, a
-//! pipe) need all packets that share it in one worker.
+//! Gives frames to the worker that must check them: stateful rules (with states, limits or pipes)
+//! require that all packets of the same state are checked by one worker.
 //!
 //! ```text
 //!   rx queue --> steer.rs: RuleStage::steering --own--> forward
@@ -7,8 +7,9 @@
 //! ```
 //!
 //! Each pair of workers has a pipe in the region of all ports, so that buffers are exchanged and
-//! nothing is copied. A frame that finds the pipe full is dropped. Frames of a flow stay in order, since they
-//! take the same way. What comes out of a pipe is steered again: the rules may have changed.
+//! nothing is copied. If the pipe is full, the frame is dropped. Frames of a flow stay in order,
+//! since they take the same path. Frames from a pipe are steered again, because the rules may have
+//! changed.
 
 use std::sync::Arc;
 
@@ -16,13 +17,13 @@ use slipring_rules::distribution::{FlowDistribution, Steering};
 
 use super::parking::WorkerParking;
 
-/// What a worker knows of the others.
+/// What a worker knows of the other workers.
 pub(super) struct Handover {
     id: usize,
     distribution: FlowDistribution,
-    /// The queue that is the pipe to each worker; none to itself.
+    /// The index of the queue that is the pipe to each worker; `None` for this worker.
     pipes: Vec<Option<usize>>,
-    /// When each worker has run, itself included.
+    /// When each worker, including this one, last ran.
     workers: Vec<Arc<WorkerParking>>,
     /// Frames given to other workers.
     handed: u64,
@@ -46,14 +47,14 @@ impl Handover {
         self.handed += 1;
     }
 
-    /// The pipe by which a frame must leave; `None` if it is this worker's.
+    /// Returns the pipe by which a frame must leave; `None` if this worker must check the frame.
     pub(super) fn pipe_of(&self, steering: Steering, frame: &[u8]) -> Option<usize> {
         let thread = steering.thread_of(frame, &self.distribution)?;
         self.pipes[thread]
     }
 
-    /// Time up to which all other workers have run that get frames from this one, by the clock of
-    /// heartbeats.
+    /// Returns the time up to which all other workers that get frames from this one have run, by
+    /// the clock of heartbeats.
     pub(super) fn oldest_beat(&self, steering: Steering, now: u64) -> Option<u64> {
         let targets = match steering {
             Steering::Anywhere => 0..0,
@@ -79,7 +80,7 @@ mod tests {
         let oldest = |steering| handover.oldest_beat(steering, 100);
         assert_eq!(oldest(Steering::Anywhere), None);
         assert_eq!((oldest(Steering::ByHosts), oldest(Steering::First)), (Some(50), Some(50)));
-        // The first worker sleeps, and would wake for a frame.
+        // The first worker sleeps, but would wake for a frame.
         workers[0].park(100);
         assert_eq!((oldest(Steering::ByHosts), oldest(Steering::First)), (Some(60), Some(100)));
         workers[2].note_run(7);

@@ -1,8 +1,8 @@
-//! Frames that wait until the kernel has found their neighbour.
+//! Frames that wait until the kernel has resolved their neighbour.
 //!
-//! The kernel keeps the neighbours. A frame without a MAC address waits here; the kernel is asked once,
-//! and the next tables contain its answer. If it finds none, it tells so, and the sender gets an ICMP
-//! error, as from the kernel.
+//! The kernel keeps the neighbours. A frame without a MAC address waits here; the kernel is asked
+//! once, and the next tables contain its answer. If the kernel reports that the neighbour does not
+//! answer, the sender gets an ICMP error, as from the kernel.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -16,17 +16,17 @@ use slipring_port::Nanos;
 use slipring_route::HeldPacket;
 use slipring_wire::mac::MacAddr;
 
-/// What becomes of a frame that has waited.
+/// What happens to a frame that has waited.
 pub(super) enum HeldEvent {
-    /// Its neighbour has this MAC address.
+    /// The neighbour of the packet has this MAC address.
     Released { held: HeldPacket, frame: Vec<u8>, mac: MacAddr },
-    /// Its neighbour does not answer.
+    /// The neighbour of the packet does not answer.
     Unanswered { held: HeldPacket, frame: Vec<u8> },
-    /// It had to make space for another one.
+    /// The packet was dropped to make space for another packet.
     Displaced { held: HeldPacket },
 }
 
-/// Time after which a neighbour is given up of which the kernel tells nothing.
+/// Time after which a neighbour is given up if the kernel reports nothing about it.
 const ANSWER_TIMEOUT_NS: Nanos = 5_000_000_000;
 
 type WaitingFrame = (HeldPacket, Vec<u8>);
@@ -86,7 +86,7 @@ impl HeldFrames {
             if entry.is_some_and(|entry| entry.state == NeighbourState::Incomplete) {
                 cache.learn(NeighbourClaim::answer(address, mac), now_ns);
             }
-            // From now on, the tables know it.
+            // From now on, the tables contain the neighbour.
             cache.remove(address);
             self.collect(port);
         }
@@ -110,17 +110,17 @@ impl HeldFrames {
         }
     }
 
-    /// When [`Self::tick`] has something to do.
+    /// Returns when [`Self::tick`] is due next.
     pub(super) fn next_ns(&self) -> Option<Nanos> {
         self.caches.iter().filter_map(NeighbourCache::next_ns).min()
     }
 
-    /// The next frame that does not wait any more.
+    /// Returns the next frame that no longer waits.
     pub(super) fn poll(&mut self) -> Option<HeldEvent> {
         self.events.pop_front()
     }
 
-    /// The neighbours that the kernel is to be asked for.
+    /// Returns the neighbours that the kernel must be asked for.
     pub(super) fn take_requests(&mut self) -> Vec<(FibPortIndex, IpAddr)> {
         std::mem::take(&mut self.requests)
     }

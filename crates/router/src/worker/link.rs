@@ -1,4 +1,4 @@
-//! What the routing thread and a worker share.
+//! The state that the routing thread and a worker share.
 
 use std::io;
 use std::sync::Arc;
@@ -14,19 +14,20 @@ use super::RouteWorker;
 use super::gate::QueueGate;
 use super::parking::WorkerParking;
 
-/// Something that another thread wants a worker to do between two turns.
+/// A task that another thread gives to a worker. It runs between two turns.
 pub(crate) type RouteWorkerTask = Box<dyn FnOnce(&mut RouteWorker) + Send>;
 
 /// The words that both threads read and write.
 pub(super) struct WorkerShared {
     pub(super) tasks: ControlQueue<RouteWorkerTask>,
-    /// Time up to which the routing thread has read what the kernel tells, by the clock of heartbeats.
-    /// Stored after the tables of that time were queued, with Release; loaded with Acquire.
+    /// Time up to which the routing thread has read the kernel's messages, by the clock of
+    /// heartbeats. It is stored with Release after the tables of that time were queued, and loaded
+    /// with Acquire.
     pub(super) seen: AtomicU64,
     /// Generation of the snapshot in use.
     generation: AtomicU64,
     pub(super) parking: Arc<WorkerParking>,
-    /// Numbers of the interfaces' queues that the worker owns.
+    /// The numbers of the queues that the worker owns on each interface.
     pub(super) queues: Vec<u16>,
     /// The entrances of these queues.
     pub(super) gates: Vec<Arc<QueueGate>>,
@@ -52,31 +53,31 @@ impl WorkerShared {
         })
     }
 
-    /// Tells the routing thread that earlier snapshots are not used any more.
+    /// Tells the routing thread that earlier snapshots are no longer used.
     pub(super) fn set_generation(&self, generation: u64) {
-        // Release: pairs with the Acquire in `WorkerLink::generation`; all lookups in earlier tables
-        // were made before.
+        // Release: pairs with the Acquire in `WorkerLink::generation`; all lookups in earlier
+        // tables were made before.
         self.generation.store(generation, Ordering::Release);
     }
 }
 
-/// The routing thread's end.
+/// The routing thread's access to a worker.
 #[derive(Clone)]
 pub(crate) struct WorkerLink(pub(super) Arc<WorkerShared>);
 
 impl WorkerLink {
-    /// Has the worker do something, without waiting for it.
+    /// Gives the worker a task, and does not wait for it.
     pub(crate) fn tell(&self, task: impl FnOnce(&mut RouteWorker) + Send + 'static) {
         self.0.tasks.push(Box::new(task));
     }
 
-    /// Has the worker answer a question. `None` if it has ended.
+    /// Asks the worker a question. Returns `None` if the worker has ended.
     pub(crate) fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&mut RouteWorker) -> T + Send + 'static,
     ) -> Option<T> {
         let (sender, answer) = mpsc::sync_channel(1);
-        // If the thread that asked has ended, its answer is not needed.
+        // If the thread that asked has ended, the answer is not needed.
         self.tell(move |worker| drop(sender.send(question(worker))));
         answer.recv().ok()
     }
@@ -97,8 +98,8 @@ impl WorkerLink {
         self.0.tasks.wake();
     }
 
-    /// Waits until the worker has processed what had arrived before the call, at most for `limit`.
-    /// Meanwhile, no more frames may be given to it. Returns whether none is left.
+    /// Waits for at most `limit` until the worker has processed the frames that arrived before the
+    /// call. Meanwhile, no more frames may be given to it. Returns whether all were processed.
     pub(crate) fn drain(&self, limit: Duration) -> bool {
         let (sender, drained) = mpsc::sync_channel(1);
         self.tell(move |worker| worker.drain.wait(sender));
@@ -110,18 +111,18 @@ impl WorkerLink {
         self.0.tasks.admit_frames();
     }
 
-    /// Tells the worker that the tables which it was given are those of this time.
+    /// Tells the worker that the tables that it was given are current at this time.
     pub(crate) fn set_seen(&self, seen: u64) {
         self.0.seen.store(seen, Ordering::Release);
     }
 
-    /// Whether the worker leaves its heartbeat to the routing thread, and has proved lately that it
-    /// runs.
+    /// Whether the routing thread writes the worker's heartbeat, and the worker has recently proved
+    /// that it runs.
     pub(crate) fn is_parked(&self) -> bool {
         self.0.parking.is_parked(ResidentHeartbeat::now())
     }
 
-    /// Numbers of the interfaces' queues that the worker owns.
+    /// Returns the numbers of the queues that the worker owns on each interface.
     pub(crate) fn queues(&self) -> &[u16] {
         &self.0.queues
     }

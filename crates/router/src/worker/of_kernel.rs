@@ -1,5 +1,5 @@
-//! Which packets are the kernel's by their route: those for this machine, and those that the tables
-//! cannot represent. On interfaces with a program, the program looks that up.
+//! Finds packets whose route leads to the kernel: packets for this machine, and packets whose route
+//! the tables cannot represent. On interfaces with a program, the program does this.
 
 use slipring_fib::{ForwardingTables, Target, TargetAction, TargetIndex, VrfIndex};
 use slipring_wire::assigned::EtherType;
@@ -10,11 +10,11 @@ use crate::subinterface::tags;
 pub(super) fn is_of_kernel(tables: &ForwardingTables, vrf: VrfIndex, frame: &[u8]) -> bool {
     let Some(target) = target_of(tables, vrf, frame) else { return false };
     let target = tables.targets.get(usize::from(target.0));
-    // Beyond the tables, too.
+    // An index outside the tables also leads to the kernel.
     target.is_none_or(|target: &Target| target.action == TargetAction::Kernel)
 }
 
-/// The target of the packet's destination; `None` for other packets than IP.
+/// Returns the target of the packet's destination; `None` for packets that are not IP.
 fn target_of(tables: &ForwardingTables, vrf: VrfIndex, frame: &[u8]) -> Option<TargetIndex> {
     const V4_DESTINATION: usize = 16;
     const V6_DESTINATION: usize = 24;

@@ -47,8 +47,8 @@ pub(crate) struct UserSpacePorts {
 
 impl UserSpacePorts {
     /// Opens a port for each interface, to which its program redirects frames. `threads` is the
-    /// greatest number of workers; `None` for as many as there are CPUs. With rules, workers give
-    /// each other frames. `own` are the subinterfaces that the workers will serve.
+    /// maximum number of workers; `None` means the number of CPUs. With rules, workers give frames
+    /// to each other. `own` contains the subinterfaces that the workers will serve.
     ///
     /// # Errors
     /// If an interface has no AF_XDP in the mode, or there is no memory.
@@ -111,7 +111,7 @@ impl UserSpacePorts {
         Ok(Self { ports, ifindexes, workers, pipes, succeeds })
     }
 
-    /// How each port is open, in words.
+    /// Returns the mode of each port, in words.
     pub(crate) fn modes(&self) -> Vec<String> {
         let mode = |port: &Port| {
             let kind = if port.info.kind == "xdp" { "xsk" } else { port.info.kind };
@@ -126,7 +126,7 @@ impl UserSpacePorts {
         self.workers
     }
 
-    /// Makes the workers: a task for each thread, and the routing thread's end of each.
+    /// Creates the workers: a task for each thread, and the routing thread's access to each worker.
     ///
     /// # Errors
     /// If the process is out of descriptors.
@@ -202,7 +202,8 @@ impl UserSpacePorts {
     }
 }
 
-/// Raises the limit of open descriptors to the maximum: each pair of workers with rules needs four.
+/// Raises the limit of open descriptors to the maximum, because with rules each pair of workers
+/// needs four.
 fn raise_fd_limit() {
     let limit = getrlimit(Resource::Nofile);
     // If the kernel refuses this, the limit stays as it is.
@@ -254,8 +255,8 @@ fn owned_queues(
     (ports, inputs)
 }
 
-/// Adds the pipes to other workers to the queues of a worker. Also returns which queue is the pipe to
-/// each of `workers` workers.
+/// Adds the pipes to other workers to the queues of a worker. Also returns, for each of `workers`
+/// workers, which queue is the pipe to it.
 fn add_pipes(
     mut ports: WorkerPorts,
     inputs: &mut Vec<WorkerQueue>,
@@ -271,9 +272,10 @@ fn add_pipes(
     (ports, pipe_of)
 }
 
-/// An engine that knows no routes yet: all packets are the kernel's.
+/// Creates an engine without routes, which leaves all packets to the kernel.
 fn engine(io: &UserSpaceIo, of_own: &[PortPolicy]) -> RouteEngine {
-    // The kernel's settings of the interfaces are in their policies; IPv6 has none.
+    // The policies contain the kernel's settings of the interfaces. For IPv6 there are no such
+    // settings.
     let config = RouteConfig {
         seed: io.seed,
         sends_redirects: true,
@@ -293,7 +295,8 @@ fn engine(io: &UserSpaceIo, of_own: &[PortPolicy]) -> RouteEngine {
     engine
 }
 
-/// Each worker needs a queue of its own of every interface, to receive and to send.
+/// Returns the number of workers. Each needs its own queue of every interface, to receive and to
+/// send.
 fn worker_count<'i>(ifaces: impl Iterator<Item = &'i Iface>, threads: Option<usize>) -> usize {
     let queues = ifaces.map(|iface| iface.rx_queues.min(iface.tx_queues)).min().unwrap_or(1);
     let cpus = || std::thread::available_parallelism().map_or(1, usize::from);

@@ -1,51 +1,53 @@
-//! The writer of the heartbeat of a worker that has no frames is the routing thread, so that an idle
-//! worker can sleep.
+//! While a worker has no frames, the routing thread writes its heartbeat, so that an idle worker
+//! can sleep.
 //!
 //! Before a worker takes a frame, it takes over all tables that it was given. So a sleeping worker
-//! will forward by tables that are as new as the routing thread's last reading, and the routing thread
-//! may beat for it. That a worker can run, it proves at least each half second, in each turn of its
-//! loop; if it does not, the routing thread stops beating for it, and the kernel gets the packets of
-//! its queues.
+//! will forward by tables that are as new as the routing thread's last read, and the routing thread
+//! may write its heartbeat. A worker proves at least every half second, in each turn of its loop,
+//! that it can run. If it does not, the routing thread stops writing its heartbeat, and the kernel
+//! gets the packets of its queues.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How long a worker counts as able to run after its last turn.
+/// How long after its last turn a worker counts as able to run.
 const PROOF_NS: u64 = 1_000_000_000;
 
-/// What a worker and the routing thread know of the worker's sleep.
+/// The state of a worker's sleep, shared with the routing thread.
 #[derive(Debug, Default)]
 pub(super) struct WorkerParking {
-    /// End of the last turn, by the clock of heartbeats; 0 while the worker beats itself.
+    /// End of the last turn, by the clock of heartbeats; 0 while the worker itself writes the
+    /// heartbeat.
     parked_at: AtomicU64,
-    /// The last heartbeat that the worker had for itself, for workers that give it frames.
+    /// The last heartbeat that the worker wrote itself. It is for workers that give it frames.
     ran_at: AtomicU64,
 }
 
 impl WorkerParking {
-    /// Notes that the worker sleeps, and takes over new tables before it takes a frame.
+    /// Records that the worker sleeps. It will apply new tables before it takes a frame.
     pub(super) fn park(&self, now: u64) {
-        // Release: pairs with the Acquire in `is_parked`; the worker's own beats come before.
+        // Release: pairs with the Acquire in `is_parked`; the worker's own heartbeats come before.
         self.parked_at.store(now, Ordering::Release);
     }
 
-    /// Notes that the worker beats itself, from `now` on.
+    /// Records that the worker itself writes the heartbeat, from `now` on.
     pub(super) fn unpark(&self, now: u64) {
         self.note_run(now);
         self.parked_at.store(0, Ordering::Release);
     }
 
-    /// Notes a heartbeat of the worker itself.
+    /// Records a heartbeat that the worker itself has written.
     pub(super) fn note_run(&self, beat: u64) {
-        // Relaxed suffices for a time. `unpark` orders it before its end of the sleep.
+        // Relaxed suffices for a time. `unpark` orders this store before the end of the sleep.
         self.ran_at.store(beat, Ordering::Relaxed);
     }
 
-    /// When the worker last ran as far as others may rely on it: now if it sleeps.
+    /// Returns the last time at which the worker certainly ran; `now` if it sleeps, because it
+    /// would wake for a frame.
     pub(super) fn last_run(&self, now: u64) -> u64 {
         if self.is_parked(now) { now } else { self.ran_at.load(Ordering::Relaxed) }
     }
 
-    /// Whether the routing thread is to beat for the worker.
+    /// Whether the routing thread must write the worker's heartbeat.
     pub(super) fn is_parked(&self, now: u64) -> bool {
         let parked_at = self.parked_at.load(Ordering::Acquire);
         parked_at > 0 && now.saturating_sub(parked_at) <= PROOF_NS

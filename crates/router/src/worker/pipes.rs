@@ -7,12 +7,12 @@ use slipring_port::pipe::{self, PipeQueue};
 use slipring_port::{OpenError, Queue, RegionNeeds};
 use slipring_ring::{PipePair, Region};
 
-/// Slots that a worker's pipes have together, each way.
+/// Total number of slots of a worker's pipes, per direction.
 const SLOTS_OF_WORKER: u32 = 2048;
-/// Slots of a pipe: a few turns of the worker at its end.
+/// Number of slots of a pipe: enough for a few turns of the receiving worker.
 const SLOTS: std::ops::RangeInclusive<u32> = 64..=1024;
 
-/// The number of the worker at the other end of a pipe, and this end.
+/// The number of the worker at the other end of a pipe, and this worker's end.
 pub(super) type WorkerPipe = (usize, Box<dyn Queue>);
 
 /// The pipes of each worker.
@@ -21,7 +21,7 @@ pub(super) struct WorkerPipes {
 }
 
 impl WorkerPipes {
-    /// The memory for the pipes between this number of workers.
+    /// Returns the memory that the pipes between this number of workers need.
     pub(super) fn needs(workers: usize) -> RegionNeeds {
         let pairs = workers * (workers - 1) / 2;
         pipe::needs(pairs as u32, slots(workers))

@@ -10,7 +10,7 @@ use slipring_route_bpf::FrameInjector;
 
 use crate::live::LiveSettings;
 
-/// The limits of a worker, and what it has counted.
+/// The limits and counters of a worker.
 pub(super) struct KernelPunts {
     injector: Arc<FrameInjector>,
     /// Number of workers that share the rates.
@@ -24,21 +24,21 @@ pub(super) struct KernelPunts {
 /// Packets of each class, in the order of [`PuntClass::ALL`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PuntFigures {
-    /// Not given to the kernel, because of the class's limit.
+    /// Packets that were not given to the kernel, because of the limit of their class.
     pub(crate) limited: [u64; PuntClass::COUNT],
     /// Refused by the kernel, of any class.
     pub(crate) failed: u64,
 }
 
 impl KernelPunts {
-    /// Each of `workers` threads may use its share of the rates.
+    /// Creates the limits of a worker: its share of the rates is one of `workers`.
     pub(super) fn new(injector: Arc<FrameInjector>, workers: usize) -> Self {
         let (workers, rates) = (workers as u64, LiveSettings::default().punt_rates);
         let buckets = rates.map(|rate| bucket(rate / workers, 0));
         Self { injector, workers, rates, buckets, figures: PuntFigures::default() }
     }
 
-    /// Sets the rates of all workers together. Classes whose rate is as before keep their tokens.
+    /// Sets the total rates of all workers. A class whose rate does not change keeps its tokens.
     pub(super) fn set_rates(&mut self, rates: [u64; PuntClass::COUNT], now_ns: Nanos) {
         for (class, rate) in rates.into_iter().enumerate() {
             if rate != self.rates[class] {
@@ -48,7 +48,7 @@ impl KernelPunts {
         self.rates = rates;
     }
 
-    /// Has the kernel receive a frame, unless its class has exceeded its rate.
+    /// Makes the kernel receive a frame, unless the frame's class has exceeded its rate.
     pub(super) fn punt(
         &mut self,
         frame: &[u8],
@@ -61,7 +61,8 @@ impl KernelPunts {
         }
     }
 
-    /// Whether the kernel may get a packet of a class; counts it if not. Without a class, it may.
+    /// Whether a packet of this class may go to the kernel; if not, counts it. A packet without a
+    /// class always may.
     pub(super) fn admits(&mut self, class: Option<PuntClass>, now_ns: Nanos) -> bool {
         let Some(class) = class else { return true };
         let admits = self.buckets[class as usize].take(now_ns, 1);
@@ -69,7 +70,7 @@ impl KernelPunts {
         admits
     }
 
-    /// Counts a packet that a device has not taken, if `has_failed`.
+    /// If `has_failed`, counts a packet that a device did not accept.
     pub(super) fn count_failed(&mut self, has_failed: bool) {
         self.figures.failed += u64::from(has_failed);
     }
@@ -79,7 +80,7 @@ impl KernelPunts {
     }
 }
 
-/// A full bucket for packets per second, with a burst of a tenth of a second.
+/// Returns a full bucket for packets per second, with a burst of a tenth of a second.
 fn bucket(rate: u64, now_ns: Nanos) -> TokenBucket {
     let rate = rate.max(1);
     TokenBucket::new(8 * rate, (rate / 10).max(16), now_ns).expect("the burst is not 0")

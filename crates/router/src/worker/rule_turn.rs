@@ -1,5 +1,5 @@
-//! What rules and pipes do besides deciding about the frames of a batch. Frames that have left a pipe
-//! are among the engine's outputs.
+//! The work of rules and pipes apart from deciding about the frames of a batch. Frames that have
+//! left a pipe are among the engine's outputs.
 
 use slipring_datapath::queues::WorkerQueues;
 use slipring_port::Nanos;
@@ -9,7 +9,7 @@ use super::RouteWorker;
 use super::deliver::BatchFrame;
 
 impl RouteWorker {
-    /// Lets frames out of pipes, and states expire, if it is time.
+    /// Releases frames from pipes and removes expired states, if that is due.
     pub(super) fn run_rules(&mut self, now_ns: Nanos) {
         let Some(rules) = &mut self.rules else { return };
         if rules.next_ns().is_some_and(|due| due <= now_ns) {
@@ -23,8 +23,8 @@ impl RouteWorker {
         rules.finish(&mut self.engine, now_ns);
     }
 
-    /// Counts the frames that have waited in the stage and were forwarded, and gives the kernel those
-    /// that are the kernel's.
+    /// Counts forwarded frames that have waited in the stage, and gives the kernel the waiting
+    /// frames that are left to it.
     pub(super) fn end_delayed(&mut self, queues: &mut WorkerQueues, now_ns: Nanos) {
         let forwarded = self.rules.as_mut().map(RuleStage::take_forwarded).unwrap_or_default();
         for (ingress, bytes) in forwarded {

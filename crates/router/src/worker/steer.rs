@@ -1,4 +1,4 @@
-//! A worker's frames, and those of others: the first step of a turn.
+//! The first step of a turn: keeps a worker's own frames, and gives the others to their workers.
 
 use slipring_datapath::queues::WorkerQueues;
 use slipring_fib::FibPortIndex;
@@ -9,13 +9,13 @@ use slipring_rules::distribution::Steering;
 use super::RouteWorker;
 
 impl RouteWorker {
-    /// How frames are steered at present.
+    /// Returns how frames are steered at present.
     pub(super) fn steering(&self) -> Steering {
         self.rules.as_ref().map_or(Steering::Anywhere, RuleStage::steering)
     }
 
-    /// Gives other workers their frames of the first `count` of a queue, which have one slot each.
-    /// Returns the frames that are this worker's: bit `i` is frame `i`.
+    /// Among the first `count` frames of a queue, which have one slot each, gives other workers
+    /// their frames. Returns the frames that this worker keeps: bit `i` is frame `i`.
     pub(super) fn keep_own(&mut self, queues: &mut WorkerQueues, input: usize, count: u32) -> u64 {
         let all = u64::MAX >> (u64::BITS - count);
         let steering = self.steering();
@@ -26,8 +26,8 @@ impl RouteWorker {
         all & !others.fold(0, |others, at| others | 1 << at)
     }
 
-    /// Gives a frame of several slots, the first of a queue, to the worker that must check it. Returns
-    /// whether that is another one.
+    /// Gives a frame of several slots, the first of a queue, to the worker that must check it.
+    /// Returns whether that is another worker.
     pub(super) fn hand_over_long(
         &mut self,
         queues: &mut WorkerQueues,
@@ -39,7 +39,7 @@ impl RouteWorker {
     }
 
     /// Gives a copy of a frame that has arrived at a port to the worker that must check it. Returns
-    /// whether that is another one.
+    /// whether that is another worker.
     pub(super) fn hand_over_copy(
         &mut self,
         queues: &mut WorkerQueues,
@@ -58,8 +58,8 @@ impl RouteWorker {
         true
     }
 
-    /// Gives a frame to the worker that must check it, or drops it if that one has too many. Returns
-    /// whether that is another one.
+    /// Gives a frame to the worker that must check it, or drops it if that worker's pipe is full.
+    /// Returns whether that is another worker.
     fn hand_over(
         &mut self,
         queues: &mut WorkerQueues,

@@ -1,4 +1,4 @@
-//! What traces get of a batch.
+//! Copies packets of a batch for traces.
 
 use slipring_port::Nanos;
 use slipring_route::{RouteFrame, RouteVerdict};
@@ -6,7 +6,7 @@ use slipring_route::{RouteFrame, RouteVerdict};
 use super::RouteWorker;
 use crate::packet_trace::TracedPacket;
 
-/// A frame of the batch that a trace wants: the stages change the frame, so this is a copy.
+/// A copy of a frame that a trace wants, because the stages change the frame.
 pub(super) struct NotedFrame {
     trace: usize,
     at: usize,
@@ -14,7 +14,7 @@ pub(super) struct NotedFrame {
 }
 
 impl RouteWorker {
-    /// Copies the frames that match, before the stages. Traces that have ended are dropped.
+    /// Before the stages, copies the frames that match. Drops traces that have ended.
     #[cold]
     pub(super) fn note_for_traces(
         &mut self,
@@ -34,7 +34,7 @@ impl RouteWorker {
         noted
     }
 
-    /// Gives the traces their packets with the verdicts, after the stages.
+    /// After the stages, gives the traces their packets with the verdicts.
     #[cold]
     pub(super) fn tell_traces(&mut self, noted: Vec<NotedFrame>) {
         for NotedFrame { trace, at, frame } in noted {

@@ -53,8 +53,8 @@ impl RouteWorker {
         count
     }
 
-    /// The stages, in their order. Returns the frames that the kernel gets whatever their number is,
-    /// since it forwards on an interface: bit `i` is frame `i`.
+    /// Runs the stages in order. Returns the frames that are given to the kernel without a rate
+    /// limit, because an interface is left to it: bit `i` is frame `i`.
     pub(super) fn decide(&mut self, frames: &mut [RouteFrame<'_>], now_ns: Nanos) -> u64 {
         let noted = match self.traces.is_empty() {
             true => Vec::new(),
@@ -82,7 +82,7 @@ impl RouteWorker {
         left
     }
 
-    /// Gives packets to the kernel whose egress interface is left to it, or has no queue here.
+    /// Leaves packets to the kernel if their egress interface is left to it, or has no queue here.
     fn leave_to_kernel(&mut self) -> u64 {
         let mut left = 0;
         let has_left = self.subinterfaces.as_ref().is_some_and(WorkerSubinterfaces::has_left);
@@ -101,7 +101,7 @@ impl RouteWorker {
         left
     }
 
-    /// Whether packets that would leave by a port are the kernel's.
+    /// Whether packets that would leave by a port are left to the kernel.
     fn is_left(&self, port: FibPortIndex) -> bool {
         match &self.subinterfaces {
             Some(of) if let Some(number) = of.number(port) => of.is_left(number),
@@ -109,7 +109,7 @@ impl RouteWorker {
         }
     }
 
-    /// Takes a frame of several slots, in a copy.
+    /// Forwards a copy of a frame that has several slots.
     #[cold]
     fn forward_long(&mut self, queues: &mut WorkerQueues, input: usize, now_ns: Nanos) -> u32 {
         let rx = queues[input].rx();
@@ -135,7 +135,8 @@ impl RouteWorker {
     }
 }
 
-/// The number of frames at the start of the ring that have one slot each, at most a batch.
+/// Returns the number of frames at the start of the ring that have one slot each, at most the size
+/// of a batch.
 fn single_slot_frames(rx: &mut RxRing) -> u32 {
     let most = rx.avail().min(MAX_ROUTE_BATCH as u32);
     let is_single =

@@ -7,10 +7,10 @@
 //!                         SharedSubinterfaces: ARP, ND <--> TAP device eth1.100 <--> kernel
 //! ```
 //!
-//! The stages are those of all packets: the engine finds the port by the tags, rules see the
-//! subinterface as `recv` and `xmit`, and the engine writes the tags of the egress port. Frames leave by
-//! the worker's queue of the parent. Only two things differ: the kernel gets packets from the device of
-//! the subinterface, and this program, not the kernel, finds the neighbours.
+//! Packets pass through the usual stages: the engine finds the port by the tags, rules see the
+//! subinterface as `recv` and `xmit`, and the engine writes the tags of the egress port. Frames
+//! leave by the worker's queue of the parent. Only two things differ: the kernel gets packets from
+//! the device of the subinterface, and this program, not the kernel, finds the neighbours.
 
 use slipring_datapath::queues::WorkerQueues;
 use slipring_datapath::slots;
@@ -27,7 +27,7 @@ use crate::subinterface::{
 };
 
 impl RouteWorker {
-    /// Leaves packets from and for subinterfaces to the kernel, by number, or forwards them again.
+    /// Sets, by number, whether packets from and for subinterfaces are left to the kernel.
     pub(crate) fn leave_subinterfaces(&mut self, left: &[bool]) {
         if let Some(of) = &mut self.subinterfaces {
             of.left.copy_from_slice(left);
@@ -55,8 +55,8 @@ impl RouteWorker {
             }
             self.give_to_device(queues, frame.number, &frame.bytes, None, now_ns);
         }
-        // For this machine: on other interfaces, the program keeps such packets for the kernel, and no rule
-        // sees them.
+        // These packets are for this machine. On other interfaces, the program leaves such packets
+        // to the kernel, and no rule checks them.
         let mut of_kernel = self.take_of_kernel(&mut routed);
         let rules = self.rules.take();
         self.forward_copies(queues, &mut of_kernel, now_ns);
@@ -71,7 +71,7 @@ impl RouteWorker {
         taken
     }
 
-    /// Takes the packets out that are the kernel's by their route, if there are rules.
+    /// If there are rules, removes the packets whose route leads to the kernel, and returns them.
     fn take_of_kernel<'f>(&self, frames: &mut Vec<&'f mut WireFrame>) -> Vec<&'f mut WireFrame> {
         let Some(of) = self.subinterfaces.as_ref().filter(|_| self.rules.is_some()) else {
             return Vec::new();
@@ -105,8 +105,8 @@ impl RouteWorker {
         }
     }
 
-    /// Gives the kernel a tagged frame, from the device of its subinterface and without tags, unless it
-    /// is a request for an address, or its class has exceeded its rate.
+    /// Gives the kernel a tagged frame: without tags, through the device of its subinterface. Not
+    /// if the frame is a request for an address, or its class has exceeded its rate.
     pub(super) fn give_to_device(
         &mut self,
         queues: &mut WorkerQueues,
@@ -129,8 +129,8 @@ impl RouteWorker {
         }
     }
 
-    /// Takes frames that the kernel sends through the device of a subinterface. Returns the number of
-    /// slots.
+    /// Takes frames that the kernel sends through the device of a subinterface. Returns the number
+    /// of slots.
     pub(super) fn send_of_kernel(
         &mut self,
         queues: &mut WorkerQueues,
@@ -181,8 +181,8 @@ impl RouteWorker {
         }
     }
 
-    /// Keeps a packet until its next hop is known: in the link of a subinterface, or until the kernel
-    /// has found it.
+    /// Keeps a packet until its next hop is resolved: in the link of a subinterface, or until the
+    /// kernel has resolved it.
     pub(super) fn hold(&mut self, held: HeldPacket, frame: Vec<u8>, now_ns: Nanos) {
         let refused = match &mut self.subinterfaces {
             Some(of) if let Some(number) = of.number(held.port) => {
@@ -197,7 +197,7 @@ impl RouteWorker {
         }
     }
 
-    /// Does what links want done, and sends packets that wait no longer.
+    /// Executes the requests of links, and sends packets that no longer wait.
     pub(super) fn serve_subinterfaces(&mut self, queues: &mut WorkerQueues, now_ns: Nanos) {
         let count = self.subinterfaces.as_ref().map_or(0, |of| of.shared.all().len());
         for number in 0..count {
@@ -237,7 +237,7 @@ impl RouteWorker {
         }
     }
 
-    /// Sends a packet that has waited, or tells its sender.
+    /// Sends a packet that has waited, or sends its sender an ICMP error.
     fn finish_waiting(&mut self, queues: &mut WorkerQueues, end: WaitEnd, now_ns: Nanos) {
         let (WaitingPacket { held, mut frame, .. }, verdict) = match end {
             WaitEnd::Released(mut packet, mac) => {

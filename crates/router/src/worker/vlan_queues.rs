@@ -1,5 +1,5 @@
-//! The queues of subinterfaces, distributed over workers: each has one of each parent and of each
-//! device, to receive and to send.
+//! The queues of subinterfaces, distributed over workers. Each worker has one queue of each parent
+//! and of each device, to receive and to send.
 
 use std::sync::Arc;
 
@@ -13,11 +13,12 @@ use super::vlan_state::{WorkerSubinterfaces, WorkerWakers};
 use super::{WorkerLink, WorkerPorts};
 use crate::subinterface::{QueueRole, SharedSubinterfaces, SubinterfacePorts};
 
-/// A queue, and the port of its frames: of a wire, one of those on the interface.
+/// A queue and the port of its frames. For a queue of a parent interface, this is the port of any
+/// of its subinterfaces.
 struct RoleQueue {
     role: QueueRole,
     port: FibPortIndex,
-    /// Whether it is the one by which its worker sends.
+    /// Whether the worker sends by this queue.
     sends: bool,
     queue: Box<dyn Queue>,
 }
@@ -27,7 +28,7 @@ pub(super) struct SubinterfaceQueues {
     shared: Arc<SharedSubinterfaces>,
     /// By worker.
     queues: Vec<Vec<RoleQueue>>,
-    /// Interfaces that carry subinterfaces, and are not the router's themselves.
+    /// Interfaces that carry subinterfaces, but are not interfaces of the router.
     carriers: Vec<u32>,
     pub(super) policies: Vec<PortPolicy>,
     priorities: [u8; 8],
@@ -35,7 +36,7 @@ pub(super) struct SubinterfaceQueues {
 }
 
 impl SubinterfaceQueues {
-    /// `ifindexes` are those of the router's other interfaces.
+    /// `ifindexes` contains the indices of the router's other interfaces.
     pub(super) fn new(own: SubinterfacePorts, ifindexes: &[u32], workers: usize) -> Self {
         let SubinterfacePorts { shared, wires, taps, policies, priorities, .. } = own;
         let mut queues: Vec<Vec<RoleQueue>> = (0..workers).map(|_| Vec::new()).collect();
@@ -90,7 +91,7 @@ impl SubinterfaceQueues {
             let wake: Box<dyn Fn() + Send + Sync> = Box::new(move || link.wake());
             wake
         });
-        // It is set here only.
+        // The value is set only here, so this cannot fail.
         let _ = self.wakers.set(wakers.collect());
     }
 }

@@ -1,4 +1,4 @@
-//! What a worker has of subinterfaces, and the queues that are theirs.
+//! A worker's state of the subinterfaces, and their queues.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,35 +10,35 @@ use slipring_route::MAX_ROUTE_BATCH;
 
 use crate::subinterface::{QueueRole, SharedSubinterfaces, SubinterfaceCounters, tags};
 
-/// Wake each worker whose packets wait no longer. Set once all workers are made.
+/// Functions that wake each worker when its packets no longer wait. Set once all workers exist.
 pub(super) type WorkerWakers = Arc<OnceLock<Vec<Box<dyn Fn() + Send + Sync>>>>;
 
-/// A frame of the wire, and the number of its subinterface.
+/// A frame from the wire, and the number of its subinterface.
 #[derive(Default)]
 pub(super) struct WireFrame {
     pub(super) bytes: Vec<u8>,
     pub(super) number: usize,
 }
 
-/// What a worker has of the subinterfaces.
+/// A worker's state of the subinterfaces.
 pub(super) struct WorkerSubinterfaces {
-    /// What all workers have in common.
+    /// The state that all workers share.
     pub(super) shared: Arc<SharedSubinterfaces>,
     pub(super) wakers: WorkerWakers,
-    /// The queues from `first` on.
+    /// The roles of the queues from `first` on.
     roles: Vec<QueueRole>,
     first: usize,
     pub(super) priorities: [u8; 8],
-    /// Subinterfaces whose packets, and those for them, are left to the kernel.
+    /// By number, whether packets from and for the subinterface are left to the kernel.
     pub(super) left: Vec<bool>,
-    /// Links that this worker has changed in this turn.
+    /// By number, whether this worker has changed the link in this turn.
     pub(super) changed: Vec<bool>,
     pub(super) counters: Vec<SubinterfaceCounters>,
     pub(super) frames: Vec<WireFrame>,
 }
 
 impl WorkerSubinterfaces {
-    /// The queues from `first` on have these roles.
+    /// Creates the state. The queues from `first` on have these roles.
     pub(super) fn new(
         shared: Arc<SharedSubinterfaces>,
         wakers: WorkerWakers,
@@ -59,13 +59,13 @@ impl WorkerSubinterfaces {
         }
     }
 
-    /// What the frames of a queue are; `None` for those that are not of subinterfaces.
+    /// Returns the role of a queue; `None` for queues that are not queues of subinterfaces.
     #[inline]
     pub(super) fn role(&self, queue: usize) -> Option<QueueRole> {
         self.roles.get(queue.checked_sub(self.first)?).copied()
     }
 
-    /// The subinterface of a port.
+    /// Returns the number of the subinterface of a port.
     #[inline]
     pub(super) fn number(&self, port: FibPortIndex) -> Option<usize> {
         let all = self.shared.all();
@@ -74,12 +74,12 @@ impl WorkerSubinterfaces {
         (number < all.len()).then_some(number)
     }
 
-    /// Whether packets are left to the kernel that would leave by this subinterface.
+    /// Whether packets that would leave by this subinterface are left to the kernel.
     pub(super) fn is_left(&self, number: usize) -> bool {
         self.left[number]
     }
 
-    /// Whether that is so for any.
+    /// Whether packets that would leave by any subinterface are left to the kernel.
     pub(super) fn has_left(&self) -> bool {
         self.left.contains(&true)
     }
@@ -89,12 +89,13 @@ impl WorkerSubinterfaces {
         self.shared.set_tables(tables);
     }
 
-    /// When a link has something to do.
+    /// Returns when the first timer of a link is due.
     pub(super) fn next_ns(&self) -> Option<Nanos> {
         self.shared.next_ns()
     }
 
-    /// Copies frames of a wire into `frames`. Returns their number, and that of the slots.
+    /// Copies frames of an interface into `frames`. Returns the number of frames, and the number of
+    /// slots.
     pub(super) fn take_wire(
         &mut self,
         queues: &mut WorkerQueues,
@@ -109,7 +110,8 @@ impl WorkerSubinterfaces {
             }
             let bytes = slots::bytes(rx, at, count, &mut scratch);
             let tags = tags::parse(bytes).map(|(tags, _)| tags);
-            // The socket's filter knows the outer tag only. The kernel has its own copy of the rest.
+            // The socket's filter checks only the outer tag. The kernel gets its own copy of the
+            // other frames.
             let of = |tags| all.iter().position(|it| (it.parent, it.tags) == (parent, tags));
             let Some(number) = tags.and_then(of) else { return true };
             if used == frames.len() {

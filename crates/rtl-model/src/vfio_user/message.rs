@@ -1,4 +1,5 @@
-//! Messages on the socket: a header of 16 bytes, a body, and descriptors beside them.
+//! Messages on the socket: a header of 16 bytes, a body, and file descriptors in the ancillary
+//! data.
 
 use std::collections::VecDeque;
 use std::io::IoSliceMut;
@@ -20,7 +21,7 @@ const FLAG_TYPE: u32 = 0xf;
 const FLAG_NO_REPLY: u32 = 1 << 4;
 const FLAG_ERROR: u32 = 1 << 5;
 
-/// Why the stream of messages cannot go on.
+/// Why no further messages can be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {
@@ -33,7 +34,7 @@ pub enum FrameError {
     /// A reply came where a command was expected.
     #[error("flags {0:#x} are no command's")]
     NotACommand(u32),
-    /// More descriptors came than messages can have.
+    /// There are more descriptors than a message may have.
     #[error("more than {MAX_FDS} descriptors")]
     TooManyDescriptors,
     /// The socket failed.

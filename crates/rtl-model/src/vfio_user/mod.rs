@@ -1,4 +1,4 @@
-//! The device's end of vfio-user: VFIO's calls as messages on a UNIX socket.
+//! The server of vfio-user for the device: VFIO's calls as messages on a UNIX socket.
 //!
 //! ```text
 //!   client (QEMU, a driver)                     server (this module)
@@ -7,8 +7,8 @@
 //!     SET_IRQS with descriptors of events    -->              keeps them, signals them
 //!     REGION_READ, REGION_WRITE              -->              registers, configuration
 //! ```
-//! `message.rs` has the frames of the socket. The server needs memory with descriptors: a mapping
-//! without one, which would be accessed by messages, is refused.
+//! `message.rs` contains the message format. The server requires a file descriptor for mapped
+//! memory: a mapping without one, which would have to be accessed by messages, is refused.
 
 mod message;
 mod server;

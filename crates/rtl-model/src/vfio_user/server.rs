@@ -44,10 +44,10 @@ const UNMAP_ALL: u32 = 2;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// The messages make no sense.
+    /// The messages are invalid.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// The client did not begin with a version that the server knows.
+    /// The client's first message is not a version that the server supports.
     #[error("the client did not begin with version 0 of the protocol")]
     Version,
 }
@@ -82,14 +82,14 @@ impl Server {
         Self { socket, device, has_reset: true }
     }
 
-    /// Serves a device that the bus cannot reset, as most boards with these chips.
+    /// Serves a device that the bus cannot reset, like most boards with these chips.
     #[must_use]
     pub fn without_reset(self) -> Self {
         Self { has_reset: false, ..self }
     }
 
-    /// Answers until the client closes the socket, then takes its memory and events from the
-    /// device.
+    /// Answers commands until the client closes the socket, and then detaches the client's memory
+    /// and events from the device.
     ///
     /// # Errors
     /// The client broke the protocol.
@@ -119,7 +119,7 @@ impl Server {
         }
     }
 
-    /// Waits for the next command; meanwhile receives frames from the wire.
+    /// Waits for the next command. Meanwhile, receives frames from the wire.
     fn wait(&self) -> Result<(), FrameError> {
         loop {
             let wire = {
@@ -207,7 +207,7 @@ impl Server {
     ) -> Result<Vec<u8>, Errno> {
         let (flags, index) = (fields.u32(4)?, fields.u32(8)?);
         let (start, count) = (fields.u32(12)?, fields.u32(16)?);
-        // Errors and requests of the bus: the model has none, but clients set events for them.
+        // The model has no errors or requests of the bus, but clients set events for them.
         let Some(index) = InterruptIndex::new(index) else {
             return if index < IRQ_COUNT { Ok(Vec::new()) } else { Err(Errno::INVAL) };
         };
@@ -221,7 +221,7 @@ impl Server {
             (ACTION_TRIGGER, DATA_EVENTFD) if start == 0 => {
                 interrupts.set_event(index, message.fds.pop_front());
             }
-            // The chip uses the first vector only.
+            // The chip uses only the first vector.
             (ACTION_TRIGGER, DATA_EVENTFD) => {}
             (ACTION_TRIGGER, DATA_NONE) if count == 0 => interrupts.set_event(index, None),
             (ACTION_TRIGGER, DATA_NONE) => interrupts.trigger(index),
@@ -270,7 +270,7 @@ fn irq_info(fields: &RequestFields<'_>) -> Result<Vec<u8>, Errno> {
     Ok(words(&[16, flags, index, count]))
 }
 
-/// The reply to a version with its capabilities; `None` if it is not one that we know.
+/// The reply to a version with its capabilities; `None` if the version is not supported.
 fn version_reply(body: &[u8]) -> Option<Vec<u8>> {
     let (major, rest) = body.split_first_chunk::<2>()?;
     let (minor, text) = rest.split_first_chunk::<2>()?;

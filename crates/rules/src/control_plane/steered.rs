@@ -1,11 +1,11 @@
-//! Which engine handles a flow, and what a change of that takes.
+//! Decides which engine handles a flow, and changes the engines of flows.
 //!
 //! ```text
 //!   hold frames --> all engines get the rules --> states move to the new engines --> go on
 //! ```
 //!
-//! Translations and delayed frames need not move: rules with `nat` or pipes have them in the first
-//! engine, and others have none.
+//! Translations and delayed frames need not move: with `nat` or pipes in the rules, they are in the
+//! first engine, and otherwise there are none.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -74,7 +74,8 @@ impl ControlPlane {
         let restored = self.finish_on_engines(|| {
             let part = parts.next().unwrap_or_default();
             move |dataplane: &mut dyn RuleDataplane, now| {
-                // Those without room are states beyond the maximum, in a table that had been larger.
+                // States for which there is no space exceed the maximum; the table had been larger
+                // before.
                 dataplane.firewall_mut().restore(part, now);
             }
         });
@@ -106,7 +107,7 @@ struct FrameHold<'p>(&'p ControlPlane);
 impl<'p> FrameHold<'p> {
     /// Waits until no engine checks a frame.
     fn of(plane: &'p ControlPlane) -> Result<Self, CommandFault> {
-        // First, so that an error below lets the frames go on.
+        // Created first, so that frames are no longer held if an error occurs below.
         let held = Self(plane);
         plane.run_on_engines(|| {
             |dataplane: &mut dyn RuleDataplane, _| dataplane.hold_frames(true)

@@ -1,4 +1,4 @@
-//! Which thread gets a frame.
+//! Tests which thread gets a frame.
 
 use slipring_ipfw::run::Firewall;
 use slipring_wire::assigned::VlanTag;

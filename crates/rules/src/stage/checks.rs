@@ -25,7 +25,7 @@ impl FrameBatch for ListedFrames<'_, '_> {
 }
 
 impl RuleStage {
-    /// Checks all frames that are on their way, on input: after the engine's first stage.
+    /// Checks on input all frames that can still be forwarded. Runs after the engine's first stage.
     pub fn check_in(
         &mut self,
         engine: &mut RouteEngine,
@@ -49,7 +49,7 @@ impl RuleStage {
         }
     }
 
-    /// Checks all frames that have a route, on output: after the engine's third stage.
+    /// Checks on output all frames that have a route. Runs after the engine's third stage.
     pub fn check_out(
         &mut self,
         engine: &mut RouteEngine,
@@ -166,7 +166,7 @@ impl RuleStage {
                 self.shape(engine, batch, (&frames[at], at), target, crossing, now_ns);
             }
             RuleVerdict::Held => self.hold_fragment(engine, batch, at),
-            // The firewall translates itself, so that the last two are never seen.
+            // The firewall performs translations itself, so it never returns the last two verdicts.
             RuleVerdict::Deny(_) | RuleVerdict::Nat(_) | RuleVerdict::Nptv6(_) => {
                 self.drop(engine, batch, at)
             }
@@ -197,7 +197,7 @@ impl RuleStage {
         }
     }
 
-    /// Has a packet sent to another next hop.
+    /// Makes the engine send a packet to another next hop.
     fn forward(
         &mut self,
         engine: &mut RouteEngine,
@@ -250,7 +250,8 @@ pub(super) fn is_live(batch: &RouteBatch, at: usize) -> bool {
     batch.live() & 1 << at != 0
 }
 
-/// Returns whether rules are checked for a frame: if it is on its way, or the kernel forwards it.
+/// Returns whether rules are checked for a frame: if the frame can still be forwarded, or the
+/// kernel forwards it.
 fn is_checked(
     engine: &RouteEngine,
     batch: &RouteBatch,
@@ -260,7 +261,8 @@ fn is_checked(
     is_live(batch, at) || engine.is_for_kernel_to_forward(batch, frames, at)
 }
 
-/// Completes the transport checksums of local senders, before a rule changes what they cover.
+/// Completes transport checksums that local senders have left unfinished, before a rule changes
+/// bytes that the checksums cover.
 fn complete_checksums(
     engine: &mut RouteEngine,
     batch: &mut RouteBatch,

@@ -1,4 +1,4 @@
-//! Frames that wait in pipes, and how they go on.
+//! Frames that wait in pipes, and how their processing continues.
 
 use slipring_dummynet::{ShaperEvent, ShaperPacket, ShaperTarget};
 use slipring_fib::FibPortIndex;
@@ -12,7 +12,7 @@ use super::checks::is_live;
 use super::{PuntedFrame, RuleStage};
 use crate::shaped::flow_of;
 
-/// The port of fragments that are given up: it is not known any more.
+/// Stands for the port of fragments that are given up, which is no longer known.
 const UNKNOWN_PORT: FibPortIndex = FibPortIndex(u16::MAX);
 
 /// A frame that waits, or goes on.
@@ -158,7 +158,7 @@ impl RuleStage {
         self.fragments = held;
     }
 
-    /// Passes the resumed frames through the stages that are left.
+    /// Passes the resumed frames through the remaining stages.
     pub(super) fn resume(&mut self, engine: &mut RouteEngine, now_ns: u64) {
         let mut resumed = std::mem::take(&mut self.resumed);
         for pass in [CheckPass::In, CheckPass::Out] {
@@ -211,7 +211,7 @@ impl RuleStage {
         self.resume_batch = Some(batch);
     }
 
-    /// Checks the rest of the rules for resumed frames, if there is one.
+    /// Checks resumed frames by the rules that they have not passed yet, if there are any.
     fn recheck(
         &mut self,
         engine: &mut RouteEngine,

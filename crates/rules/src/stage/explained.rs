@@ -1,4 +1,4 @@
-//! A stage that explains what becomes of one packet. It has a copy of the rules and states, and its
+//! A stage that explains what happens to one packet. It has a copy of the rules and states, and its
 //! pipes take no time, so that the packet gets a verdict at once.
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ impl RuleStage {
     /// Makes a stage that explains one packet. `firewall` is a copy of the rules and states.
     #[must_use]
     pub fn explaining(firewall: Firewall) -> Self {
-        // Lines of rules with `log` go nowhere.
+        // Lines of rules with `log` are discarded.
         let mut stage = Self::new(firewall, Dummynet::new(0, [0; 2]), Arc::default());
         stage.explained = Some(Vec::new());
         stage.inspect();
@@ -27,7 +27,7 @@ impl RuleStage {
         self.explained.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Has a packet go on as if it had waited in a pipe.
+    /// Makes a packet continue as if it had waited in a pipe.
     pub(super) fn leave_pipe_at_once(
         &mut self,
         engine: &mut RouteEngine,

@@ -7,7 +7,7 @@ use slipring_ipfw::run::{
 /// What the rules have decided about a packet in one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplainedCheck {
-    /// Whether it was on input or on output.
+    /// Whether the check was on input or on output.
     pub pass: CheckPass,
     /// The rules that the packet has met.
     pub rules: Vec<RuleTrace>,

@@ -14,7 +14,7 @@ use super::privilege::Privileges;
 use super::{exit_of, port};
 
 /// Port names to test. `here` is one end of a veth pair with one queue, which is up. `DIR` is a
-/// directory with nothing but a socket on which another program listens.
+/// directory that only contains a socket on which another program listens.
 const NAMES: &[&str] = &[
     "null:",
     "null",

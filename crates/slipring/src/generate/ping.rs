@@ -136,7 +136,7 @@ impl<S: GenSource> Pinger<S> {
 pub(super) struct Ponger {
     /// The queues on which frames arrive and answers are sent.
     pub(super) queues: Vec<Box<dyn Queue>>,
-    /// What each queue waits for: frames, or space for answers.
+    /// The events for which each queue waits: frames, or space for answers.
     pub(super) interests: Vec<Interest>,
     /// Maximum number of slots that are handled at a time.
     pub(super) burst: u32,

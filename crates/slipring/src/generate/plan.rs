@@ -54,7 +54,7 @@ pub(super) struct GenPlan {
     pub(super) warnings: Vec<String>,
 }
 
-/// What the threads send.
+/// The frames that the threads send.
 #[derive(Debug)]
 pub(super) enum GenFrames {
     Pattern(Box<TrafficPattern>),

@@ -21,7 +21,7 @@ pub(super) struct GenReceiver {
     pub(super) rx_stats: SharedRxStats,
     /// Maximum packets that all threads together may receive.
     pub(super) budget: Arc<PacketBudget>,
-    /// What ends the receiver, other than a signal.
+    /// The condition that ends the receiver, other than a signal.
     pub(super) until: ReceiveUntil,
     /// How the thread waits for frames.
     pub(super) wait_policy: WaitStrategy,
@@ -29,7 +29,7 @@ pub(super) struct GenReceiver {
     pub(super) progress: Arc<Progress>,
 }
 
-/// What ends a receiver, other than a signal.
+/// The condition that ends a receiver, other than a signal.
 pub(super) enum ReceiveUntil {
     /// The end of the port: it has no more frames.
     Ended,

@@ -165,7 +165,7 @@ pub(super) fn line(
     text
 }
 
-/// Formats the whole run.
+/// Formats the summary of the whole run.
 pub(super) fn summary(
     figures: &GenFigures,
     function: GenFunction,

@@ -33,7 +33,7 @@ impl NativeOption {
         Some(Self { pci_address: native.pci_address, chip: native.chip, driver })
     }
 
-    /// Says how to get it, for `slipring doctor`.
+    /// Returns a text that says how to use the native driver, for `slipring doctor`.
     pub(crate) fn offer(&self, interface: &str) -> String {
         let Self { pci_address, chip, driver } = self;
         format!(
@@ -41,7 +41,7 @@ impl NativeOption {
         )
     }
 
-    /// Says that it exists, in the list of ports.
+    /// Returns a note that the native driver exists, for the list of ports.
     pub(crate) fn note(&self) -> String {
         format!("native driver {}: slipring nic bind", self.driver)
     }

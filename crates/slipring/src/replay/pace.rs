@@ -15,7 +15,7 @@ use slipring_emulation::CaptureChunk;
 /// Which times the frames get.
 #[derive(Debug, Clone)]
 pub(super) enum PacingMode {
-    /// At the capture's own times, accelerated by `speed`.
+    /// Frames are sent at the capture's own times, accelerated by `speed`.
     Recorded {
         speed: Fraction,
         /// Longest pause, in ns of the capture's time. A longer pause is shortened to this one.
@@ -25,7 +25,8 @@ pub(super) enum PacingMode {
         /// the average gap.
         pass_gap_ns: Option<u64>,
     },
-    /// At a fixed rate; each frame counts `framing` bytes in addition to its length.
+    /// Frames are sent at a fixed rate; each frame counts `framing` bytes in addition to its
+    /// length.
     Fixed { rate: Rate, framing: u32 },
 }
 

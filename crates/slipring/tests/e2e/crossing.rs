@@ -82,8 +82,8 @@ fn the_report_names_the_mode_that_was_asked_for() {
     }
 }
 
-/// Makes the stack of a side tag all frames that it sends. As for a VLAN device, the tag is not in
-/// the frame but beside it, until the frame reaches a wire.
+/// Makes the stack of a side tag all frames that it sends. As for a VLAN device, the kernel keeps
+/// the tag in metadata, and not in the frame, until the frame reaches a wire.
 fn push_tags(side: &Namespace, tag: i32) -> BpfLink {
     side.run(move || {
         let push = [

@@ -97,8 +97,8 @@ fn ping_iperf3_and_tcpdump_work_through_the_best_ports() {
     programs_work(LabPort::Best);
 }
 
-/// Tests VLAN links. Their frames carry the tag beside them, and not in their bytes, until they
-/// reach a wire. Returns false if the test was skipped.
+/// Tests VLAN links. The kernel keeps the tags of their frames in metadata, and not in the bytes,
+/// until the frames reach a wire. Returns false if the test was skipped.
 fn tagged_links_work(port: LabPort, tags: &[(&str, u16)]) -> bool {
     let Some(lab) = Lab::new(port) else { return false };
     if !(installed("ping") && installed("iperf3")) {

@@ -17,7 +17,7 @@ const MOST: &str = "--threshold=40";
 /// The limit for the daemon, which mounts file systems: 5.5.
 const MOST_OF_DAEMON: &str = "--threshold=55";
 
-/// The limit for what a service does next.
+/// Maximum time to wait for the next action of a service.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Returns the services by their file names.
@@ -88,7 +88,7 @@ fn every_service_may_confine_itself_and_is_not_killed_for_a_call() {
     }
 }
 
-/// For templates only: the daemon's unit has its own rules.
+/// Only templates are checked, because the daemon's unit has its own rules.
 #[test]
 fn every_template_is_tried_again_for_ever_but_for_mistakes() {
     for unit in services().iter().filter(|unit| unit.to_string_lossy().contains('@')) {

@@ -1,4 +1,4 @@
-//! Tests of captures: what `gen` writes to them, and what its receiver reports for them.
+//! Tests of captures: the files that `gen` writes, and the receiver's reports about captures.
 
 use std::process::Command;
 

@@ -19,8 +19,8 @@ use slipring_test_support::{
 use super::{commands, help_of, listed_commands, with_links};
 use crate::support::{SLIPRING, build_bench_program};
 
-/// Command lines that end by themselves and need neither privileges nor other programs, with @ for
-/// a capture of three frames and @@ for its path.
+/// Command lines that end by themselves, and that need neither privileges nor other programs. `@@`
+/// stands for the path of a capture with three frames, and `@` for `pcap:` and that path.
 const ALONE: [&str; 46] = [
     "gen -i null: -f tx -n 10",
     "gen -i pcap:@@.gen.pcap -f tx -n 10",
@@ -249,7 +249,8 @@ impl SchemaSandbox {
         self.dir.path().join("run")
     }
 
-    /// Starts a command line with `--json` or `--json=lines` after its command.
+    /// Starts a command line with `--json` or `--json=lines` after its command. Replaces `@d` by
+    /// the run directory, `@@` by the path of a capture, and `@` by `pcap:` and that path.
     fn start(&self, line: &str, form: &str) -> Program {
         let path = self.capture();
         let words = line.replace("@d", &self.run_dir().display().to_string());
@@ -396,7 +397,7 @@ fn objects_in(value: &Value, pointer: String, found: &mut Vec<String>) {
     }
 }
 
-/// Returns a pointer with `#` for each index of an array.
+/// Returns a JSON pointer without its first slash, in which `#` stands for each index of an array.
 fn place_of(pointer: &str) -> String {
     let keys = pointer.split('/').skip(1);
     let keys = keys.map(|key| if key.parse::<usize>().is_ok() { "#" } else { key });

@@ -1,4 +1,5 @@
-//! Changes of the kernel's tables, and how soon they count: the old way must end, and the new begin.
+//! Tests of changes of the kernel's tables: how soon the old route is no longer used, and the new
+//! route is.
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -91,7 +92,7 @@ fn a_next_hop_object_that_is_removed_takes_its_routes_along(setup: Setup) {
     both.iter().for_each(|&to| rig.until(|| destination(&rig, to).is_none().then_some(())));
 }
 
-/// Routes through C, and behind them worse ones through B.
+/// Routes through C, and routes with a worse metric through B.
 const BY_C: &str = "route add 10.72.0.0/16 via 10.5.0.2 metric 10
                     route add fd72::/64 via fd05::2 metric 10";
 const BY_B: &str = "route add 10.72.0.0/16 via 10.3.0.2 metric 100
@@ -108,8 +109,8 @@ fn routes_of_a_link_that_goes_down_vanish_at_once(setup: Setup) {
         .for_each(|&to| rig.until(|| (destination(&rig, to) == Some(rig.b.mac)).then_some(())));
 }
 
-/// Without `ignore_routes_with_linkdown` the kernel keeps such routes: no packet takes the worse
-/// route, and with it every packet does.
+/// Without `ignore_routes_with_linkdown`, the kernel keeps such routes, and no packet takes the
+/// worse route. With the setting, every packet takes it.
 fn routes_of_a_link_without_carrier_lead_nowhere(setup: Setup) {
     let rig = setup
         .with_c()
@@ -135,7 +136,8 @@ fn a_link_that_comes_back_gets_its_routes_again(setup: Setup) {
     rig.ip("link set e2 down");
     both.iter()
         .for_each(|&to| rig.until(|| (destination(&rig, to) == Some(rig.b.mac)).then_some(())));
-    // Linux removes IPv6 addresses and permanent neighbours with the link.
+    // Linux removes IPv6 addresses and permanent neighbours when the link goes down, so they are
+    // added again.
     rig.ip("link set e2 up
             addr replace fd05::1/64 dev e2 nodad
             neigh replace 10.5.0.2 lladdr 02:00:00:00:05:02 dev e2 nud permanent
@@ -163,7 +165,7 @@ fn the_routes_of_a_removed_address_vanish(setup: Setup) {
     }
 }
 
-/// A stale entry for the address would hand it to the host that had it.
+/// A stale entry for the address would send its packets to the host that had the address before.
 fn an_address_that_becomes_the_routers_own_is_no_longer_forwarded(setup: Setup) {
     let rig = setup.start();
     let both = ["10.3.0.3", "fd03::3"].map(ip);
@@ -217,7 +219,8 @@ fn a_storm_of_route_changes_costs_other_prefixes_nothing(setup: Setup) {
                 Packet::udp(net.a, net.b, &number.to_be_bytes())
             })
             .collect();
-        // The kernel may forward some of them: the router may take long to write so many changes.
+        // The kernel may forward some of the packets, because the router may take long to write so
+        // many changes.
         rig.forwards_in_any_order(&window);
         if ended {
             break;

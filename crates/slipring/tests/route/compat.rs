@@ -1,5 +1,5 @@
-//! netmap-fwd's command line, configuration and command socket. Its defects are named in the checks
-//! that hold against them.
+//! netmap-fwd's command line, configuration and command socket. Checks that guard against defects
+//! of netmap-fwd name these defects.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -48,7 +48,7 @@ fn start(setup: Setup) -> CompatRig {
 }
 
 impl CompatRig {
-    /// Sends lines, then closes; returns all that came, without banner and prompts.
+    /// Sends lines and closes the connection. Returns the answers, without banner and prompts.
     fn tell(&self, lines: &str) -> String {
         let mut stream = UnixStream::connect(&self.socket).unwrap();
         stream.write_all(lines.as_bytes()).unwrap();
@@ -167,7 +167,7 @@ fn a_confirmed_shutdown_ends_the_program_and_removes_its_files(setup: Setup) {
     assert!(!pidfile.exists() && !compat.socket.exists());
 }
 
-/// netmap-fwd needs a configuration, and ends with 1 on any error.
+/// netmap-fwd needs a configuration, and exits with 1 on any error.
 #[test]
 fn the_old_name_needs_no_file_and_fails_with_one() {
     let Some(namespace) = Namespace::new() else { return };

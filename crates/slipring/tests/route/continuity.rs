@@ -1,6 +1,6 @@
-//! A stream of numbered datagrams while the router ends, starts, is stopped or dies: each datagram is the
-//! router's or the kernel's, so none arrives twice. None is lost either, except what a killed router had
-//! not read.
+//! A stream of numbered datagrams while the router ends, starts, is stopped or dies: either the
+//! router or the kernel forwards each datagram, so none arrives twice. None is lost either, except
+//! datagrams that a killed router had not read.
 
 use std::time::{Duration, Instant};
 
@@ -26,17 +26,17 @@ crate::program_checks! {
 pub(crate) struct Stream<'r> {
     rig: &'r Rig,
     sent: u32,
-    /// Numbers in the order of their arrival.
+    /// The numbers of datagrams in the order of their arrival.
     arrived: Vec<u32>,
-    /// Datagrams that need not arrive any more.
+    /// Number of datagrams that need not arrive any more.
     given_up: u32,
 }
 
 impl<'r> Stream<'r> {
-    /// How many datagrams are on their way at most: fewer than a ring holds, so that no queue
-    /// overflows on a busy machine.
+    /// Maximum number of datagrams in flight: fewer than a ring holds, so that no queue overflows
+    /// on a busy machine.
     const WINDOW: u32 = 128;
-    /// How many of them are sent without a look at what has arrived.
+    /// Number of datagrams that are sent before arrivals are checked.
     const BURST: u32 = 16;
 
     pub(crate) fn new(rig: &'r Rig) -> Self {
@@ -48,7 +48,7 @@ impl<'r> Stream<'r> {
         Packet::udp(net.a, net.b, &[b"stream", &number.to_be_bytes()[..]].concat())
     }
 
-    /// Sends datagrams, whatever is on its way.
+    /// Sends datagrams, whatever number is in flight.
     fn send(&mut self, count: u32) {
         for _ in 0..count {
             self.rig.a.send(&Self::packet(self.sent));
@@ -56,7 +56,7 @@ impl<'r> Stream<'r> {
         }
     }
 
-    /// Takes what has arrived; returns the number of datagrams.
+    /// Takes the datagrams that have arrived; returns their number.
     fn collect(&mut self) -> usize {
         let before = self.arrived.len();
         while let Some(frame) = self.rig.b.try_receive() {
@@ -81,7 +81,7 @@ impl<'r> Stream<'r> {
         self.collect()
     }
 
-    /// Sends, as fast as datagrams arrive, until `is_over` holds.
+    /// Sends as fast as datagrams arrive, until `is_over` returns true.
     #[track_caller]
     pub(crate) fn flow_until(&mut self, what: &str, mut is_over: impl FnMut(&Self) -> bool) {
         let start = Instant::now();
@@ -108,8 +108,8 @@ impl<'r> Stream<'r> {
         self.flow_until("a stream", |stream| stream.sent >= end);
     }
 
-    /// Sends beyond the window until something arrives, as the kernel forwards what a stopped router
-    /// does not.
+    /// Sends more datagrams than the window until one arrives: then the kernel forwards in place of
+    /// a stopped router.
     #[track_caller]
     pub(crate) fn push_until_arrival(&mut self) {
         let start = Instant::now();
@@ -149,7 +149,7 @@ impl<'r> Stream<'r> {
         }
     }
 
-    /// Asserts that each datagram has arrived once, but for those given up.
+    /// Asserts that each datagram has arrived once, except those given up.
     #[track_caller]
     pub(crate) fn each_has_arrived_once(mut self) -> Vec<u32> {
         self.end();
@@ -170,14 +170,15 @@ impl<'r> Stream<'r> {
     }
 }
 
-/// Whether the router has said that it forwards.
+/// Whether the router has reported that it forwards.
 pub(crate) fn is_forwarding(program: &Program) -> bool {
     let output = program.so_far();
     [output.stdout, output.stderr].iter().any(|text| text.contains("forwarding"))
 }
 
-/// Packet sockets: the filters gave frames to workers when the program that keeps these frames from the
-/// kernel was gone, and both forwarded them. And what was in the rings was lost.
+/// A former defect with packet sockets: after the program that keeps frames from the kernel was
+/// detached, the filters still gave frames to workers, so both forwarded them. Frames in the rings
+/// were lost.
 fn the_end_of_a_router_loses_and_doubles_no_packet(setup: Setup) {
     let rig = setup.start();
     let program = rig.take_program();
@@ -219,7 +220,8 @@ fn the_start_of_a_router_loses_and_doubles_no_packet(setup: Setup) {
     stream.each_has_arrived_once();
 }
 
-/// What waits in a ring while the kernel forwards, the router forwards when it continues: late, but once.
+/// Frames that wait in a ring while the kernel forwards are forwarded when the router continues:
+/// late, but once.
 fn a_router_that_is_stopped_and_continued_loses_and_doubles_no_packet(setup: Setup) {
     let rig = setup.start();
     let program = rig.take_program();
@@ -236,7 +238,7 @@ fn a_router_that_is_stopped_and_continued_loses_and_doubles_no_packet(setup: Set
     stream.each_has_arrived_once();
 }
 
-/// What it has not read is lost with it: at most what is on its way.
+/// Datagrams that the router has not read are lost: at most those in flight.
 fn a_router_that_is_killed_doubles_no_packet(setup: Setup) {
     let rig = setup.start();
     let mut stream = Stream::new(&rig);

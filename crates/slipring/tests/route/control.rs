@@ -1,4 +1,4 @@
-//! What `slipring route ctl` tells about a running router.
+//! Tests of the answers of `slipring route ctl` about a running router.
 
 use crate::packet::Packet;
 use crate::rig::{Setup, v4};

@@ -18,7 +18,7 @@ checks! {
     bgp_ospf_and_bfd_come_up_and_hosts_reach_each_other_by_their_routes,
 }
 
-/// Where Debian has FRR's daemons.
+/// The directory of FRR's daemons in Debian.
 const FRR: &str = "/usr/lib/frr";
 
 const BGP_OF_FRR: &str = "
@@ -87,13 +87,13 @@ fn bird(namespace: &Namespace, dir: &Path, name: &str, configuration: &str) -> P
     Program::start_with(namespace, "bird", &args)
 }
 
-/// What BIRD answers.
+/// Returns BIRD's answer to a command.
 fn birdc(namespace: &Namespace, dir: &Path, name: &str, words: &str) -> String {
     let socket = dir.join(format!("{name}.ctl"));
     namespace.attempt("birdc", &format!("-r -s {} {words}", socket.display())).1
 }
 
-/// Starts a daemon of FRR, without the terminal that it listens for by default.
+/// Starts a daemon of FRR without its default terminal port.
 fn frr(namespace: &Namespace, dir: &Path, daemon: &str, configuration: &str) -> Program {
     let path = |end: &str| dir.join(format!("{daemon}.{end}")).display().to_string();
     std::fs::write(path("conf"), configuration).unwrap();
@@ -134,7 +134,7 @@ fn bgp_ospf_and_bfd_come_up_and_hosts_reach_each_other_by_their_routes(chain: Ch
             chain.left.attempt("ping", &format!("-n -c 1 -W 1 {to}")).0.then_some(())
         });
     }
-    // On a busy machine, a session may end and come up again.
+    // On a busy machine, a session may go down and come up again.
     eventually("both sessions of BGP", || {
         let protocols = birdc(&chain.near, near_dir, "near", "show protocols");
         (protocols.matches("Established").count() == 2).then_some(())

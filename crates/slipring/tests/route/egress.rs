@@ -1,4 +1,5 @@
-//! Frames that the driver of an interface does not take from an XDP program, which has no way to know.
+//! Tests of frames that an interface's driver does not accept from an XDP program. The driver does
+//! not report this to the program.
 
 use crate::packet::Packet;
 use crate::rig::{Rig, Setup, v4};
@@ -9,17 +10,18 @@ crate::instances!(
     an_interface_whose_driver_begins_to_refuse_frames_is_left_to_the_kernel_until_it_takes_them
 );
 
-/// Frames that were to leave by e1.
+/// Returns the number of frames for e1 that its driver has dropped.
 fn dropped_by_driver(rig: &Rig) -> u64 {
     rig.ask(&["interface", "e1"])["interfaces"][0]["dropped"]["driver"].as_u64().unwrap_or(0)
 }
 
-/// A veth device takes no frame that is larger than its peer's MTU.
+/// A veth device accepts no frame that is larger than its peer's MTU.
 fn frames_that_a_driver_drops_are_counted_at_the_interface(setup: Setup) {
     let rig = setup.start();
     rig.b.namespace.ip("link set e0 mtu 1280");
     let large = Packet::udp(v4().a, v4().b, &[0; 1400]);
-    // Without a heartbeat for a moment, the kernel forwards, and drops without this count.
+    // If a heartbeat is missed, the kernel forwards for a moment, and its drops are not in this
+    // counter.
     for expected in 1..=3 {
         rig.until(|| {
             rig.ignores(std::slice::from_ref(&large));
@@ -29,7 +31,8 @@ fn frames_that_a_driver_drops_are_counted_at_the_interface(setup: Setup) {
     rig.forwards(&[Packet::udp(v4().a, v4().b, &[0; 1200])]);
 }
 
-/// Without XDP and GRO, the peer of a veth device does not poll the ring for such frames.
+/// If there is neither XDP nor GRO, the peer of a veth device does not poll the ring for such
+/// frames.
 fn an_interface_whose_driver_begins_to_refuse_frames_is_left_to_the_kernel_until_it_takes_them(
     setup: Setup,
 ) {

@@ -1,4 +1,4 @@
-//! ICMP errors: when they are sent, from which address, along which route, and how many.
+//! Tests of ICMP errors: when they are sent, from which address, along which route, and how many.
 
 use crate::host::{BROADCAST, Frame};
 use crate::icmp::{IcmpError, kinds};
@@ -36,7 +36,7 @@ fn a_packet_on_its_last_hop_is_answered_with_time_exceeded(setup: Setup) {
     }
 }
 
-/// Answered or not: Linux answers.
+/// A router may answer or not. Linux answers.
 fn a_packet_without_hops_is_never_forwarded(setup: Setup) {
     let rig = setup.start();
     for net in families() {
@@ -57,7 +57,7 @@ fn a_long_packet_is_quoted_within_the_limit_of_the_rfc(setup: Setup) {
     }
 }
 
-/// Sends a packet of each family to 10.66.0.9 or fd66::9 and compares the kind of the error.
+/// Sends a packet of each family to 10.66.0.9 or fd66::9 and checks the kind of the error.
 fn is_refused(setup: Setup, kind: impl Fn(&Addresses) -> (u8, u8)) {
     let rig = setup.start();
     for (net, to) in families().iter().zip(["10.66.0.9", "fd66::9"]) {
@@ -87,7 +87,8 @@ fn a_blackhole_route_is_silent(setup: Setup) {
         setup.ip("route add blackhole 10.66.0.0/16").ip("route add blackhole fd66::/64").start();
     for (net, to) in families().iter().zip(["10.66.0.9", "fd66::9"]) {
         for hops in [64, 1] {
-            // A packet on its last hop may be answered; RFC 1812 leaves the order open.
+            // A packet on its last hop may be answered; RFC 1812 does not say which check comes
+            // first.
             rig.a.send(&Packet::udp(net.a, ip(to), b"into the dark").hops(hops));
             let seen = rig.observe([0; 3]);
             assert_eq!(seen.b, []);
@@ -186,9 +187,9 @@ fn only_arrival_at_a(rig: &Rig) -> Arrival {
     seen.a.remove(0)
 }
 
-/// The source is reached by another interface than the one by which its packet came. In IPv4 the
-/// error has an address of the interface that it leaves by (RFC 1812, section 4.3.2.4); in IPv6 one
-/// of the router's addresses (RFC 4443, section 2.2).
+/// The route to the source uses another interface than the one on which its packet arrived. In
+/// IPv4, the source of the error is an address of the interface by which the error leaves (RFC
+/// 1812, section 4.3.2.4); in IPv6 one of the router's addresses (RFC 4443, section 2.2).
 fn an_error_is_routed_and_does_not_return_by_the_ingress_interface(setup: Setup) {
     let rig = setup
         .ip("route add 10.51.0.0/16 via 10.3.0.3
@@ -203,7 +204,8 @@ fn an_error_is_routed_and_does_not_return_by_the_ingress_interface(setup: Setup)
         assert_eq!(arrival.dst, host_mac(3, 3), "{arrival:?}");
         let error = IcmpError::parse(arrival.packet);
         let source = error.packet.src;
-        // Linux takes the address of the egress for IPv4, the engine in user space that of the ingress.
+        // For IPv4, Linux uses the address of the egress interface, the engine in user space that
+        // of the ingress interface.
         assert!([net.router_a, net.router_b].contains(&source), "{error:?}");
         assert_eq!(error.kind, kinds(net.a).time_exceeded);
         error.assert_quotes(&packet);
@@ -246,7 +248,8 @@ fn errors_are_limited_in_rate(setup: Setup) {
             rig.a.send(&Packet::udp(net.a, net.b, b"flood").hops(1));
         }
         let seen = rig.observe([1, 0, 0]);
-        // Linux: a burst of 6 and 1 a second for each destination; ours: 10 a second.
+        // Linux sends a burst of 6 and then 1 per second for each destination; our router sends 10
+        // per second.
         let most = if rig.subject == Subject::Kernel { 20 } else { 50 };
         assert!(seen.a.len() <= most, "{} errors for 200 packets", seen.a.len());
         assert_eq!(seen.b, []);

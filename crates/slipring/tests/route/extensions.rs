@@ -22,7 +22,7 @@ fn with_options(options: &[u8]) -> Packet {
     Packet::udp(v4().a, v4().b, b"options").with(|packet| packet.options = options.to_vec())
 }
 
-/// RFC 2113. Whether a program on the router looks at it or not, it goes on.
+/// RFC 2113: the packet is forwarded, whether or not a program on the router receives it.
 fn a_packet_with_router_alert_is_forwarded(setup: Setup) {
     let rig = setup.start();
     rig.forwards(&[with_options(&[148, 4, 0, 0])]);
@@ -42,7 +42,8 @@ fn a_source_route_is_refused(setup: Setup) {
     let [a, b, c, d] = [10, 3, 0, 3];
     for kind in [131, 137] {
         let options = [kind, 7, 4, a, b, c, d, 1];
-        // On its way, and at the router as a station of the route.
+        // Once on the way to its destination, and once when the packet is addressed to the router
+        // as a hop of the source route.
         for dst in [v4().b, v4().router_a] {
             rig.ignores(&[with_options(&options).with(|packet| packet.dst = dst)]);
         }
@@ -59,7 +60,7 @@ fn a_record_route_option_gets_the_egress_address(setup: Setup) {
     rig.forwards(&[with_options(&[7, 7, 8, 10, 9, 9, 9, 0])]);
 }
 
-/// An answer, if any, is "parameter problem".
+/// A router may answer with "parameter problem".
 fn a_malformed_option_is_not_forwarded(setup: Setup) {
     let rig = setup.start();
     for options in
@@ -82,7 +83,7 @@ fn with_hop_by_hop(kind: u8) -> Packet {
         .with(|packet| packet.extension = Some((HOP_BY_HOP, header)))
 }
 
-/// RFC 8200, section 4.2: the two highest bits of the type.
+/// RFC 8200, section 4.2: the two highest bits of the option's type decide.
 fn an_unknown_hop_by_hop_option_acts_as_its_type_says(setup: Setup) {
     let rig = setup.start();
     rig.forwards(&[with_hop_by_hop(0x1e)]);
@@ -99,7 +100,7 @@ fn an_unknown_hop_by_hop_option_to_a_group_is_answered_only_if_its_type_says_so(
     let rig = setup.start();
     let send = |kind| {
         let packet = with_hop_by_hop(kind).with(|packet| packet.dst = ip("ff0e::1234"));
-        // The checksum covers the destination, but no host checks it.
+        // The transport checksum would cover the destination, but no host checks it.
         rig.a.send_frame(&Frame { dst: [0x33, 0x33, 0, 0, 0x12, 0x34], ..rig.a.frame(&packet) });
     };
     for kind in [0x1e, 0x5e, 0xde] {
@@ -110,7 +111,7 @@ fn an_unknown_hop_by_hop_option_to_a_group_is_answered_only_if_its_type_says_so(
     assert_eq!(rig.only_error().kind, (4, 2));
 }
 
-/// Padding, and router alert (RFC 2711).
+/// The known options are padding and router alert (RFC 2711).
 fn a_hop_by_hop_header_with_known_options_is_forwarded(setup: Setup) {
     let rig = setup.start();
     let with = |header: &[u8]| {
@@ -118,12 +119,12 @@ fn a_hop_by_hop_header_with_known_options_is_forwarded(setup: Setup) {
             .with(|packet| packet.extension = Some((HOP_BY_HOP, header.to_vec())))
     };
     rig.forwards(&[with(&[0, 0, 1, 4, 0, 0, 0, 0]), with(&[0, 0, 5, 2, 0, 0, 1, 0])]);
-    // Single bytes of padding, and an option that is to be skipped; 16 bytes.
+    // Single bytes of padding, and an option that must be skipped; 16 bytes in total.
     rig.forwards(&[with(&[0, 1, 0, 0, 0x1e, 8, 1, 2, 3, 4, 5, 6, 7, 8, 1, 0])]);
 }
 
-/// Destination options with an unknown type, a routing header with segments left, and a header that
-/// no router knows (RFC 8200, section 4.1).
+/// Destination options with an unknown type, a routing header with segments left, and an unknown
+/// extension header (RFC 8200, section 4.1).
 fn headers_for_the_destination_are_left_to_it(setup: Setup) {
     let rig = setup.start();
     let packet =

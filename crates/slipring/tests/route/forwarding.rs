@@ -1,4 +1,4 @@
-//! One hop: what changes in a packet and what does not, and which packets are malformed.
+//! Tests of one hop: which fields of a packet change, and which malformed packets are dropped.
 
 use crate::packet::{DF, Packet, UDP, seal};
 use crate::rig::{Setup, families, ip, v4, v6};
@@ -100,7 +100,7 @@ fn every_length_up_to_the_mtu_passes(setup: Setup) {
             lengths.map(|len| Packet::udp(net.a, net.b, &vec![0xa5; len])).collect();
         rig.forwards(&packets);
     }
-    // An IPv4 packet may consist of its header.
+    // An IPv4 packet may consist of its header only.
     let net = v4();
     rig.forwards(&[Packet::new(net.a, net.b, 200, Vec::new())]);
 }
@@ -112,7 +112,7 @@ fn a_checksum_that_is_wrong_above_ip_is_not_the_routers_business(setup: Setup) {
         let mut broken = packet.clone();
         broken.payload[6] ^= 0x55;
         rig.a.send(&broken);
-        // The parser verifies checksums, so only the bytes are compared.
+        // The parser would reject the wrong checksum, so only the bytes are compared.
         let bytes = broken.forwarded().bytes();
         rig.b.receive("the packet with its checksum", |frame| {
             frame.body.starts_with(&bytes).then_some(())
@@ -120,8 +120,8 @@ fn a_checksum_that_is_wrong_above_ip_is_not_the_routers_business(setup: Setup) {
     }
 }
 
-/// A router may update the checksum instead of computing it (RFC 1624): all values of the words
-/// that it changes, and of the checksum itself.
+/// A router may update the checksum instead of computing it (RFC 1624): the test covers all values
+/// of the words that it changes, and of the checksum itself.
 fn header_checksums_stay_valid_where_the_sum_wraps(setup: Setup) {
     let (rig, net) = (setup.start(), v4());
     let numbered = |id: u16| {
@@ -169,8 +169,8 @@ fn padding_of_a_short_frame_is_not_taken_for_data(setup: Setup) {
     rig.only_b_receives(&[packet.forwarded()]);
 }
 
-/// Sends A's packet to B in each family with bytes changed by `damage`, with a header checksum that
-/// is right again; nothing may come out of the router.
+/// Sends a packet from A to B for each family, changed by `damage` and with a corrected header
+/// checksum. Asserts that the router sends nothing.
 fn is_dropped(setup: Setup, packets: &[Packet], damage: impl Fn(&mut Vec<u8>)) {
     let rig = setup.start();
     for packet in packets {

@@ -1,4 +1,4 @@
-//! Packets longer than the MTU of their way: fragments, "fragmentation needed" and "too big".
+//! Tests of packets longer than the path MTU: fragments, "fragmentation needed" and "too big".
 
 use crate::packet::{DF, FRAGMENT, MF, Packet};
 use crate::rig::{Rig, Setup, families, ip, v4, v6};
@@ -50,7 +50,8 @@ fn a_packet_of_just_the_mtu_passes(setup: Setup) {
     ]);
 }
 
-/// The fragments of a packet that has no options, or is one itself (RFC 791, section 3.2).
+/// Returns the fragments of a packet without options, which may itself be a fragment (RFC 791,
+/// section 3.2).
 fn fragments(packet: &Packet, mtu: usize) -> Vec<Packet> {
     let room = (mtu - 20) / 8 * 8;
     let count = packet.payload.len().div_ceil(room);
@@ -103,7 +104,8 @@ fn a_fragment_that_fits_passes_untouched(setup: Setup) {
     rig.forwards(&[fragment(MF), fragment(100 | MF), fragment(200)]);
 }
 
-/// RFC 791, section 3.1: an option with the copied flag is in all fragments, others in the first.
+/// RFC 791, section 3.1: an option with the copied flag is in all fragments, other options only in
+/// the first.
 fn options_go_into_the_fragments_by_their_copied_flag(setup: Setup) {
     let rig = with_mtu(setup, 600);
     // Type 30 (experimental, RFC 4727) without and 158 with the flag.
@@ -116,7 +118,7 @@ fn options_go_into_the_fragments_by_their_copied_flag(setup: Setup) {
     assert_eq!(arrived[0].options, options);
     assert!(arrived.len() >= 2);
     for later in &arrived[1..] {
-        // Instead of the other option there may be no-operations, or nothing.
+        // In place of the option that is not copied, there may be no-operations, or nothing.
         let rest: Vec<_> = later.options.iter().copied().filter(|&byte| byte != 1).collect();
         assert_eq!(rest, options[4..], "{later:?}");
     }
@@ -168,7 +170,7 @@ fn the_mtu_of_a_route_counts(setup: Setup) {
     }
 }
 
-/// A host may send more than our interface would.
+/// A host may send larger packets than our interface would.
 fn the_mtu_of_the_ingress_link_does_not_count(setup: Setup) {
     let rig = setup.ip("link set e0 mtu 1400").start();
     rig.forwards(&[of_length(1400, false), of_length(1400, true)]);

@@ -1,4 +1,5 @@
-//! A host of the rig: a namespace whose kernel says nothing, and a raw socket on its interface.
+//! A host of the rig: a namespace whose kernel sends nothing by itself, and a raw socket on its
+//! interface.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -25,7 +26,7 @@ pub(crate) const IPV6: u16 = 0x86dd;
 /// Bytes of the shortest Ethernet frame, without the CRC.
 const MIN_FRAME_LEN: usize = 60;
 
-/// Longest wait for a frame that must come.
+/// Maximum time to wait for an expected frame.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
 /// An Ethernet frame.
@@ -146,7 +147,7 @@ impl Host {
             match listener.recv() {
                 Ok(Some(captured)) if captured.outgoing => {}
                 Ok(captured) => return Some(Frame::parse(captured?.frame)),
-                // The socket says once that its interface has gone down.
+                // The socket reports once that its interface has gone down.
                 Err(error) => assert_eq!(error.raw_os_error(), Some(Errno::NETDOWN.raw_os_error())),
             }
         }

@@ -1,4 +1,4 @@
-//! What a router must leave to its kernel, unchanged and on the real interface.
+//! Tests of packets that a router must leave to its kernel, unchanged and on the real interface.
 
 use std::net::UdpSocket;
 
@@ -47,7 +47,7 @@ fn control_frames(rig: &Rig) -> Vec<Frame> {
             BROADCAST,
             &Packet::udp_ports(ip("0.0.0.0"), ip("255.255.255.255"), [68, 67], &[1; 240]),
         ),
-        // BGP: a segment to port 179, with a TTL that GTSM (RFC 5082) asks for.
+        // BGP: a segment to port 179, with the TTL that GTSM (RFC 5082) requires.
         frame(mac, &Packet::new(net4.a, net4.router_a, 6, vec![0; 20]).hops(255)),
         frame(mac, &Packet::new(net4.a, net4.router_b, 6, vec![0; 20]).hops(1)),
         // LLDP, IS-IS in 802.2 LLC, and slow protocols.
@@ -62,7 +62,7 @@ fn control_protocols_reach_the_kernel_unchanged_and_in_order(setup: Setup) {
     let rig = setup.start();
     let mut kernel = rig.router.run(|| InterfaceListener::open("e0").unwrap());
     let sent: Vec<_> = control_frames(&rig).iter().map(Frame::bytes).collect();
-    // Between packets that are forwarded.
+    // The control frames arrive between forwarded packets.
     for frame in &sent {
         rig.a.send(&Packet::udp(v4().a, v4().b, b"forwarded"));
         rig.a.send_bytes(frame);
@@ -81,7 +81,7 @@ fn control_protocols_reach_the_kernel_unchanged_and_in_order(setup: Setup) {
     rig.observe([0, sent.len(), 0]);
 }
 
-/// GTSM (RFC 5082): the receiver checks that no router has been between.
+/// GTSM (RFC 5082): the receiver checks that no router was in between.
 fn a_datagram_with_ttl_255_reaches_its_socket(setup: Setup) {
     let rig = setup.start();
     for net in families() {
@@ -115,7 +115,7 @@ fn every_address_of_the_router_answers_echoes(setup: Setup) {
     }
 }
 
-/// A program of ours or of another listens for an EtherType that is for experiments.
+/// A program listens for an EtherType that is reserved for experiments.
 fn a_frame_of_another_protocol_reaches_the_kernel(setup: Setup) {
     let rig = setup.start();
     let mut kernel = rig.router.run(|| InterfaceListener::open("e0").unwrap());

@@ -1,4 +1,4 @@
-//! Real hosts and real routers around the router: what their kernels and tools see.
+//! Tests with real hosts and routers around the router, from the view of their kernels and tools.
 //!
 //! ```text
 //!   hA e0 ---- e0 rA e1 ---- e0 rT e1 ---- e0 rB e1 ---- e0 hB
@@ -28,7 +28,7 @@ checks! {
 
 /// The five namespaces, and the program in the middle.
 pub(crate) struct Chain {
-    // Dropped first: it ends before its interfaces.
+    // Dropped first: the program must end before its interfaces are removed.
     _program: Option<Program>,
     pub(crate) left: Namespace,
     pub(crate) near: Namespace,
@@ -90,7 +90,7 @@ impl Chain {
     }
 }
 
-/// Joins an interface of one namespace to `e0` of another, with the addresses of the link.
+/// Connects an interface of one namespace with `e0` of another, and adds the addresses of the link.
 fn cable(left: &Namespace, ifname: &str, right: &Namespace, number: u32) {
     left.veth(ifname, right, "e0", "");
     set(left, &format!("ipv6/conf/{ifname}/disable_ipv6"), "0");
@@ -132,7 +132,7 @@ fn traceroute_shows_every_hop(chain: Chain) {
         (RIGHT[0], ["10.1.0.2", "10.12.0.2", "10.23.0.2", "10.3.0.2"]),
         (RIGHT[1], ["fd01::2", "fd12::2", "fd23::2", "fd03::2"]),
     ] {
-        // One probe at a time, so that no limit of a router counts.
+        // One probe at a time, so that no rate limit of a router matters.
         let traced = chain.left.command("traceroute", &format!("-n -q 1 -N 1 -w 30 {to}"));
         let shown: Vec<_> = traced
             .lines()
@@ -143,7 +143,7 @@ fn traceroute_shows_every_hop(chain: Chain) {
     }
 }
 
-/// Bytes of a transfer: many times what the queues hold.
+/// Number of bytes of a transfer: many times as many as the queues hold.
 const TRANSFER: usize = 8 << 20;
 
 fn byte(at: usize) -> u8 {
@@ -170,7 +170,7 @@ fn receive(stream: &mut TcpStream) {
     assert!(bytes.iter().enumerate().all(|(at, &got)| got == byte(at)), "bytes differ");
 }
 
-/// Connects from one namespace to `address` in another, and sends both ways.
+/// Connects from one namespace to `address` in another, and transfers data in both directions.
 fn transfer(from: &Namespace, to: &Namespace, address: &str) {
     let address = SocketAddr::new(ip(address), 5201);
     let listener = to.run(move || TcpListener::bind(address).unwrap());
@@ -184,7 +184,8 @@ fn transfer(from: &Namespace, to: &Namespace, address: &str) {
     server.join().unwrap();
 }
 
-/// The hosts leave checksums and segmentation to their interfaces, which are veth and do neither.
+/// The hosts leave checksums and segmentation to their interfaces. These are veth interfaces, which
+/// do neither.
 fn a_tcp_transfer_arrives_whole_both_ways(chain: Chain) {
     for to in RIGHT {
         transfer(&chain.left, &chain.right, to);

@@ -7,7 +7,7 @@ use crate::packet::{ICMP, ICMP6, Packet};
 /// An ICMP or ICMPv6 error (RFC 792, 4443).
 #[derive(Debug)]
 pub(crate) struct IcmpError {
-    /// The packet that carries it.
+    /// The packet that contains the error.
     pub(crate) packet: Packet,
     /// Type and code.
     pub(crate) kind: (u8, u8),
@@ -36,9 +36,10 @@ impl IcmpError {
         u32::from_be_bytes(self.rest)
     }
 
-    /// Asserts that the error was sent to the packet's source and quotes it: at least the header and
-    /// 8 bytes in 576 (RFC 792), or as much as fits in 1280 (RFC 4443, section 2.4). A router need
-    /// not undo its decrement of the hops (RFC 1812, section 4.3.2.3), but 1 is quoted as 1.
+    /// Asserts that the error was sent to the packet's source and quotes it: at least the header
+    /// and 8 bytes in 576 (RFC 792), or as much as fits in 1280 (RFC 4443, section 2.4). A router
+    /// need not undo its decrement of the hops (RFC 1812, section 4.3.2.3), but a value of 1 is
+    /// quoted as 1.
     #[track_caller]
     pub(crate) fn assert_quotes(&self, original: &Packet) {
         assert_eq!(self.packet.dst, original.src, "{self:?}");

@@ -1,10 +1,10 @@
-//! Checks that are repeated because the kernel has forwarded meanwhile.
+//! Repeats checks that fail because the kernel has forwarded meanwhile.
 //!
-//! If the router's threads do not run for 100 ms, as on a busy machine, its programs leave all packets
-//! to the kernel. That is right, and no packet is lost. But the kernel has an order, a choice among
-//! next hops and counters of its own, and no rules, so a check may fail without a defect. The programs
-//! count these packets. A check that fails is repeated if there were any, a few times: a defect fails
-//! each time.
+//! If the router's threads do not run for 100 ms, as on a busy machine, its programs leave all
+//! packets to the kernel. This is correct behaviour, and no packet is lost. But the kernel may send
+//! packets in another order, chooses other next hops, has its own counters, and applies no rules,
+//! so a check may fail without a defect. The programs count these packets. If there were any, a
+//! failed check is repeated a few times; a real defect fails each time.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind, set_hook, take_hook};
@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::topology::SLIPRING;
 
-/// How often a check runs at most.
+/// Maximum number of runs of a check.
 const ATTEMPTS: u32 = 4;
 
 thread_local! {
@@ -26,17 +26,18 @@ thread_local! {
     static HAS_LAPSED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Notes the running router of this thread's check.
+/// Records the running router of this thread's check.
 pub(crate) fn note_router(run_dir: &Path) {
     ROUTER.set(Some(run_dir.to_owned()));
 }
 
-/// Lets the check fail at once from now on: it stops the router's threads itself.
+/// From now on, a failed check is not repeated, because the check itself stops the router's
+/// threads.
 pub(crate) fn are_expected() {
     ROUTER.set(None);
 }
 
-/// Runs a check until it passes, or fails although the router has forwarded all the time.
+/// Runs a check until it passes, or until it fails although the router has forwarded all packets.
 pub(crate) fn repeated(check: impl Fn()) {
     static HOOK: Once = Once::new();
     HOOK.call_once(ask_at_each_panic);
@@ -52,7 +53,8 @@ pub(crate) fn repeated(check: impl Fn()) {
     check();
 }
 
-/// Has a thread that panics ask its router for lapses, before it ends the router.
+/// Installs a hook: a thread that panics asks its router whether the kernel has forwarded, before
+/// the router ends.
 fn ask_at_each_panic() {
     let report = take_hook();
     set_hook(Box::new(move |panic| {
@@ -62,8 +64,8 @@ fn ask_at_each_panic() {
     }));
 }
 
-/// How many packets the programs have left to the kernel for want of a heartbeat; `None` if the
-/// router does not answer.
+/// Returns how many packets the programs have left to the kernel because there was no heartbeat;
+/// `None` if the router does not answer.
 fn packets_without_heartbeat(run_dir: &Path) -> Option<u64> {
     let mut command = Command::new(SLIPRING);
     command.args(["route", "ctl", "interface", "--json"]).env("SLIPRING_RUN", run_dir);
@@ -79,7 +81,7 @@ fn only_a_check_during_which_the_kernel_has_forwarded_is_repeated() {
         let failed = catch_unwind(AssertUnwindSafe(|| {
             repeated(|| {
                 count.set(count.get() + 1);
-                // As the hook sets it, without its report.
+                // The hook sets this, too, but also prints a report.
                 HAS_LAPSED.set(has_lapsed);
                 resume_unwind(Box::new("a failed check"));
             });

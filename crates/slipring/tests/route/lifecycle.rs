@@ -1,5 +1,5 @@
-//! The router as a program: its start and end, its death, its counters. The kernel forwards when it
-//! does not, by tables that are the kernel's own.
+//! Tests of the router as a program: its start, end, death and counters. When the router does not
+//! forward, the kernel forwards with its own tables.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -34,7 +34,7 @@ crate::program_checks! {
     a_renamed_interface_is_still_the_routers,
 }
 
-/// Packets of both families from A to B, each with data of its own.
+/// Returns packets of both families from A to B, each with its own data.
 fn packets(count: u32) -> Vec<Packet> {
     let packet = |i: u32| {
         let net = families()[i as usize % 2];
@@ -43,8 +43,8 @@ fn packets(count: u32) -> Vec<Packet> {
     (0..count).map(packet).collect()
 }
 
-/// What the router has counted at an interface: packets forwarded, and packets left to the kernel or
-/// dropped.
+/// Returns the router's counters of an interface: packets forwarded, and packets left to the kernel
+/// or dropped.
 fn counted(rig: &Rig, ifname: &str) -> [u64; 2] {
     let answer = rig.ask(&["interface", ifname]);
     let interface = &answer["interfaces"][0];
@@ -57,7 +57,7 @@ fn counted(rig: &Rig, ifname: &str) -> [u64; 2] {
     [forwarded, others].map(|count| count.unwrap_or_else(|| panic!("no counters in {answer}")))
 }
 
-/// All other checks would pass if the kernel forwarded everything.
+/// All other checks would also pass if the kernel forwarded everything.
 fn packets_take_the_fast_path_in_both_families(setup: Setup) {
     let rig = setup.start();
     for net in families() {
@@ -80,7 +80,7 @@ fn what_is_received_is_forwarded_or_given_to_the_kernel_and_counted_once(setup: 
     rig.ignores(&[Packet::udp(ip("127.0.0.1"), v4().b, b"martian")]);
     for (at, now) in [rig.a.sent(), rig.b.sent()].into_iter().enumerate() {
         let ifname = ["e0", "e1"][at];
-        // A repeated fence may still be on its way.
+        // A repeated fence may still be in flight.
         eventually(&format!("the count of all frames at {ifname}"), || {
             let counted: u64 = counted(&rig, ifname).iter().sum();
             let counted = counted - before[at].iter().sum::<u64>();
@@ -90,7 +90,8 @@ fn what_is_received_is_forwarded_or_given_to_the_kernel_and_counted_once(setup: 
     }
 }
 
-/// But for one: the kernel lists nftables and IPsec to CAP_NET_ADMIN only.
+/// Exception: one thread keeps CAP_NET_ADMIN, without which the kernel does not list nftables and
+/// IPsec.
 fn threads_have_no_privileges(setup: Setup) {
     let rig = setup.start();
     let program = rig.take_program();
@@ -133,7 +134,7 @@ fn the_tables_agree_with_the_kernels_after_many_changes(setup: Setup) {
     });
 }
 
-/// netmap-fwd's answers ended at 4096 bytes, after about 75 routes, with a closed connection.
+/// netmap-fwd closed the connection after 4096 bytes of an answer, which is about 75 routes.
 fn a_table_of_thousands_of_routes_is_shown_whole(setup: Setup) {
     let prefix = |i: u32| format!("10.2{}.{}.{}/32", i / 1000, i / 200 % 5, i % 200);
     let lines: String =
@@ -153,8 +154,8 @@ fn crosses_again(rig: &Rig) {
     rig.until(|| rig.all_arrive_at_b(&packets(64)));
 }
 
-/// Kills the program, and waits until the kernel has removed its programs, which it does a moment after
-/// the process. Until then, and while it removes them, packets may get lost.
+/// Kills the router, and waits until the kernel has removed its BPF programs, a moment after the
+/// end of the process. Until then, and while it removes them, packets may get lost.
 pub(crate) fn kill(rig: &Rig) {
     rig.take_program().stop(Signal::KILL);
     for ifname in ["e0", "e1"] {
@@ -188,7 +189,7 @@ fn forwarding_goes_on_when_the_router_is_stopped(setup: Setup) {
     goes_on_when_stopped(&rig, program);
 }
 
-/// Without packets, the router beats seldom, and for its sleeping workers.
+/// Without packets, the router seldom sends heartbeats, and sends them for its sleeping workers.
 fn an_idle_router_forwards_at_once_and_its_stop_leaves_all_to_the_kernel(setup: Setup) {
     let rig = setup.start();
     let program = rig.take_program();
@@ -247,7 +248,7 @@ fn a_stopped_router_forwards_by_no_table_that_is_out_of_date(setup: Setup) {
             rig.observe([0; 3]).b.is_empty().then_some(())
         });
     }
-    // Nor may it continue with them.
+    // The router must not forward these packets either when it continues.
     program.signal(Signal::CONT);
     for _ in 0..20 {
         for (net, to) in families().iter().zip(old) {
@@ -269,8 +270,8 @@ fn a_router_that_is_started_again_forwards(setup: Setup) {
     crosses_again(&rig);
 }
 
-/// All that a program could have changed in a namespace: settings of the kernel's network, features
-/// of the interfaces, and their addresses, programs and modes.
+/// Returns everything that the router could have changed in a namespace: network settings of the
+/// kernel, and the features, addresses, programs and modes of the interfaces.
 fn state(router: &Namespace) -> BTreeMap<String, String> {
     let mut state = router.run(|| {
         let mut found = BTreeMap::new();
@@ -311,7 +312,7 @@ fn read_all(dir: &Path, into: &mut BTreeMap<String, String>) {
 #[track_caller]
 fn assert_unchanged(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) {
     for (name, value) in before {
-        // Random, or counted by the kernel itself.
+        // These values are random, or counted by the kernel itself.
         if !name.ends_with("stable_secret") {
             assert_eq!(after.get(name), Some(value), "{name}");
         }
@@ -338,7 +339,7 @@ fn an_interface_without_address_is_accepted(setup: Setup) {
     rig.forwards(&packets(16));
     rig.c().send(&Packet::udp(v4().c, v4().b, b"from a link without subnet"));
     rig.c().send(&Packet::udp(v6().c, v6().b, b"from a link without subnet"));
-    // Linux does not ask for the source's subnet.
+    // Linux does not require that the source is in the interface's subnet.
     let seen = rig.observe([0; 3]);
     assert!(seen.b.len() <= 2 && seen.a.is_empty(), "{seen:?}");
 }
@@ -383,7 +384,8 @@ fn a_rule_of_netfilter_that_is_added_later_is_obeyed(setup: Setup) {
     rig.forwards(&packets(16));
 }
 
-/// Frames redirected by an index that another device has got would leave by the wrong one.
+/// If another device has got the index, frames redirected by the index would leave by the wrong
+/// device.
 fn an_interface_that_was_deleted_stays_out_even_if_a_new_one_has_its_name_and_index(setup: Setup) {
     let rig = setup.with_c().start();
     let link = rig.router.ip("-o link show dev e2");
@@ -400,7 +402,7 @@ fn an_interface_that_was_deleted_stays_out_even_if_a_new_one_has_its_name_and_in
     let interface = rig.ask(&["interface", "e2"])["interfaces"][0].clone();
     assert_eq!(interface["state"], "deleted");
     assert_eq!(interface["up"], false);
-    // The others go on, and nothing is sent to the new device by the program.
+    // The other interfaces still forward, and the program sends nothing to the new device.
     rig.forwards(&packets(64));
     // The route to the new interface is in the tables a moment later.
     rig.until(|| {

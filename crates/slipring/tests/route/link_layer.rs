@@ -1,4 +1,4 @@
-//! Ethernet: whose frames are routed.
+//! Tests of the link layer: which Ethernet frames are routed.
 
 use slipring_test_support::skip;
 
@@ -20,7 +20,8 @@ checks! {
     a_vlan_device_routes_tagged_frames,
 }
 
-/// Sends UDP of both families in frames that `change` has changed: nothing may come out.
+/// Sends UDP packets of both families in frames that `change` modifies. Asserts that the router
+/// sends nothing.
 fn is_ignored(setup: Setup, change: impl Fn(&mut Frame)) {
     let rig = setup.start();
     for frame in frames(&rig) {
@@ -61,7 +62,7 @@ fn a_unicast_packet_in_a_multicast_frame_is_not_forwarded(setup: Setup) {
     is_ignored(setup, |frame| frame.dst = [1, 0, 0x5e, 0, 0, 5]);
 }
 
-/// IEEE 802.1Q: VLAN 0 says only the priority.
+/// IEEE 802.1Q: a tag of VLAN 0 only contains the priority.
 fn a_priority_tag_is_treated_as_no_tag(setup: Setup) {
     let rig = setup.start();
     for net in families() {
@@ -103,7 +104,7 @@ fn an_ethertype_that_contradicts_the_version_is_dropped(setup: Setup) {
     rig.is_silent();
 }
 
-/// veth has no shortest frame.
+/// veth has no minimum frame length.
 fn a_runt_does_no_harm(setup: Setup) {
     let rig = setup.start();
     for frame in frames(&rig) {
@@ -115,7 +116,8 @@ fn a_runt_does_no_harm(setup: Setup) {
     rig.forwards(&[Packet::udp(v4().a, v4().b, b"still there")]);
 }
 
-/// Tagged in, untagged out, and back; the MTU of the VLAN device counts.
+/// Packets arrive with a tag and leave without, and the reverse. The MTU of the VLAN device
+/// applies.
 fn a_vlan_device_routes_tagged_frames(setup: Setup) {
     let rig = setup.start();
     let made = rig.router.attempt("ip", "link add link e0 name e0.100 type vlan id 100");

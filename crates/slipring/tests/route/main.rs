@@ -1,10 +1,10 @@
 //! The router's behaviour, checked at its interfaces.
 //!
 //! Each check sets up a router between hosts, sends frames from raw sockets, and compares every
-//! frame that comes back or comes through with what the standards say. It runs once for each
-//! subject: the kernel alone, which shows that the check is right, and `slipring route` with the
-//! kernel next to it. A router that does not run for a moment leaves its packets to that kernel, and
-//! the check is repeated (`lapses`).
+//! frame that is answered or forwarded with the standards. It runs once for each subject: the
+//! kernel alone, which shows that the check is right, and `slipring route` with the kernel as its
+//! fallback. If the router does not run for a moment, the kernel forwards, and the check is
+//! repeated (`lapses`).
 //!
 //! | file | behaviour |
 //! |---|---|
@@ -53,8 +53,8 @@ mod packet;
 mod resolution;
 mod rig;
 
-/// Declares the tests of a file: each check, once for each subject. Checks get a
-/// [`rig::Setup`], or what stands after `for`.
+/// Declares the tests of a file: each check once for each subject. Checks get a [`rig::Setup`], or
+/// the type after `for`.
 macro_rules! checks {
     (for $setup:ty: $($check:ident),* $(,)?) => {
         crate::kernel_checks!(for $setup: $($check),*);

@@ -18,7 +18,8 @@ checks! {
     a_loopback_destination_is_not_forwarded,
 }
 
-/// Packets from these sources, with hops left and without: neither forwarded nor answered.
+/// Asserts that packets from these sources, with and without remaining hops, are neither forwarded
+/// nor answered.
 fn are_ignored(setup: Setup, dst: IpAddr, sources: &[&str]) {
     let rig = setup.start();
     for source in sources {
@@ -35,8 +36,8 @@ fn ipv4_sources_that_no_host_has_are_not_forwarded(setup: Setup) {
 }
 
 /// 240.0.0.0/4 is reserved (RFC 1112, section 4), and 0.0.0.0/8 has no hosts (RFC 1122, section
-/// 3.2.1.3). Linux takes both for addresses like others, the former since 2.6.25 and the latter
-/// since 5.3, and the program leaves them to it.
+/// 3.2.1.3). Linux treats both as normal addresses, the former since 2.6.25 and the latter since
+/// 5.3, and the program leaves such packets to the kernel.
 fn a_source_of_class_e_or_net_0_is_forwarded_as_the_kernel_does(setup: Setup) {
     let rig = setup.start();
     for source in ["240.0.0.1", "255.255.255.254", "0.1.2.3"] {
@@ -44,7 +45,7 @@ fn a_source_of_class_e_or_net_0_is_forwarded_as_the_kernel_does(setup: Setup) {
     }
 }
 
-/// Linux looks for this in IPv4 only.
+/// Linux checks this only for IPv4.
 fn the_routers_own_address_as_a_source_is_not_forwarded(setup: Setup) {
     let (rig, net) = (setup.start(), v4());
     rig.ignores(&[net.router_a, net.router_b].map(|own| Packet::udp(own, net.b, b"own")));
@@ -54,7 +55,7 @@ fn ipv6_sources_that_no_host_has_are_not_forwarded(setup: Setup) {
     are_ignored(setup, v6().b, &["::", "::1", "ff02::1", "ff05::2", "ff0e::1234"]);
 }
 
-/// RFC 4291, section 2.5.6. An error "beyond scope of source address" may tell the sender.
+/// RFC 4291, section 2.5.6. The router may send an error "beyond scope of source address".
 fn a_link_local_source_does_not_leave_its_link(setup: Setup) {
     let rig = setup.start();
     rig.ip("neigh add fe80::a lladdr 02:00:00:00:01:02 dev e0 nud permanent");
@@ -69,7 +70,7 @@ fn a_link_local_source_does_not_leave_its_link(setup: Setup) {
 
 /// Sent with a unicast MAC address, so that only the IP address decides.
 fn ipv4_destinations_beyond_unicast_are_not_forwarded(setup: Setup) {
-    // A route must not make them unicast.
+    // Even a default route must not make these destinations unicast.
     let rig = setup.ip("route add default via 10.3.0.2").start();
     for to in ["224.0.0.5", "239.1.2.3", "255.255.255.255", "0.0.0.0", "10.1.0.255"] {
         for hops in [64, 1] {

@@ -18,7 +18,7 @@ checks! {
     flows_of_other_next_hops_stay_when_a_resilient_group_loses_one,
 }
 
-/// A destination behind several next hops, in each family.
+/// Destinations with several next hops, one in each family.
 fn destinations() -> [(IpAddr, IpAddr); 2] {
     let [first, second] = families();
     [(first.a, ip("10.80.0.9")), (second.a, ip("fd80::9"))]
@@ -33,10 +33,10 @@ fn flow(src: IpAddr, dst: IpAddr, number: u16) -> Packet {
     Packet::udp_ports(src, dst, [10_000 + number, 9], b"flow")
 }
 
-/// Sends `count` flows; returns the destination MAC of each as it arrives at B or C.
+/// Sends `count` flows. Returns the destination MAC address with which each arrives at B or C.
 fn spread(rig: &Rig, src: IpAddr, dst: IpAddr, count: u16) -> BTreeMap<u16, Mac> {
     let mut chosen = BTreeMap::new();
-    // A window at a time: the sockets' and interfaces' queues are finite.
+    // Sends one window at a time, because the queues of sockets and interfaces are finite.
     let flows: Vec<_> = (0..count).collect();
     for window in flows.chunks(64) {
         window.iter().for_each(|&number| rig.a.send(&flow(src, dst, number)));
@@ -61,7 +61,8 @@ fn flows_are_spread_over_all_next_hops(setup: Setup) {
     let rig = setup.ip(TWO).start();
     for (src, dst) in destinations() {
         let chosen = spread(&rig, src, dst, 256);
-        // A fair hash gives each 128; beyond 8 standard deviations it is none.
+        // A fair hash gives 128 flows to each next hop; a deviation of more than 8 standard
+        // deviations shows that it is not fair.
         let second = share(&chosen, SECOND);
         assert!((64..=192).contains(&second), "{second} of 256 flows");
         assert_eq!(second + share(&chosen, rig.b.mac), 256);
@@ -172,7 +173,7 @@ fn flows_of_other_next_hops_stay_when_a_resilient_group_loses_one(setup: Setup) 
     rig.ip("nexthop del id 5");
     let gone = host_mac(3, 4);
     assert!(share(&before, gone) > 0);
-    // The kernel, which chooses otherwise, may forward while the change is being read.
+    // While the router reads the change, the kernel may forward, which chooses other next hops.
     rig.until(|| {
         let after = spread(&rig, src, dst, 128);
         let stays = |(flow, mac): (&u16, &Mac)| *mac == gone || after[flow] == *mac;

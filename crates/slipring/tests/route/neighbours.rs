@@ -29,8 +29,8 @@ checks! {
 const UNKNOWN: [&str; 2] = ["10.3.0.7", "fd03::7"];
 const UNKNOWN_MAC: Mac = host_mac(3, 7);
 
-/// Makes the router repeat requests only after a long time, so that one is one also on a busy
-/// machine.
+/// Makes the router repeat requests only after a long time, so that there is only one request even
+/// on a busy machine.
 fn patient(setup: Setup) -> Setup {
     setup
         .set("ipv4/neigh/e1/retrans_time_ms", "60000")
@@ -74,7 +74,8 @@ fn arrive(rig: &Rig, packets: &[Packet], mac: Mac) {
     assert_eq!(seen.a, []);
 }
 
-/// RFC 1122, section 2.3.2.2, asks for one packet to be kept; all of a burst are.
+/// RFC 1122, section 2.3.2.2, requires that one packet is kept; the router keeps all packets of a
+/// burst.
 fn packets_wait_for_a_neighbour_and_arrive_in_order_after_one_request(setup: Setup) {
     let rig = patient(setup).start();
     for (net, to) in families().iter().zip(UNKNOWN.map(ip)) {
@@ -87,14 +88,14 @@ fn packets_wait_for_a_neighbour_and_arrive_in_order_after_one_request(setup: Set
         assert_eq!(repeated.count(), 0, "one request");
         answer(&rig, to, UNKNOWN_MAC, asker);
         arrive(&rig, &packets, UNKNOWN_MAC);
-        // From now on the address is known.
+        // From now on, the address is in the tables.
         let later = Packet::udp(net.a, to, b"later");
         rig.a.send(&later);
         arrive(&rig, &[later], UNKNOWN_MAC);
     }
 }
 
-/// netmap-fwd dropped the packet that made it ask.
+/// netmap-fwd dropped the packet that caused the request.
 fn the_first_packet_of_a_flow_arrives(setup: Setup) {
     let rig = setup.start();
     for (net, to) in families().iter().zip(UNKNOWN.map(ip)) {
@@ -121,9 +122,8 @@ fn the_next_hop_is_asked_for_and_not_the_destination(setup: Setup) {
     }
 }
 
-/// Sends a packet, and answers the requests for `target`, until the packet arrives at the address in
-/// the answers. A router may have asked before, and have given up: an answer that comes after that
-/// has no effect.
+/// Sends a packet, and answers the requests for `target`, until the packet arrives at the address
+/// in the answers. A router may have asked and given up before; an answer has no effect then.
 fn resolve(rig: &Rig, packet: &Packet, target: IpAddr) {
     rig.until(|| {
         rig.a.send(packet);
@@ -152,7 +152,7 @@ fn requests_have_the_fields_of_the_rfc(setup: Setup) {
     let group = solicited_node(target);
     assert_eq!((frame.src, frame.dst, packet.dst), (mac, group_mac(group), group));
     assert_eq!(message, Discovery { kind: 135, flags: 0, target, option: Some((1, mac)) });
-    // RFC 4861, section 7.2.2: one of the interface's addresses.
+    // RFC 4861, section 7.2.2: the source is one of the interface's addresses.
     let IpAddr::V6(source) = packet.src else { panic!("{packet:?}") };
     assert!(packet.src == v6().router_b || source.is_unicast_link_local(), "{packet:?}");
 }
@@ -263,7 +263,7 @@ fn a_solicitation_that_has_crossed_a_router_is_ignored(setup: Setup) {
     assert_eq!(solicit(&rig, v6().a, v6().router_a, 254, 0), []);
 }
 
-/// netmap-fwd overwrote its own permanent entries by any reply.
+/// Any reply overwrote the permanent entries of netmap-fwd.
 fn a_permanent_neighbour_is_not_overwritten_by_a_reply(setup: Setup) {
     let rig = setup.start();
     for net in families() {

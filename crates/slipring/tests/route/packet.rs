@@ -1,5 +1,5 @@
-//! IPv4 and IPv6 packets as values: built from fields, and parsed back with every length and checksum
-//! verified. Written from RFC 791, 8200, 768 and 1071; shares no code with the product.
+//! IPv4 and IPv6 packets as values: built from fields, and parsed back with every length and
+//! checksum verified. Written from RFC 791, 8200, 768 and 1071; shares no code with the product.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -95,7 +95,7 @@ impl Packet {
         self.with(|packet| packet.hops = hops)
     }
 
-    /// The source port of a UDP datagram.
+    /// Returns the source port of a UDP datagram.
     pub(crate) fn src_port(&self) -> u16 {
         u16::from_be_bytes([self.payload[0], self.payload[1]])
     }
@@ -105,7 +105,7 @@ impl Packet {
         u16::from_be_bytes([self.payload[2], self.payload[3]])
     }
 
-    /// The packet that the next router or the host receives: one hop fewer.
+    /// Returns the packet as the next router or the host receives it, with one hop fewer.
     pub(crate) fn forwarded(&self) -> Self {
         self.clone().hops(self.hops - 1)
     }
@@ -163,8 +163,7 @@ impl Packet {
             _ => return None,
         };
         let len = packet.bytes().len();
-        // The frame is padded to 60 bytes, of which 14 are the Ethernet header; else nothing
-        // follows.
+        // Only padding to 60 bytes, of which 14 are the Ethernet header, may follow.
         let trailer = &bytes[len..];
         let padded = bytes.len() <= 46 && trailer.iter().all(|&byte| byte == 0);
         assert!(trailer.is_empty() || padded, "a trailer follows {packet:?}: {trailer:02x?}");
@@ -264,8 +263,8 @@ pub(crate) fn seal(header: &mut [u8]) {
     header[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// The Internet checksum (RFC 1071): the complement of the one's complement sum. Zero for bytes that
-/// contain their own checksum.
+/// The Internet checksum (RFC 1071): the complement of the one's complement sum. Zero for bytes
+/// that contain their own checksum.
 pub(crate) fn checksum(bytes: &[u8]) -> u16 {
     let words = bytes
         .chunks(2)
@@ -277,7 +276,8 @@ pub(crate) fn checksum(bytes: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// The checksum of a transport header and its data with the pseudo-header, which ICMP lacks.
+/// The checksum of a transport header and its data with the pseudo-header. ICMP has no
+/// pseudo-header.
 fn transport_checksum(src: IpAddr, dst: IpAddr, proto: u8, bytes: &[u8]) -> u16 {
     let mut pseudo = match (src, dst) {
         (IpAddr::V4(_), IpAddr::V4(_)) if proto == ICMP => Vec::new(),

@@ -1,4 +1,4 @@
-//! Rates at which packets from an interface are accepted (`[[policer]]`).
+//! Tests of the rates at which packets from an interface are accepted (`[[policer]]`).
 
 use crate::packet::Packet;
 use crate::rig::{Addresses, Rig, Setup, families, v4};
@@ -19,8 +19,8 @@ crate::instances! {
     a_vlan_that_the_kernel_does_not_have_is_policed
 }
 
-/// A router whose policer for packets from A has these further keys. In the time of a check, the rate
-/// gives back some bytes only.
+/// A router with a policer for packets from A that has these additional keys. The rate is so low
+/// that only a few bytes are added to the bucket during a check.
 fn with_policer(setup: Setup, keys: &str) -> Rig {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("edge.toml");
@@ -41,7 +41,7 @@ fn long(net: Addresses) -> Packet {
 }
 
 fn packets_beyond_the_rate_are_dropped_and_counted(setup: Setup) {
-    // The rig's own packets at the start are within the burst.
+    // The rig's own packets at the start fit into the burst.
     let rig = with_policer(setup, "burst = '100kB'");
     let sent = std::cell::Cell::new(0);
     rig.until(|| {
@@ -56,7 +56,7 @@ fn packets_beyond_the_rate_are_dropped_and_counted(setup: Setup) {
 }
 
 fn packets_beyond_the_rate_are_marked_and_counted(setup: Setup) {
-    // The new DSCP is that of fences, so these are as they should be within and beyond the rate.
+    // The new DSCP is that of fences, so fences look the same within and beyond the rate.
     let rig = with_policer(setup, "burst = '2000B'\nexceed_dscp = 0");
     for net in families() {
         let before = counted(&rig)[1];

@@ -1,4 +1,5 @@
-//! Next hops on the link by which the packet came (RFC 792, 1812 section 5.2.7.2; RFC 4861, 8.2).
+//! Tests of next hops on the link on which the packet arrived (RFC 792; RFC 1812, section 5.2.7.2;
+//! RFC 4861, 8.2).
 
 use std::net::IpAddr;
 
@@ -21,8 +22,8 @@ fn with_neighbour_router(setup: Setup) -> Setup {
               route add fd53::/64 via fe80::9 dev e0")
 }
 
-/// Asserts that a packet of A's goes to the neighbour with number 9, once; returns what else
-/// arrives on A's link.
+/// Asserts that a packet from A goes once to the neighbour with number 9. Returns the other packets
+/// on A's link.
 fn forwarded_on_the_link(rig: &Rig, packet: &Packet, others: usize) -> Vec<Packet> {
     rig.a.send(packet);
     let seen = rig.observe([1 + others, 0, 0]);
@@ -66,7 +67,7 @@ fn redirects_can_be_switched_off(setup: Setup) {
     assert_eq!(forwarded_on_the_link(&rig, &packet, 0), []);
 }
 
-/// The redirect would not reach a host that could use it.
+/// A redirect would not reach the sender, the only one that could use it.
 fn a_sender_behind_another_router_is_not_redirected(setup: Setup) {
     let rig = with_neighbour_router(setup)
         .ip("neigh add 10.1.0.8 lladdr 02:00:00:00:01:08 dev e0 nud permanent

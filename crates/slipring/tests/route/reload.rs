@@ -1,4 +1,4 @@
-//! Files that are read again while the router runs: by HUP and by `slipring route ctl reload`.
+//! Tests of reading files again while the router runs: on HUP and on `slipring route ctl reload`.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ crate::instances! {
     a_router_without_files_has_nothing_to_read_again
 }
 
-/// A router whose rules are in a file. They admit fences.
+/// A router with rules in a file. The rules admit fences.
 struct ReloadRig {
     rig: Rig,
     rules: PathBuf,
@@ -81,7 +81,7 @@ fn rules_are_read_again_on_the_signal(setup: Setup) {
     program.stop(Signal::INT).well();
 }
 
-/// Old and new rules admit the packets.
+/// Both the old and the new rules admit the packets.
 fn no_packet_is_lost_between_old_and_new_rules(setup: Setup) {
     let ReloadRig { rig, rules, _dir } = start(setup, "add 200 allow udp from any to any 5000");
     let payload = |number: u8| Packet::udp_ports(v4().a, v4().b, [4000, 5000], &[number]);

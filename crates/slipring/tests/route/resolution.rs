@@ -31,7 +31,7 @@ impl Arp {
         Some(Self { operation, sender: pair(8), target: pair(18) })
     }
 
-    /// The frame that carries it.
+    /// Returns the frame that contains the ARP packet.
     pub(crate) fn frame(&self, src: Mac, dst: Mac) -> Frame {
         let mut body = vec![0, 1, 8, 0, 6, 4];
         body.extend(self.operation.to_be_bytes());
@@ -68,7 +68,7 @@ pub(crate) fn group_mac(group: IpAddr) -> Mac {
 pub(crate) struct Discovery {
     /// 135 is a solicitation, 136 an advertisement.
     pub(crate) kind: u8,
-    /// Of an advertisement: router, solicited, override.
+    /// The flags of an advertisement: router, solicited, override.
     pub(crate) flags: u8,
     pub(crate) target: IpAddr,
     /// The option with the link-layer address: its type, 1 for source and 2 for target.
@@ -96,7 +96,7 @@ impl Discovery {
         Some((packet, Self { kind: message[0], flags: message[4], target, option }))
     }
 
-    /// The packet that carries it.
+    /// Returns the packet that contains the message.
     pub(crate) fn packet(&self, src: IpAddr, dst: IpAddr) -> Packet {
         let mut message = vec![self.kind, 0, 0, 0, self.flags, 0, 0, 0];
         message.extend(octets(self.target));

@@ -1,4 +1,4 @@
-//! Which sources may come from which link (RFC 3704): the kernel's `rp_filter`.
+//! Tests of the sources that are accepted on a link (RFC 3704): the kernel's `rp_filter`.
 
 use crate::icmp::{IcmpError, kinds};
 use crate::packet::Packet;
@@ -71,12 +71,13 @@ fn the_greater_value_of_all_and_of_the_interface_counts(setup: Setup) {
         .ip("route add 10.66.0.0/16 dev e0")
         .start();
     rig.forwards(&[from("10.3.0.9")]);
-    // B's link has the strict check of all.
+    // B's link has the strict check that is set for `all`.
     rig.b.send(&Packet::udp(ip("10.66.0.1"), v4().a, b"the wrong link"));
     rig.is_silent();
 }
 
-/// Without an address, Linux accepts only what leads back, in the loose mode as well.
+/// On an interface without an address, Linux accepts a source only if its route leads back through
+/// the interface, even in loose mode.
 fn an_interface_without_address_checks_strictly(setup: Setup) {
     let rig = setup
         .set("ipv4/conf/e0/rp_filter", "2")
@@ -88,7 +89,8 @@ fn an_interface_without_address_checks_strictly(setup: Setup) {
     rig.ignores(&["10.3.0.9", "10.66.0.1"].map(from));
 }
 
-/// Its routes are not the router's, so the kernel decides about such packets.
+/// The routes of this interface are not in the router's tables, so the kernel decides about the
+/// packets.
 fn sources_behind_an_interface_of_the_kernel_are_checked(setup: Setup) {
     let rig = strict(setup)
         .ip("link add m0 type veth peer name m1
@@ -116,7 +118,7 @@ fn ipv6_sources_are_not_checked(setup: Setup) {
     rig.forwards(&sources.map(|source| Packet::udp(source, v6().b, b"any link")));
 }
 
-/// The tables of such rules are not the router's, so the kernel decides.
+/// The router does not have the tables of such rules, so the kernel decides.
 fn sources_are_looked_up_by_rules_for_the_egress_interface_that_come_later(setup: Setup) {
     let rig = strict(setup)
         .ip("route add 10.76.0.0/16 via 10.1.0.2
@@ -157,7 +159,7 @@ fn a_route_to_the_source_that_changes_is_obeyed(setup: Setup) {
     rig.until(|| rig.all_arrive_at_b(&[from("10.76.0.1")]));
 }
 
-/// Packets that arrived on e0, by what became of them.
+/// Returns the count of packets that arrived on e0, by outcome.
 fn counted(rig: &Rig, kind: &str, name: &str) -> u64 {
     let answer = rig.ask(&["interface", "e0"]);
     answer["interfaces"][0][kind][name].as_u64().unwrap_or_default()
@@ -165,7 +167,7 @@ fn counted(rig: &Rig, kind: &str, name: &str) -> u64 {
 
 fn refused_sources_are_counted_by_their_cause(setup: Setup) {
     let rig = strict(setup).start();
-    // While a thread of the router is late, the kernel drops them.
+    // While a thread of the router is late, the kernel drops the packets.
     let is_counted = |source, cause| {
         rig.until(|| {
             let before = counted(&rig, "dropped", cause);

@@ -1,7 +1,8 @@
 //! The running rig: sends packets, and compares all that comes out of the router.
 //!
-//! An absence is shown without waiting for a time: after what is checked, a packet crosses the
-//! router in each direction, a *fence*; what the router made of earlier packets has arrived before.
+//! To show that nothing arrives, no waiting time is needed: after the packets of a check, another
+//! packet, a *fence*, crosses the router in each direction. Everything that the router sends for
+//! earlier packets arrives before the fence.
 
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
@@ -25,7 +26,7 @@ use crate::topology::{SLIPRING, launch, start};
 pub(crate) struct Rig {
     pub(crate) subject: Subject,
     flags: String,
-    // Dropped first: the program ends before its interfaces.
+    // Dropped first: the program must end before its interfaces are removed.
     program: RefCell<Option<Program>>,
     pub(crate) a: Host,
     pub(crate) b: Host,
@@ -44,7 +45,7 @@ pub(crate) struct Arrival {
     pub(crate) packet: Packet,
 }
 
-/// The packets that arrived at each host, without those of neighbour discovery.
+/// The packets that arrived at each host, without neighbour discovery.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) a: Vec<Arrival>,
@@ -143,8 +144,9 @@ impl Rig {
         self.router.ip_batch(lines);
     }
 
-    /// Repeats `attempt` until it returns a value: for changes of the kernel's tables, which a router
-    /// that mirrors them has a moment later. Each attempt waits for frames, so this does not spin.
+    /// Repeats `attempt` until it returns a value. Used after changes of the kernel's tables,
+    /// because a router that mirrors them has the change a moment later. Each attempt waits for
+    /// frames, so this does not spin.
     #[track_caller]
     pub(crate) fn until<T>(&self, attempt: impl Fn() -> Option<T>) -> T {
         let start = Instant::now();
@@ -168,8 +170,8 @@ impl Rig {
     }
 
     /// Waits until as many packets as in `want` have arrived at A, B and C, and then until a packet
-    /// has crossed the router in each direction. Whatever the router makes of earlier packets has
-    /// arrived then.
+    /// has crossed the router in each direction. All packets that the router sends for earlier
+    /// packets have arrived then.
     #[track_caller]
     pub(crate) fn observe(&self, want: [usize; 3]) -> Seen {
         self.observe_until(&format!("{want:?} packets at A, B, C"), |seen| {
@@ -177,7 +179,8 @@ impl Rig {
         })
     }
 
-    /// As [`Self::observe`], but waits until `is_enough` of what has arrived, which is `what`.
+    /// Like [`Self::observe`], but waits until `is_enough` returns true for the frames that have
+    /// arrived. Errors name them `what`.
     #[track_caller]
     pub(crate) fn observe_until(&self, what: &str, is_enough: impl Fn(&Seen) -> bool) -> Seen {
         let mut seen = Seen::default();
@@ -196,7 +199,7 @@ impl Rig {
         seen
     }
 
-    /// Sends a fence until it arrives; collects what arrives meanwhile.
+    /// Sends a fence until it arrives. Collects all packets that arrive meanwhile.
     fn pass_fence(&self, seen: &mut Seen, from: &Host, to: &Host, src: IpAddr, dst: IpAddr) {
         self.fences.set(self.fences.get() + 1);
         let fence = Packet::udp(src, dst, &[FENCE, &self.fences.get().to_be_bytes()].concat());
@@ -214,7 +217,8 @@ impl Rig {
         }
     }
 
-    /// Takes what has arrived at the hosts; returns whether `is_awaited` was true of a fence.
+    /// Takes the packets that have arrived at the hosts. Returns whether `is_awaited` returned true
+    /// for a fence.
     fn collect(&self, seen: &mut Seen, is_awaited: impl Fn(&Arrival) -> bool) -> bool {
         let mut found = false;
         let into = [&mut seen.a, &mut seen.b, &mut seen.c];
@@ -248,7 +252,8 @@ impl Rig {
         self.only_b_receives(&expected);
     }
 
-    /// As [`Self::forwards`], but in any order. No two packets may be the same.
+    /// Like [`Self::forwards`], but the packets may arrive in any order. No two packets may be
+    /// equal.
     #[track_caller]
     pub(crate) fn forwards_in_any_order(&self, packets: &[Packet]) {
         packets.iter().for_each(|packet| self.a.send(packet));
@@ -261,7 +266,7 @@ impl Rig {
         self.is_only_at_b(&seen, &expected);
     }
 
-    /// Asserts that exactly these packets arrive at B, and nothing at the others.
+    /// Asserts that exactly these packets arrive at B, and that no packets arrive at A and C.
     #[track_caller]
     pub(crate) fn only_b_receives(&self, expected: &[Packet]) {
         self.is_only_at_b(&self.observe([0, expected.len(), 0]), expected);
@@ -276,7 +281,7 @@ impl Rig {
         assert_eq!((&seen.a[..], &seen.c[..]), (&[][..], &[][..]));
     }
 
-    /// Sends packets from A; returns `Some` if all arrive at B with its MAC address. For
+    /// Sends packets from A; returns `Some` if all arrive at B with B's MAC address. For
     /// [`Self::until`].
     pub(crate) fn all_arrive_at_b(&self, packets: &[Packet]) -> Option<()> {
         packets.iter().for_each(|packet| self.a.send(packet));
@@ -287,14 +292,15 @@ impl Rig {
         (arrived == expected).then_some(())
     }
 
-    /// Asserts that nothing arrives anywhere after A has sent these packets.
+    /// Asserts that no packet arrives anywhere after A has sent these packets.
     #[track_caller]
     pub(crate) fn ignores(&self, packets: &[Packet]) {
         packets.iter().for_each(|packet| self.a.send(packet));
         self.is_silent();
     }
 
-    /// Asserts that nothing has arrived, nor arrives in answer to what was sent before.
+    /// Asserts that nothing has arrived so far, and that nothing arrives in answer to earlier
+    /// packets.
     #[track_caller]
     pub(crate) fn is_silent(&self) {
         assert_eq!(self.observe([0; 3]).counts(), [0; 3]);

@@ -1,4 +1,4 @@
-//! Which route a packet takes.
+//! Tests which route a packet takes.
 
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -37,7 +37,8 @@ mod program_only {
 /// The MAC address of the second neighbour on B's link.
 pub(crate) const SECOND: Mac = host_mac(3, 3);
 
-/// Sends a packet to `to` from the host A of its family and returns the MAC it arrives with at B or C.
+/// Sends a packet to `to` from the host A of its family and returns the destination MAC address
+/// with which it arrives at B or C.
 pub(crate) fn next_hop(rig: &Rig, to: IpAddr) -> Mac {
     let src = if to.is_ipv4() { v4().a } else { v6().a };
     let packet = Packet::udp(src, to, b"which way");
@@ -49,8 +50,8 @@ pub(crate) fn next_hop(rig: &Rig, to: IpAddr) -> Mac {
     arrival.dst
 }
 
-/// Where a packet to `to` goes: `Some` MAC at B or C, or `None`. Fences pass A's and B's links only, so
-/// a packet to C may be seen late: for [`Rig::until`].
+/// Returns the MAC address with which a packet to `to` arrives at B or C, or `None`. Fences only
+/// cross the links of A and B, so a packet to C may be seen late. Use it with [`Rig::until`].
 pub(crate) fn destination(rig: &Rig, to: IpAddr) -> Option<Mac> {
     let src = if to.is_ipv4() { v4().a } else { v6().a };
     rig.a.send(&Packet::udp(src, to, b"where to"));
@@ -89,8 +90,8 @@ fn the_longest_prefix_wins(setup: Setup) {
     }
 }
 
-/// Routes of alternate next hops for each length, and for each length an address that it is the
-/// longest match of.
+/// Routes of all lengths with alternating next hops, and for each an address whose longest match it
+/// is.
 fn prefixes_of_every_length_nest(setup: Setup) {
     let (base4, base6) = (0x4daa_55aa_u32, 0xfd77_5555_aaaa_3333_cccc_0f0f_f0f0_1234_u128);
     let mut lines = String::new();
@@ -134,7 +135,7 @@ fn a_host_route_inside_a_connected_subnet_wins(setup: Setup) {
     }
 }
 
-/// RFC 8950 routes have such next hops.
+/// Routes of RFC 8950 have such next hops.
 fn an_ipv4_route_by_an_ipv6_next_hop(setup: Setup) {
     let rig = setup
         .ip("route add 10.61.0.0/16 via inet6 fd03::3
@@ -223,7 +224,8 @@ fn errors_to_an_interface_with_a_table_of_its_own_take_the_routers_routes(setup:
     }
 }
 
-/// As the answers would be: those of what leaves by e1 in table 100.
+/// Sources are looked up in the tables in which answers would be looked up: packets that leave by
+/// e1 use table 100.
 fn sources_are_looked_up_in_the_tables_of_the_egress_interface(setup: Setup) {
     let rig = setup
         .with_c()
@@ -251,7 +253,7 @@ fn a_rule_by_interface_that_goes_and_comes_back_is_obeyed(setup: Setup) {
     rig.until(|| (ways_from_c(&rig) == [SECOND; 2]).then_some(()));
 }
 
-/// What the program says about e2.
+/// Returns the program's answer about e2.
 fn of_e2(rig: &Rig) -> serde_json::Value {
     rig.ask(&["interface", "e2"])["interfaces"][0].clone()
 }
@@ -273,7 +275,7 @@ fn an_interface_with_a_table_of_its_own_takes_the_fast_path(setup: Setup) {
     assert_eq!(answer["other_tables"][0], exception, "{answer}");
 }
 
-/// Tables for such rules are made at the start.
+/// Tables for such rules are created only at the start.
 fn a_rule_that_needs_tables_that_are_not_there_leaves_the_interface_to_the_kernel(setup: Setup) {
     let rig = setup.with_c().ip(TABLE).start();
     rig.ip(RULE);

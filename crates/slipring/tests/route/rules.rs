@@ -1,4 +1,4 @@
-//! Rules for forwarded packets: `--rules`, and `slipring ipfw` while the router runs.
+//! Tests of rules for forwarded packets: `--rules`, and `slipring ipfw` while the router runs.
 
 use std::process::Command;
 
@@ -41,7 +41,8 @@ crate::instances! {
     a_denied_packet_is_dropped_and_others_are_forwarded
 }
 
-/// The port of fences and of other plain packets, which every list admits.
+/// A rule that admits port 9, which fences and other plain packets use. Every list of rules
+/// contains it.
 const PLAIN: &str = "add 10 allow ip from any to any 9";
 
 /// A router with these rules.
@@ -266,7 +267,7 @@ add 300 allow udp from any to any 7000 recv e0 keep-state";
         let allowed = to(7000);
         assert_eq!((&allowed["action"], &allowed["dev"]), (&"forwarded".into(), &"e1".into()));
         assert_eq!(decisive(&allowed).0, 300);
-        // It has made no state.
+        // The packet did not create a state.
         assert_eq!(answer()["action"], "dropped");
         // A state ends after some seconds without packets.
         let known = rig.until(|| {
@@ -274,7 +275,7 @@ add 300 allow udp from any to any 7000 recv e0 keep-state";
             Some(answer()).filter(|answer| answer["action"] == "forwarded")
         });
         assert_eq!(decisive(&known), (100, "a state of rule 300: its action is run".to_owned()));
-        // Packets for this machine meet no rules.
+        // Packets for this machine are not checked by rules.
         let own = why(&end(net.a, 4000), &end(net.router_b, 53), "e0");
         assert_eq!((&own["action"], &own["stages"][0]), (&"to the kernel".into(), &().into()));
     }
@@ -340,7 +341,7 @@ fn packets_that_left_a_pipe_count_as_forwarded(setup: Setup) {
     let packet = to_port(net, 5000);
     rig.forwards(&[packet.clone(), packet]);
     let after = forwarded();
-    // Fences are forwarded as well.
+    // The fences also count as forwarded.
     let status = rig.ask(&["status"]);
     let delayed = status["workers"].as_array().unwrap().iter();
     let delayed: u64 = delayed.map(|of| of["rules"]["delayed"].as_u64().unwrap()).sum();
@@ -391,7 +392,7 @@ add 200 pipe 1 udp from any to any 5000";
     assert_eq!(interfaces["interfaces"][0]["dropped"]["rules"], 3, "{interfaces}");
 }
 
-/// The arguments and the words that the refusal must contain.
+/// Arguments that cannot be used with rules, and the words of the error.
 #[test]
 fn what_does_not_go_together_with_rules_is_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -421,7 +422,7 @@ impl Rig {
         Program::launch(&self.router, command)
     }
 
-    /// Runs it; returns what it prints.
+    /// Runs `slipring ipfw`; returns its output.
     pub(crate) fn ipfw(&self, words: &str) -> String {
         self.start_ipfw(words).finish().well().stdout
     }

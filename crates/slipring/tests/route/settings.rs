@@ -1,4 +1,4 @@
-//! The file of `--config`: what it says, and what a reload of it changes.
+//! Tests of the file of `--config`: its settings, and the effect of a reload.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -146,7 +146,7 @@ fn a_setting_that_needs_a_restart_is_named_and_nothing_changes(setup: Setup) {
     started.reload("[fib]\nmax_routes = 1000\n[punt]\nicmp = 1\n");
 }
 
-/// Runs `slipring route` in a directory with a file of settings; nothing is opened.
+/// Runs `slipring route` in a directory with a file of settings. No port is opened.
 fn run(dir: &Path, words: &str) -> (bool, String, String) {
     let mut command = Command::new(SLIPRING);
     command.arg("route").args(words.split_ascii_whitespace()).current_dir(dir);

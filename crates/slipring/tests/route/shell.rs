@@ -1,4 +1,4 @@
-//! `slipring route ctl` without a command: commands from a pipe, and from a terminal.
+//! Tests of `slipring route ctl` without a command: commands from a pipe, and from a terminal.
 
 use std::process::Command;
 
@@ -35,7 +35,7 @@ fn commands_come_from_a_pipe_until_the_first_mistake(setup: Setup) {
     for part in ["unknown command `interfase`", "line 2 of the input"] {
         assert!(fails.stderr.contains(part), "{part}: {fails:?}");
     }
-    // The last line needs no end.
+    // The last line needs no newline.
     piped(&rig, "shutdown").well();
     rig.take_program().finish().well();
 }

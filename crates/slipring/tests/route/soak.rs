@@ -1,5 +1,5 @@
-//! Ten thousand changes of routes in each second, for minutes: packets of others go on, memory stays
-//! what it was, and the tables agree with the kernel's at the end.
+//! Ten thousand route changes per second, for minutes: other traffic continues, memory does not
+//! grow, and the tables finally agree with the kernel's.
 //!
 //! Run by `make soak`; `SLIPRING_SOAK_SECONDS` sets the time.
 
@@ -12,21 +12,21 @@ use rustix::process::Signal;
 use crate::packet::Packet;
 use crate::rig::{Rig, Setup, Subject, families};
 
-/// Changes that are written at once, ten times in a second.
+/// Number of changes that are written at once, ten times a second.
 const CHANGES_PER_PART: usize = 1000;
 const PART: Duration = Duration::from_millis(100);
-/// Prefixes that come, change and go; each second one is of IPv6.
+/// Number of prefixes that are added, changed and removed; every second one is IPv6.
 const PREFIXES: usize = 20_000;
-/// A step through the prefixes, without a common divisor with their number.
+/// Step from one prefix to the next. It has no common divisor with the number of prefixes.
 const STEP: usize = 7919;
-/// By how much memory may grow between a quarter of the time and its end.
+/// Maximum growth of memory between a quarter of the time and the end.
 const MAX_GROWTH_KIB: u64 = 4096;
 
-/// Changes after which another process makes the next ones: `ip -batch` keeps some 2 KiB of memory
-/// for each line until it ends.
+/// Number of changes after which another process continues: `ip -batch` keeps about 2 KiB of memory
+/// per line until it ends.
 const CHANGES_PER_PROCESS: usize = 100 * CHANGES_PER_PART;
 
-/// `ip` in the router's namespace, which carries out lines that are written to it.
+/// `ip` in the router's namespace, which executes the lines that are written to it.
 struct RouteChanger<'r> {
     rig: &'r Rig,
     ip: Child,

@@ -1,8 +1,8 @@
 //! Rules in several threads: links with two queues, and a thread for each of them.
 //!
 //! The kernel distributes flows over the queues by a hash that differs between both directions, so
-//! about half of all packets arrive at a thread that must hand them over. Packets of different flows can overtake
-//! each other; that a packet was dropped is known when it was counted.
+//! about half of all packets arrive at a thread that must hand them over. Packets of different
+//! flows can overtake each other; a packet is known to be dropped when it was counted.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -89,7 +89,7 @@ impl Rig {
         });
     }
 
-    /// How many frames the threads have given each other.
+    /// Returns how many frames the threads have handed over to each other.
     fn handed(&self) -> u64 {
         let status = self.ask(&["status"]);
         let workers = status["workers"].as_array().unwrap();

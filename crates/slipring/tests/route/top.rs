@@ -1,4 +1,4 @@
-//! `slipring top` beside a router.
+//! Tests of `slipring top` with a router.
 
 use std::process::Command;
 
@@ -32,10 +32,11 @@ fn top_shows_what_the_router_has_counted(setup: Setup) {
     let expired = Packet::udp(net.a, net.b, b"expired").hops(1);
     rig.a.send(&expired);
     rig.a.send(&Packet::udp(net.a, net.b, b"forwarded"));
-    // The ICMP error, by the router or by the kernel; what has passed.
+    // Waits for the ICMP error of the router or the kernel, and for the forwarded packet.
     rig.observe([1, 1, 0]);
     let counted = ["forwarded", "passed", "dropped", "punted", "state"];
-    // Neighbour discovery may count meanwhile, and a program without a processor is seen late.
+    // Neighbour discovery may be counted meanwhile, and a program that gets no processor shows its
+    // counters late.
     let (shown, status) = rig.until(|| {
         let before = rig.ask(&["status"]);
         let shown: Value =

@@ -1,5 +1,5 @@
-//! The links of the rig: hosts A, B and, where a check asks for it, C around a router, and raw sockets at the
-//! hosts' ends.
+//! The links of the rig: hosts A, B and, if a check requests it, C around a router, and raw sockets
+//! at the hosts' ends.
 //!
 //! ```text
 //!   A  10.1.0.2 fd01::2  -- e0 10.1.0.1 fd01::1 |        | e1 10.3.0.1 fd03::1 --  10.3.0.2 fd03::2  B
@@ -28,7 +28,7 @@ pub(crate) const SLIPRING: &str = env!("CARGO_BIN_EXE_slipring");
 pub(crate) enum Subject {
     /// The kernel alone.
     Kernel,
-    /// `slipring route` with this value of `--io`, next to a kernel that forwards.
+    /// `slipring route` with this value of `--io`, and the kernel as its fallback.
     Slipring(&'static str),
 }
 
@@ -111,7 +111,7 @@ impl Setup {
         Self::with_queues(subject, 1)
     }
 
-    /// As [`Self::new`], with links that have so many queues.
+    /// Like [`Self::new`], but each link has `queues` queues.
     pub(crate) fn with_queues(subject: Subject, queues: u8) -> Option<Self> {
         let router = Namespace::new()?;
         for (name, value) in SETTINGS {
@@ -142,13 +142,15 @@ impl Setup {
         self
     }
 
-    /// Runs a line of `ip -6` there, for objects whose words do not show the family.
+    /// Runs a line of `ip -6` in the router's namespace, for objects whose words do not show the
+    /// family.
     pub(crate) fn ip6(self, line: &str) -> Self {
         self.router.ip(&format!("-6 {line}"));
         self
     }
 
-    /// Expects IPv4 only to cross the router: the kernel has no IPv6 on links with an MTU below 1280.
+    /// Only expects IPv4 packets to cross the router: the kernel has no IPv6 on links with an MTU
+    /// below 1280.
     pub(crate) fn without_ipv6(mut self) -> Self {
         self.has_ipv6 = false;
         self
@@ -187,7 +189,7 @@ impl Setup {
     }
 }
 
-/// Joins a new host to the router.
+/// Connects a new host with the router.
 fn link(router: &Namespace, ifname: &str, number: u8, queues: u8) -> Option<Host> {
     let namespace = Namespace::new()?;
     let (mac, router_mac) = (host_mac(number, 2), router_mac(number));
@@ -211,14 +213,14 @@ fn link(router: &Namespace, ifname: &str, number: u8, queues: u8) -> Option<Host
     Some(Host::open(namespace, mac, router_mac))
 }
 
-/// Waits until the kernel takes its IPv6 addresses for its own: without duplicate address detection
-/// as well, it does so a moment after it has listed them.
+/// Waits until the kernel uses its IPv6 addresses. Even without duplicate address detection, this
+/// is a moment after it has listed them.
 pub(crate) fn wait_for_own_addresses(router: &Namespace) {
     wait_for_addresses(router, &[]);
 }
 
-/// As [`wait_for_own_addresses`], and until these interfaces have link-local addresses: they get them
-/// when the kernel can send on them, a moment after they have come up.
+/// Like [`wait_for_own_addresses`], but also waits until these interfaces have link-local
+/// addresses. An interface gets them a moment after it has come up, when the kernel can send on it.
 fn wait_for_addresses(router: &Namespace, with_link_local: &[&str]) {
     eventually("the router's addresses to be local", || {
         let listed = router.ip("-6 -o addr show");
@@ -258,7 +260,7 @@ pub(crate) fn launch(
     Some(program)
 }
 
-/// As [`launch`], without waiting.
+/// Like [`launch`], but does not wait.
 pub(crate) fn start(
     router: &Namespace,
     subject: Subject,
@@ -272,10 +274,10 @@ pub(crate) fn start(
     Some(with_priority(router, || Program::launch(router, command)))
 }
 
-/// Gives what is started in a namespace priority over the rest of a busy machine, if that is
-/// permitted: a router that does not run for 100 ms leaves its packets to the kernel.
+/// Gives priority to processes that are started in a namespace, if that is permitted: a router that
+/// does not run for 100 ms on a busy machine leaves its packets to the kernel.
 fn with_priority<T>(namespace: &Namespace, start: impl FnOnce() -> T) -> T {
-    // Without the permission, more checks are repeated.
+    // Without permission for this, more checks have to be repeated.
     let set = |nice| namespace.run(move || setpriority_process(None, nice)).unwrap_or_default();
     let usual = namespace.run(|| getpriority_process(None));
     set(-20);

@@ -1,4 +1,4 @@
-//! `slipring route ctl trace`: packets with what became of them, as they come.
+//! Tests of `slipring route ctl trace`, which prints packets with their outcome as they arrive.
 
 use std::process::Command;
 
@@ -36,7 +36,7 @@ fn start_trace(rig: &Rig, words: &str) -> Program {
     program
 }
 
-/// Sends packets until the trace has as many as it wants. The kernel forwards some if a thread of the
+/// Sends packets until the trace is complete. The kernel forwards some packets if a thread of the
 /// router is late.
 fn send_until_traced(rig: &Rig, trace: Program, packets: &[Packet]) -> String {
     rig.until(|| {

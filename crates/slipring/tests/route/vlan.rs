@@ -48,10 +48,10 @@ crate::program_checks! {
 /// A VLAN of B's link, with a host in it.
 pub(crate) struct Vlan {
     pub(crate) tags: &'static [[u16; 2]],
-    /// The host's addresses, and the router's.
+    /// The addresses of the host and of the router, for each family.
     pub(crate) host: [&'static str; 2],
     pub(crate) router: [&'static str; 2],
-    /// Addresses of another host, by which the rig finds out that the router answers.
+    /// Addresses of another host, with which the rig checks whether the router answers.
     prober: [&'static str; 2],
     pub(crate) mac: Mac,
 }
@@ -84,7 +84,7 @@ fn address(rig: &Rig) {
             addr add 10.200.0.1/16 dev e1.200.7
             addr add fdc8::1/64 dev e1.200.7 nodad");
     wait_for_own_addresses(&rig.router);
-    // The router knows the addresses when its own machine answers for them.
+    // The router knows its addresses when it answers requests for them.
     for vlan in [&ONE, &TWO] {
         let own = ip(vlan.router[0]);
         vlan.until_answered(rig, own);
@@ -135,7 +135,7 @@ impl Vlan {
         self.send_frame(rig, request.frame(self.mac, BROADCAST));
     }
 
-    /// Asks until there is an answer: the router learns its addresses a moment later.
+    /// Repeats a request until there is an answer: the router learns its addresses a moment later.
     fn until_answered(&self, rig: &Rig, target: IpAddr) {
         rig.until(|| {
             self.ask(rig, ip(self.prober[0]), target);
@@ -144,7 +144,7 @@ impl Vlan {
         });
     }
 
-    /// A reply for an address.
+    /// Parses a reply for an address.
     fn replied(&self, frame: &Frame, target: IpAddr) -> Option<(Frame, Arp)> {
         let frame = self.untagged(frame)?;
         let arp = Arp::parse(&frame)?;
@@ -178,7 +178,8 @@ impl Vlan {
     }
 }
 
-/// Packets between A and the host of a VLAN, both families and ways.
+/// Asserts that packets between A and the host of a VLAN are routed, in both families and
+/// directions.
 fn is_routed_both_ways(rig: &Rig, vlan: &Vlan) {
     for (family, host) in [v4(), v6()].iter().zip(vlan.host.map(ip)) {
         let there = Packet::udp(host, family.a, b"to A");
@@ -239,7 +240,8 @@ fn an_unknown_vlan_is_left_to_the_kernel(setup: Setup) {
 fn the_priority_follows_the_dscp(setup: Setup) {
     let rig = start(setup, "--vlan-priorities 0,1,2,3,4,6,5,7");
     let host = ip(ONE.host[0]);
-    // Expedited forwarding: class selector 5. From the other VLAN, and through the kernel.
+    // Expedited forwarding has class selector 5. Packets come from the other VLAN, and through the
+    // kernel.
     let packet = |from| Packet::udp(from, host, b"urgent").with(|packet| packet.class = 46 << 2);
     let tagged = |frame: &Frame, wanted: &Packet| {
         let plain = Frame { tags: Vec::new(), ..frame.clone() };
@@ -258,7 +260,7 @@ fn the_priority_follows_the_dscp(setup: Setup) {
 fn the_mtu_of_a_vlan_does_not_count_tags(setup: Setup) {
     let rig = start(setup, "");
     rig.ip("link set e1.100 mtu 1496");
-    // Linux sends no frame with two tags beyond the MTU.
+    // Linux does not send a frame with two tags that is longer than the MTU.
     rig.b.namespace.ip("link set e0 mtu 1600");
     let (from, host) = (ip(TWO.host[0]), ip(ONE.host[0]));
     let sized = |len: usize| {
@@ -269,15 +271,15 @@ fn the_mtu_of_a_vlan_does_not_count_tags(setup: Setup) {
     ONE.receive(&rig, &sized(1000).forwarded());
     TWO.send(&rig, &sized(1496));
     ONE.receive(&rig, &sized(1496).forwarded());
-    // One byte more, from A: the kernel refuses it by the MTU of the device, or threads do, which learn
-    // the MTU a moment later.
+    // A packet from A with one more byte is refused, by the kernel because of the device's MTU, or
+    // by threads, which learn the MTU a moment later.
     let told = rig.until(|| {
         rig.a.send(&Packet { src: v4().a, ..sized(1497) });
         let seen = rig.observe([0; 3]);
         seen.a.into_iter().map(|arrival| arrival.packet).find(is_icmp)
     });
     assert_eq!(too_big(told), 1496);
-    // Another MTU, which the router learns a moment later. It knows the host that sends.
+    // Sets another MTU, which the router learns a moment later. The router knows the sending host.
     rig.ip("link set e1.100 mtu 1400");
     TWO.ask(&rig, from, ip(TWO.router[0]));
     let told = rig.until(|| {
@@ -312,7 +314,7 @@ fn a_request_for_an_address_of_the_vlan_is_answered(setup: Setup) {
     assert_eq!((frame.src, frame.dst), (router_mac(3), ONE.mac));
     assert_eq!(reply.sender, (router_mac(3), own));
     assert_eq!(reply.target, (ONE.mac, ip(ONE.host[0])));
-    // RFC 5227: a probe has no sender.
+    // RFC 5227: a probe has no sender address.
     let nobody = ip("0.0.0.0");
     let probe = Arp { operation: 1, sender: (ONE.mac, nobody), target: ([0; 6], own) };
     ONE.send_frame(&rig, probe.frame(ONE.mac, BROADCAST));
@@ -322,14 +324,15 @@ fn a_request_for_an_address_of_the_vlan_is_answered(setup: Setup) {
     assert_eq!((reply.sender, reply.target), ((router_mac(3), own), (ONE.mac, nobody)));
 }
 
-/// Neither those of other hosts, nor, unlike the kernel, those of the router's other interfaces.
+/// Requests for addresses of other hosts are not answered. Unlike in the kernel, neither are
+/// requests for addresses of the router's other interfaces.
 fn requests_for_other_addresses_are_not_answered(setup: Setup) {
     let rig = start(setup, "");
     let host = ip(ONE.host[0]);
     for target in ["10.100.0.77", "10.1.0.1", "10.3.0.1", "10.200.0.1"].map(ip) {
         ONE.ask(&rig, host, target);
     }
-    // What was answered is answered before this.
+    // This request comes last: answers to earlier requests arrive before its answer.
     ONE.ask(&rig, host, ip(ONE.router[0]));
     let answered = rig.b.receive("the only answer to the host", |frame| {
         let arp = Arp::parse(&ONE.untagged(frame)?)?;
@@ -351,7 +354,7 @@ fn a_solicitation_is_answered_as_a_router(setup: Setup) {
             ONE.mac,
             ROUTER | SOLICITED | OVERRIDE,
         ),
-        // Duplicate address detection: to all nodes, not solicited.
+        // Duplicate address detection: the answer goes to all nodes and is not solicited.
         (ip("::"), None, all_nodes, group_mac(all_nodes), ROUTER | OVERRIDE),
     ];
     for (from, option, to, mac, flags) in cases {
@@ -362,7 +365,7 @@ fn a_solicitation_is_answered_as_a_router(setup: Setup) {
         let (frame, packet, answer) = rig.b.receive("an advertisement", |frame| {
             let frame = ONE.untagged(frame)?;
             let (packet, message) = Discovery::parse(&frame)?;
-            // One for the rig's own question may be late.
+            // An answer to the rig's own request may be late.
             let is_ours = message.kind == 136 && packet.dst != ip(ONE.prober[1]);
             is_ours.then_some((frame, packet, message))
         });
@@ -372,7 +375,8 @@ fn a_solicitation_is_answered_as_a_router(setup: Setup) {
     }
 }
 
-/// From another VLAN, so that the router itself keeps the packets, and from A, by way of the kernel.
+/// Once from another VLAN, so that the router itself keeps the packets, and once from A, so that
+/// the kernel keeps them.
 fn packets_wait_for_a_neighbour_in_order_after_one_request(setup: Setup) {
     let rig = start(setup, "");
     for (net, own, foreign) in
@@ -405,10 +409,11 @@ fn packets_wait_for_a_neighbour_in_order_after_one_request(setup: Setup) {
     }
 }
 
-/// A second apart, then "host unreachable" to the sender (RFC 1812, 5.2.7.1; RFC 4861, 7.2.2).
+/// The requests are a second apart; then the sender gets "host unreachable" (RFC 1812, 5.2.7.1; RFC
+/// 4861, 7.2.2).
 fn an_unanswered_neighbour_is_reported_after_three_requests(setup: Setup) {
     let rig = start(setup, "");
-    // The router knows the sender.
+    // The router must know the sender.
     for own in TWO.router.map(ip) {
         let packet = Packet::echo(ip(TWO.host[usize::from(own.is_ipv6())]), own, 1);
         TWO.send(&rig, &packet);
@@ -422,7 +427,7 @@ fn an_unanswered_neighbour_is_reported_after_three_requests(setup: Setup) {
         for _ in 0..3 {
             ONE.request(&rig, to);
         }
-        // The third comes two seconds after the first.
+        // The third request comes two seconds after the first.
         assert!(started.elapsed().as_millis() > 1500);
         let error = rig.b.receive("an ICMP error", |frame| {
             let packet = TWO.untagged(frame)?.packet()?;
@@ -435,7 +440,7 @@ fn an_unanswered_neighbour_is_reported_after_three_requests(setup: Setup) {
     }
 }
 
-/// All addresses of a /16, none of which answers, while another flow goes on.
+/// Scans all addresses of a /16, none of which answers, while another flow continues.
 fn a_scan_costs_other_flows_nothing(setup: Setup) {
     let rig = start(setup, "");
     let host = ip(ONE.host[0]);
@@ -451,14 +456,14 @@ fn a_scan_costs_other_flows_nothing(setup: Setup) {
     }
 }
 
-/// A defect of netmap-fwd: it crashed at the start.
+/// A defect of netmap-fwd: it crashed when it started with such a VLAN.
 fn a_vlan_whose_parent_has_no_address_routes(setup: Setup) {
     setup.wait_until_settled();
     let Setup { subject, router, a, b, .. } = setup;
     b.namespace.wait_for_carrier("e0");
     router.ip_batch("addr flush dev e1");
     let run_dir = tempfile::tempdir().unwrap();
-    // The parent is not named either.
+    // The parent itself is not an interface of the router.
     let words = "e0 e1.100";
     let program = launch(&router, subject, words, run_dir.path()).unwrap();
     router.ip_batch("addr add 10.100.0.1/24 dev e1.100");
@@ -494,7 +499,7 @@ fn the_host_and_the_vlan_reach_each_other_by_ping(setup: Setup) {
     }
 }
 
-/// What OSPF and others listen to; and what they send leaves tagged.
+/// Multicast groups of OSPF and others. Packets of such programs leave with tags.
 fn multicast_of_the_vlan_reaches_the_device(setup: Setup) {
     let rig = start(setup, "");
     let mut device = rig.router.run(|| InterfaceListener::open("e1.100").unwrap());
@@ -545,7 +550,8 @@ fn a_device_of_the_kernel_with_such_a_name_is_used(setup: Setup) {
 fn the_vlan_is_listed_with_its_counters(setup: Setup) {
     let rig = start(setup, "");
     let packet = Packet::udp(ip(ONE.host[0]), v4().a, b"counted");
-    // The kernel may forward the first ones, and the thread publishes its counters after each turn.
+    // The kernel may forward the first packets, and the thread publishes its counters only after
+    // each turn.
     let mut sent = 0;
     let row = eventually("a packet to be counted", || {
         ONE.send(&rig, &packet);

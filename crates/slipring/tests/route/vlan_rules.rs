@@ -26,7 +26,7 @@ crate::instances! {
     a_state_admits_answers_from_a_vlan_whichever_thread_receives_them
 }
 
-/// The port of fences, and of what the rig itself sends.
+/// A rule that admits the port of fences and of the rig's own packets.
 const PLAIN: &str = "add 10 allow ip from any to any 9";
 
 /// A router with both VLANs and these rules.
@@ -41,7 +41,7 @@ fn to_port(src: IpAddr, dst: IpAddr, port: u16) -> Packet {
     Packet::udp_ports(src, dst, [4000, port], b"rules")
 }
 
-/// Has the router learn the address of the VLAN's host.
+/// Makes the router learn the address of the VLAN's host.
 fn introduce(rig: &Rig, vlan: &Vlan, family: usize) {
     let host = ip(vlan.host[family]);
     let packet = Packet::udp(families()[family].a, host, b"hello");
@@ -50,8 +50,8 @@ fn introduce(rig: &Rig, vlan: &Vlan, family: usize) {
     vlan.receive(rig, &packet.forwarded());
 }
 
-/// What of these packets from A arrives in the VLAN, whose host the router knows: a packet that every
-/// rule admits comes after them.
+/// Returns which of these packets from A arrive in the VLAN, whose host the router knows. A packet
+/// that every rule admits is sent after them.
 fn arrives_in(rig: &Rig, vlan: &Vlan, packets: &[Packet]) -> Vec<Packet> {
     let last = Packet::udp(packets[0].src, packets[0].dst, b"the last one");
     packets.iter().chain([&last]).for_each(|packet| rig.a.send(packet));
@@ -77,7 +77,7 @@ add 300 allow ip from any to any";
         let host = ip(ONE.host[family]);
         let from_vlan = [53, 54].map(|port| to_port(host, net.a, port));
         from_vlan.iter().for_each(|packet| ONE.send(&rig, packet));
-        // The same from the interface that carries the VLAN.
+        // The same packet from the interface that carries the VLAN.
         let from_parent = to_port(net.b, net.a, 53);
         rig.b.send(&from_parent);
         let seen = rig.observe([2, 0, 0]);
@@ -182,8 +182,8 @@ fn packets_for_this_machine_from_a_vlan_meet_no_rules(setup: Setup) {
     assert_eq!((&denied["action"], &denied["reason"]), (&"dropped".into(), &"rules".into()));
 }
 
-/// The ports of the tables are in another order than the names of the command line. The parent is not
-/// the router's itself.
+/// The ports of the tables have another order than the names on the command line. The parent itself
+/// is not an interface of the router.
 fn a_vlan_that_is_named_first_is_the_one_of_the_rules(setup: Setup) {
     setup.wait_until_settled();
     let Setup { subject, router, a, b, .. } = setup;
@@ -207,8 +207,8 @@ fn a_vlan_that_is_named_first_is_the_one_of_the_rules(setup: Setup) {
     drop(program);
 }
 
-/// All flows are those of two hosts, so one thread checks them; half of the frames arrive at the other
-/// one, tagged or not.
+/// All flows are between the same two hosts, so one thread checks them. Half of the frames, tagged
+/// or not, arrive at the other thread.
 fn a_state_admits_answers_from_a_vlan_whichever_thread_receives_them(TwoQueues(setup): TwoQueues) {
     let rules = "add 100 check-state
 add 200 allow udp from any to any 53 recv e0 keep-state
@@ -219,7 +219,7 @@ add 300 deny ip from any to any";
     let there = |of| Packet::udp_ports(a, host, [1000 + of, 53], b"ask");
     let asked: Vec<_> = (0..FLOWS).map(there).collect();
     let mut arrived = arrives_in(&rig, &ONE, &asked);
-    // The last packet may have overtaken some, in the other thread.
+    // The last packet may have overtaken some packets in the other thread.
     while arrived.len() < asked.len() {
         let more = rig.b.receive("the rest of the flows", |frame| {
             let packet = ONE.untagged(frame)?.packet()?;

@@ -1,5 +1,5 @@
-//! VLANs that the kernel does not have, in the threads that forward: several of them, and what they
-//! count.
+//! Tests of VLANs that the kernel does not have, with several forwarding threads, and of their
+//! counters.
 
 use serde_json::Value;
 
@@ -37,11 +37,11 @@ impl TwoQueues {
     }
 }
 
-/// Flows that a hash spreads over two queues.
+/// Number of flows; a hash spreads them over two queues.
 pub(crate) const FLOWS: u16 = 64;
 
-/// Whichever thread gets the answer of a neighbour, packets of all threads wait for it, and there is one
-/// request for all.
+/// Packets of all threads wait for a neighbour, there is one request for all, and any thread may
+/// receive the answer.
 fn threads_share_the_neighbours_of_a_vlan(TwoQueues(setup): TwoQueues) {
     let rig = start(setup, "--threads 2");
     for (family, net) in families().into_iter().enumerate() {
@@ -74,7 +74,7 @@ fn threads_share_the_neighbours_of_a_vlan(TwoQueues(setup): TwoQueues) {
     assert!(workers.iter().all(|worker| worker["frames"].as_u64() > Some(0)), "{status}");
 }
 
-/// Packets that arrived in VLAN 100, by what became of them.
+/// Returns the count of packets that arrived in VLAN 100, by outcome.
 fn counted(rig: &Rig) -> [u64; 3] {
     let row = rig.ask(&["interface", "e1.100"])["interfaces"][0].clone();
     let sum = |of: &Value| {
@@ -87,14 +87,15 @@ fn counted(rig: &Rig) -> [u64; 3] {
 fn all_packets_of_a_vlan_are_counted_once(setup: Setup) {
     let rig = start(setup, "");
     let (host, a) = (ip(ONE.host[0]), v4().a);
-    // The router knows the host, so that it can tell it of errors.
+    // The router must know the host, so that it can send it errors.
     let first = Packet::udp(a, host, b"hello");
     rig.a.send(&first);
     ONE.answer(&rig, host, ONE.request(&rig, host));
     ONE.receive(&rig, &first.forwarded());
     let before = counted(&rig);
     let plain = Packet::udp(host, a, b"forwarded");
-    // Forwarded, dropped with and without an answer, for this machine, for a group, and ARP.
+    // Packets that are forwarded, dropped with and without an answer, for this machine, for a
+    // group, and ARP.
     for packet in [
         plain.clone(),
         plain.clone(),
@@ -108,7 +109,7 @@ fn all_packets_of_a_vlan_are_counted_once(setup: Setup) {
     let hello = Packet::new(host, ip("224.0.0.5"), 89, vec![2; 44]).hops(1);
     ONE.send_frame(&rig, Frame::of(ONE.mac, [1, 0, 0x5e, 0, 0, 5], &hello));
     ONE.ask(&rig, host, ip(ONE.router[0]));
-    // Other VLANs' packets are not among them: neither those of a VLAN that is served, nor others.
+    // Packets of other VLANs do not count, whether or not the router serves the VLAN.
     TWO.send(&rig, &Packet::udp(ip(TWO.host[0]), a, b"of the other VLAN"));
     let packet = Packet::udp(host, a, b"unknown");
     let frame = Frame::of(ONE.mac, rig.b.router_mac, &packet);

@@ -1,4 +1,5 @@
-//! `slipring route ctl why`: what becomes of a described packet, and that describing has no effect.
+//! Tests of `slipring route ctl why`: the outcome of a described packet. Explaining a packet has no
+//! other effect.
 
 use std::net::IpAddr;
 
@@ -19,7 +20,8 @@ crate::program_checks! {
 }
 
 impl Rig {
-    /// What `why` says about a packet, once the router's threads are not late.
+    /// Returns the answer of `why` about a packet, at a time when the router's threads are not
+    /// late.
     pub(crate) fn why(&self, packet: &str) -> Value {
         let words: Vec<_> = packet.split_ascii_whitespace().collect();
         self.until(|| {
@@ -31,12 +33,12 @@ impl Rig {
     }
 }
 
-/// What `why` says about a packet that arrives on `e0`.
+/// Returns the answer of `why` about a packet that arrives on `e0`.
 fn why(rig: &Rig, packet: &str) -> Value {
     rig.why(&format!("{packet} recv e0"))
 }
 
-/// Packets that the kernel got because a thread of the router was late.
+/// Number of packets that the kernel got because a thread of the router was late.
 fn left_for_lateness(rig: &Rig) -> u64 {
     let answer = rig.ask(&["interface", "e0"]);
     answer["interfaces"][0]["passed"]["no-heartbeat"].as_u64().unwrap_or_default()
@@ -60,7 +62,7 @@ fn a_packet_is_explained_as_it_is_forwarded(setup: Setup) {
         let counted = |of: &Value| [of["forwarded"].clone(), of["dropped"].clone()];
         interfaces.iter().map(counted).collect::<Vec<_>>()
     };
-    // The fences of the start may be on their way still.
+    // The fences of the start may still be in flight.
     rig.until(|| {
         let before = counters(&rig);
         explains_forwarded_packets(&rig);
@@ -86,7 +88,7 @@ fn explains_forwarded_packets(rig: &Rig) {
     }
 }
 
-/// The cause of the engine in user space; with XDP, the kernel gets the packet.
+/// The engine in user space reports the cause; with XDP, the kernel gets the packet.
 fn a_packet_that_is_not_forwarded_is_explained_with_the_cause(setup: Setup) {
     let is_program = setup.subject == Subject::Slipring("xdp");
     let rig = setup.ip("route add blackhole 10.66.0.0/16").start();

@@ -32,7 +32,7 @@ pub(crate) fn as_ordinary_user() -> Option<OrdinaryUser> {
 }
 
 impl OrdinaryUser {
-    /// Hides all programs except those that every test needs, and `program`.
+    /// Hides all programs except `program` and the programs that every test needs.
     pub(crate) fn with_only(&self, program: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         copy_to(dir.path());

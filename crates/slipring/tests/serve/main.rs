@@ -1,5 +1,5 @@
-//! Tests of `slipring serve` with running emulators and a router, and of its page in a real browser, in the
-//! tests' own namespaces and run directories.
+//! Tests of `slipring serve` with running emulators and a router, and of its page in a real
+//! browser, in the tests' own namespaces and run directories.
 #![allow(clippy::unwrap_used)]
 
 mod browser;
@@ -161,7 +161,7 @@ fn a_router_is_shown_with_its_interfaces_threads_and_tables() {
     page.wait_for(&format!("{} === 'forwarding'", cell(2)));
     // A second answer, so that there is a rate.
     page.wait_for(&format!("{} !== '–'", cell(5)));
-    // What is sent to all is the kernel's.
+    // Broadcast frames are left to the kernel.
     let _traffic = Program::start(&site.lab.left, "ping", "-n -b -i 0.05 -w 120 10.9.0.255");
     page.wait_for(&format!("{} !== '0 pps'", cell(5)));
     page.wait_for(&format!("{}.includes('other-mac')", cell(8)));
@@ -247,7 +247,7 @@ fn changes_are_recorded_with_their_times_and_replayed() {
 
     site.emulator.as_ref().unwrap().signal(Signal::INT);
     page.wait_for("document.querySelector('#state').textContent === 'ended'");
-    // After a restart, the page follows.
+    // After a restart of the program, the page shows the new run.
     let again = site.start(&format!("emulate -T 0 --name lab {} -D 1ms", site.lab.ports()));
     let pid = format!("document.querySelector('#run').value === '{}'", again.pid());
     page.wait_for(&pid);

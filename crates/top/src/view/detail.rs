@@ -38,10 +38,10 @@ pub(super) fn draw_interface(
     row(screen, area, model, &RowDetail { title, asked: 1, lines: lines.into() });
 }
 
-/// What is said about the selected row.
+/// The details about the selected row.
 struct RowDetail {
     title: String,
-    /// Bits per second that the chart has space for at least.
+    /// Minimum of bits per second for which the chart has space.
     asked: u64,
     lines: Vec<Line<'static>>,
 }
@@ -60,8 +60,8 @@ fn row(screen: &mut Screen<'_>, area: Rect, model: &TopModel, detail: &RowDetail
     let all = model.rates.get(model.selected);
     let all = all.map(|all| all.iter().copied().collect::<Vec<_>>()).unwrap_or_default();
     let seen = &all[all.len().saturating_sub(width)..];
-    // The rate at the top of the chart: the configured rate, or the maximum measured rate if that is
-    // higher.
+    // The rate at the top of the chart: the configured rate, or the maximum measured rate if that
+    // is higher.
     let top = seen.iter().copied().fold(detail.asked, u64::max);
     screen.render_widget(Line::from(human::bits_per_sec(top as f64)).dim(), scale);
     screen.render_widget(Sparkline::default().data(seen).max(top).green(), rates);

@@ -84,7 +84,7 @@ fn interface(name: &str, bps: f64) -> TopInterface {
     }
 }
 
-/// A router that publishes all that one can.
+/// Returns a sample of a router that publishes everything that a router can publish.
 fn router() -> TopSample {
     let fib =
         TopFib { v4: 1000, v6: 200, neighbours: 4, generation: 8, resyncs: 1, ..TopFib::default() };

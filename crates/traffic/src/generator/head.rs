@@ -21,11 +21,11 @@ pub(super) struct FrameHead {
     layout: FrameLayout,
     form: Option<StampForm>,
     addresses: (u128, u128),
-    /// What the addresses contribute to the checksum of the IPv4 header.
+    /// The addresses' part of the checksum of the IPv4 header.
     address_sum: PartialSum,
     identity_sum: PartialSum,
-    /// What the fields that change only with the flow contribute to the transport checksum. These
-    /// are the addresses, the ports, and the constant part of the stamp.
+    /// The part of the transport checksum from fields that only change with the flow: the
+    /// addresses, the ports, and the constant part of the stamp.
     flow_sum: PartialSum,
 }
 

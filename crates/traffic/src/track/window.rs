@@ -1,5 +1,5 @@
-//! What is remembered of one stream: the largest number so far, and which of the [`WINDOW_BITS`]
-//! numbers up to it have arrived.
+//! The state of one stream: the largest number so far, and which of the [`WINDOW_BITS`] numbers up
+//! to it have arrived.
 //!
 //! ```text
 //!      late | remembered: one bit for each number   | future

@@ -100,8 +100,8 @@ struct FoundCard {
     chip: &'static ChipId,
 }
 
-/// Finds a card. That there is a driver for its chip is checked first: if there is none, binding
-/// it to `vfio-pci` would be in vain.
+/// Finds a card. First checks that there is a driver for its chip: without a driver, it would be
+/// useless to bind the card to `vfio-pci`.
 fn find(paths: &VfioPaths, address: &str) -> Result<FoundCard, OpenCause> {
     let address = full_address(address);
     let id = id_of(paths, &address).map_err(refused)?;
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
-    /// Makes a sysfs with a card of this device number, bound to `driver`.
+    /// Creates an imitation of sysfs that has a card of this device number, bound to `driver`.
     fn machine(root: &Path, device: &str, driver: &str) -> VfioPaths {
         let paths = VfioPaths { sysfs: root.join("sys"), dev: root.join("dev") };
         let card = root.join("sys/bus/pci/devices/0000:03:00.0");

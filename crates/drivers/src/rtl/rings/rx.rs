@@ -13,17 +13,17 @@ use super::{END_OF_RING, FIRST, LAST, OWN, after};
 const FCS_BYTES: u32 = 4;
 /// Length of a buffer or a frame.
 const LEN: u32 = 0x3fff;
-/// The sum of the error bits.
+/// The summary of the error bits.
 const RES: u32 = 1 << 21;
-/// The frame was longer than the chip receives.
+/// The frame was longer than the chip can receive.
 const RWT: u32 = 1 << 22;
 
-/// Frames that arrived with an error and were not delivered.
+/// Counts of frames that arrived with an error and were not delivered.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(in crate::rtl) struct RxErrors {
     /// Frames that were too long for the chip.
     pub(in crate::rtl) too_long: u64,
-    /// Frames with a wrong checksum, cut short, or whose descriptors make no sense.
+    /// Frames with a wrong checksum, truncated frames, and frames with invalid descriptors.
     pub(in crate::rtl) malformed: u64,
 }
 
@@ -42,7 +42,7 @@ pub(in crate::rtl) struct RtlRx {
     bufs: Box<[BufIdx]>,
     /// Number of descriptors.
     count: u32,
-    /// Bytes of a buffer that the chip fills: a multiple of 8.
+    /// Number of bytes of a buffer that the chip fills: a multiple of 8.
     size: u32,
     post_at: u32,
     shown: u32,
@@ -51,9 +51,10 @@ pub(in crate::rtl) struct RtlRx {
     pending: u32,
     /// Number of descriptors from `scan_at` to `shown`.
     with_chip: u32,
-    /// The most descriptors that the chip has had at a time. A frame of more parts never ends.
+    /// The greatest number of descriptors that the chip has owned at a time. A frame of more parts
+    /// could never end.
     most_with_chip: u32,
-    /// Buffers of a frame of which the last part has not arrived.
+    /// Buffers of a frame whose last part has not arrived.
     chain: Vec<BufIdx>,
     arrived: VecDeque<RxDescriptor>,
     errors: RxErrors,
@@ -84,12 +85,12 @@ impl RtlRx {
         }
     }
 
-    /// The frames that were not delivered.
+    /// Returns the counts of frames that were not delivered.
     pub(in crate::rtl) fn errors(&self) -> RxErrors {
         self.errors
     }
 
-    /// Takes a descriptor that the chip has handed over.
+    /// Processes a descriptor that the chip has returned.
     #[inline(always)]
     fn take(&mut self, buf: BufIdx, opts1: u32) {
         let len = opts1 & LEN;
@@ -102,7 +103,7 @@ impl RtlRx {
         }
     }
 
-    /// Takes a part of a frame of several buffers, or a frame with an error.
+    /// Processes a part of a frame that has several buffers, or a frame with an error.
     #[cold]
     fn take_part(&mut self, buf: BufIdx, opts1: u32) {
         if opts1 & FIRST != 0 && !self.chain.is_empty() {
@@ -119,8 +120,8 @@ impl RtlRx {
         }
     }
 
-    /// Delivers the frame in `chain`, or counts its error. The last descriptor has the length of
-    /// the whole frame.
+    /// Delivers the frame in `chain`, or counts its error. The last descriptor contains the length
+    /// of the whole frame.
     fn finish(&mut self, opts1: u32) {
         let (total, parts) = (opts1 & LEN, self.chain.len() as u32);
         let fits = total > FCS_BYTES && total.div_ceil(self.size) == parts;
@@ -135,7 +136,7 @@ impl RtlRx {
                 let more = start + len < bytes;
                 self.arrived.push_back(RxDescriptor { buf, offset: 0, len, more });
             } else {
-                // The buffer has a piece of the checksum only.
+                // This buffer contains only a part of the checksum.
                 self.post(buf);
             }
         }
@@ -179,8 +180,8 @@ impl RxDescriptorRings for RtlRx {
         self.pending += 1;
     }
 
-    /// Hands the posted descriptors to the chip. No register is written: the chip looks at its
-    /// next descriptor whenever a frame arrives.
+    /// Hands the posted descriptors to the chip. No register is written, because the chip checks
+    /// its next descriptor whenever a frame arrives.
     #[inline(always)]
     fn publish(&mut self) {
         if self.pending == 0 {
@@ -202,7 +203,8 @@ impl RxDescriptorRings for RtlRx {
     fn refresh(&mut self) -> u32 {
         while self.with_chip > 0 {
             let i = self.scan_at as usize;
-            // Acquire: pairs with the chip's write of the word, its last one to the frame.
+            // Acquire: pairs with the chip's write of this word, which is its last write for the
+            // frame.
             let opts1 = self.memory.words64()[2 * i].load(Acquire) as u32;
             if opts1 & OWN != 0 {
                 break;
@@ -212,7 +214,7 @@ impl RxDescriptorRings for RtlRx {
             self.with_chip -= 1;
             self.take(self.bufs[i], opts1);
         }
-        // Buffers of erroneous frames.
+        // Gives buffers of erroneous frames back to the chip.
         self.publish();
         self.arrived.len() as u32
     }

@@ -13,7 +13,7 @@ use crate::rtl::short_udp::{LONG_ENOUGH, safe_len};
 
 /// Shortest frame, without its checksum.
 const MIN_FRAME: u32 = 60;
-/// In place of a buffer: the descriptor has padding.
+/// Stands for a buffer in [`RtlTx::bufs`]: the descriptor contains padding.
 const PADDING: BufIdx = BufIdx(u32::MAX);
 
 /// The transmit ring.
@@ -22,8 +22,8 @@ const PADDING: BufIdx = BufIdx(u32::MAX);
 ///   head                  shown             tail
 ///   | the chip's, or sent | not yet shown   | free ... |
 /// ```
-/// The first descriptor that is not yet shown has no OWN, so the chip stops there although the ones
-/// after it have: a whole batch becomes visible by one store.
+/// The first descriptor that is not yet shown lacks OWN, so the chip stops there although the later
+/// descriptors have OWN. So one store makes a whole batch visible.
 ///
 /// A frame below 60 bytes takes one more descriptor, with zeros: some of the chips send it as it
 /// is, and the bytes after it in its buffer are not the frame's. So does a short UDP packet at which
@@ -47,7 +47,7 @@ pub(in crate::rtl) struct RtlTx {
     used: u32,
     /// Number of descriptors from `shown` to `tail`.
     pending: u32,
-    /// The first word of the descriptor at `shown`, less OWN.
+    /// The first word of the descriptor at `shown`, without OWN.
     withheld: u32,
     /// Whether the chip may stop at short UDP packets.
     lengthens_udp: bool,
@@ -61,7 +61,8 @@ pub(in crate::rtl) struct RtlTx {
 }
 
 impl RtlTx {
-    /// Creates a ring of `count` descriptors in zeroed memory; at `zeros` the device finds zeros.
+    /// Creates a ring of `count` descriptors in zeroed memory. `zeros` is the device's address of
+    /// zeros.
     pub(in crate::rtl) fn new(
         registers: Registers,
         memory: DescriptorMemory,
@@ -91,7 +92,7 @@ impl RtlTx {
     }
 
     /// Rings the doorbell again if the chip has descriptors that it does not complete. Doorbells
-    /// that come close to the end of a burst are lost at times.
+    /// that come close to the end of a burst are sometimes lost.
     pub(in crate::rtl) fn repeat_doorbell(&mut self) {
         if self.used > self.pending {
             self.registers.ring_doorbell();
@@ -139,7 +140,7 @@ impl TxDescriptorRings for RtlTx {
         false
     }
 
-    /// One more than asked for must be free: for padding.
+    /// One more descriptor than requested must be free, for padding.
     #[inline(always)]
     fn has_room(&mut self, count: u32) -> bool {
         self.used + count < self.count
@@ -156,7 +157,7 @@ impl TxDescriptorRings for RtlTx {
 
     #[inline(always)]
     fn push(&mut self, buf: BufIdx, at: u32, len: u32, more: bool) {
-        // The caller has checked that the buffer is the port's, so it has an address.
+        // The caller has checked that the buffer belongs to the port, so it has an address.
         let Some(address) = self.addresses.of(buf) else { return };
         let first = if self.frame_bytes == 0 { FIRST } else { 0 };
         let bytes = self.frame_bytes + len;
@@ -172,11 +173,11 @@ impl TxDescriptorRings for RtlTx {
         self.frame_bytes = if more { bytes } else { 0 };
     }
 
-    /// Only buffers with a tail have one, and there are none: see [`Self::has_tail`].
+    /// Does nothing: [`Self::has_tail`] is false for all buffers.
     fn push_tail(&mut self, _buf: BufIdx, _len: u32, _more: bool) {}
 
-    /// Rings the doorbell, once at most: for new descriptors, or again for those that the chip did
-    /// not reach when it completed others.
+    /// Rings the doorbell at most once: for new descriptors, or again for older descriptors that
+    /// the chip has not completed although it completed others since.
     #[inline(always)]
     fn publish(&mut self) {
         let is_new = self.pending > 0;
@@ -193,7 +194,7 @@ impl TxDescriptorRings for RtlTx {
     fn refresh_completed(&mut self) -> u32 {
         while self.used > self.pending {
             let i = self.head as usize;
-            // Acquire: pairs with the chip's write; the buffer is ours again after it.
+            // Acquire: pairs with the chip's write. Afterwards, the driver owns the buffer again.
             if self.memory.words64()[2 * i].load(Acquire) as u32 & OWN != 0 {
                 break;
             }

@@ -46,9 +46,9 @@ impl<F: SharedFlag> WakeFlag<F> {
 
     /// Revokes the announcement: the thread is awake.
     ///
-    /// Relaxed, and without a counterpart: a waker that reads the old value only rings once too
-    /// often. The next announcement comes from the same thread, so no thread sees the two out of
-    /// order.
+    /// Relaxed, and without a counterpart: a waker that reads the old value only rings the doorbell
+    /// once too often. The next announcement comes from the same thread, so no thread sees the two
+    /// out of order.
     pub(super) fn revoke(&self) {
         self.wants_frames.store_relaxed(false);
         self.wants_chunks.store_relaxed(false);

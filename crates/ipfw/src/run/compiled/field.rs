@@ -315,7 +315,7 @@ impl FieldLookup {
         }
     }
 
-    /// As `class`, for many packets: the kind of field is only dispatched once.
+    /// Like `class`, but for many packets: the kind of field is dispatched only once.
     pub(super) fn classes<'p>(
         &self,
         packets: impl Iterator<Item = (&'p PacketHeaders, &'p PacketMetadata, &'p mut u32)>,

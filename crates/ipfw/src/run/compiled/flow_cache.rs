@@ -1,16 +1,16 @@
 //! A cache of candidates, by flow and by classes.
 //!
 //! The candidates of a packet depend only on its classes, not on what the rules do, so an entry is
-//! valid as long as the program. All packets of a flow have the same classes, and many flows share
-//! their classes. With more flows than cache entries, we fall back to the class key; with more
-//! classes than entries, to a full search.
+//! valid until the rules are compiled again. All packets of a flow have the same classes, and many
+//! flows share their classes. With more flows than cache entries, we fall back to the class key;
+//! with more classes than entries, to a full search.
 
 use alloc::vec::Vec;
 
 /// Number of cache sets. All sets together take 1 MiB.
 const CACHE_SETS: usize = 1 << 14;
-/// Packets of a [`CacheTrial`]: a fourth of what the cache holds, so that some trials fill it with the
-/// flows that there are.
+/// Packets of a [`CacheTrial`]: a quarter of the cache's capacity, so that a few trials fill it
+/// with the present flows.
 const TRIAL_PACKETS: u32 = 1 << 13;
 /// Packets that are not looked up after a failed trial.
 const PAUSE_PACKETS: u32 = 16 * TRIAL_PACKETS;
@@ -68,7 +68,7 @@ pub(super) struct CandidateCursor {
 }
 
 impl FlowCache {
-    /// Removes all entries, for a new program.
+    /// Removes all entries, because the rules were compiled again.
     pub(in super::super) fn clear(&mut self) {
         self.sets.clear();
     }
@@ -111,9 +111,9 @@ impl FlowCache {
     }
 }
 
-/// Whether flows are looked up in a cache. A packet that is not found costs two cache lines, one of them
-/// evicted, so the lookup is worth it only if most packets are found. Packets are counted for a trial; if
-/// it fails, there is a pause, and another trial.
+/// Whether flows are looked up in a cache. A packet that is not found costs two cache lines, one of
+/// them evicted, so the lookup is worth it only if most packets are found. Packets are counted for
+/// a trial; if it fails, there is a pause, and another trial.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CacheTrial {
     asked: u32,

@@ -52,8 +52,8 @@ impl CompiledRules {
         Self::with_limits(config, MAX_LINEAR_RULES, MAX_DENSE_RULES)
     }
 
-    /// As `new`, but lists of up to `short` rules are searched rule by rule, and lists of up to
-    /// `plain` use plain rows.
+    /// Like `new`, but lists of up to `short` rules are searched rule by rule, and lists of up to
+    /// `plain` rules use plain rows.
     pub(super) fn with_limits(config: &IpfwConfig, short: usize, plain: usize) -> Self {
         let (mut rules, mut checks) = (Vec::new(), Vec::new());
         let entries = &config.list.entries;

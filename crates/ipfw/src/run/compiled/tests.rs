@@ -1,4 +1,4 @@
-//! Runs the same rules and frames through the plain interpreter and through a compiled program.
+//! Runs the same rules and frames through the plain interpreter and through compiled rules.
 
 use alloc::format;
 use alloc::string::String;
@@ -143,7 +143,7 @@ fn rules() -> impl Strategy<Value = Vec<String>> {
         let body = if bare { String::new() } else { body };
         format!("add {number} {before}{action}{after} {body}")
     });
-    // The pool generates rules that the grammar refuses; those are skipped.
+    // The pool also generates rules that the grammar refuses; these are skipped.
     let text = text.prop_filter("refused by the grammar", |rule| parse_command(rule).is_ok());
     prop::collection::vec(text, 1..60)
 }

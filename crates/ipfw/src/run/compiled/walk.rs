@@ -128,7 +128,7 @@ pub(in super::super) struct CandidateCaches {
 }
 
 impl CandidateCaches {
-    /// Empties both caches, whose entries are only valid for one program.
+    /// Empties both caches, whose entries are only valid for one [`CompiledRules`].
     pub(in super::super) fn clear(&mut self) {
         self.by_class.clear();
         self.by_flow.clear();

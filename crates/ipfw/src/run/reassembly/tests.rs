@@ -1,4 +1,4 @@
-//! Packets cut at random, and each limit of what waits.
+//! Tests with packets that are cut at random positions, and of each limit on waiting fragments.
 
 use alloc::vec;
 
@@ -118,7 +118,7 @@ fn fragments_that_contradict_each_other_lose_their_packet() {
 fn fragments_that_cannot_be_part_of_a_packet_are_lost() {
     assert_eq!(lost(&[(0, 12, true)]), (0, 1), "only the last may have any length");
     assert_eq!(lost(&[(8, 0, false)]), (0, 1), "nothing");
-    // 65,535 bytes with the header are the most.
+    // A packet has at most 65,535 bytes, including the header.
     assert_eq!(lost(&[(65_512, 3, false)]), (1, 0));
     assert_eq!(lost(&[(65_512, 4, false)]), (0, 1));
     // The frame has fewer bytes than its IP header says.

@@ -62,7 +62,7 @@ fn a_state_is_shown_by_its_rule_and_prob_by_its_draw() {
     let rest = [
         (150, RuleOutcome::NoState),
         (200, RuleOutcome::Chance),
-        // That is the next rule, and a jump all the same.
+        // The rule jumps to the next rule. It still counts as a jump.
         (300, RuleOutcome::Passed),
         (400, RuleOutcome::Ended),
     ];

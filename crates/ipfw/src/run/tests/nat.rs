@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The instance's address, on the outside port.
+/// The address of the `nat` instance, on the outside port.
 const OWN: [u8; 4] = [203, 0, 113, 9];
 
 impl Fixture {

@@ -5,7 +5,8 @@ use super::*;
 
 /// Lets a flow of each kind that libalias counts out by em1, more of the later kinds.
 fn flows_of_all_kinds(fixture: &mut Fixture) {
-    // To another peer each: nothing but the addresses tells flows of other protocols apart.
+    // Each packet goes to another peer, because flows of other protocols differ only in their
+    // addresses.
     let to =
         |frame: &[u8], proto: u8, peer: u8| v4_with(frame, |ip| (ip[9], ip[19]) = (proto, peer));
     fixture.goes_out(ping());

@@ -412,7 +412,7 @@ fn the_lifetime_of_a_connection_follows_the_flags_of_both_sides() {
     assert_eq!(lifetime(&[(false, SYN, 0), (false, ACK, 1)]), 20);
     assert_eq!(lifetime(&[(false, SYN, 0), (true, RST, 0)]), 4);
     assert_eq!(lifetime(&[(false, SYN | FIN, 0)]), 4);
-    // Opened by both; one half closed, then the other.
+    // Opened by both sides; then one side closes, then the other.
     assert_eq!(after(&[]), 100);
     assert_eq!(after(&[(false, FIN | ACK, 2)]), 100);
     assert_eq!(after(&[(false, FIN | ACK, 2), (true, FIN | ACK, 3)]), 3);

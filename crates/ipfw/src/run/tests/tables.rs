@@ -1,4 +1,4 @@
-//! Tests of tables as objects: who uses them, what is made for whom, and keys of every type.
+//! Tests of tables as objects: references to them, automatic creation, and keys of every type.
 
 use super::*;
 
@@ -59,7 +59,7 @@ fn keys_of_every_type_are_added_found_replaced_and_deleted() {
         assert!(twice.message.contains("exists"), "{key}: {twice}");
         let absent = fixture.try_run(&format!("table t delete {other}")).unwrap_err();
         assert_eq!(fixture.entries("t"), format!("{key} 5\n"), "{absent}");
-        // Quietly, an entry that exists is changed.
+        // With `-q`, an existing entry is changed.
         let quiet = CommandFlags { quiet: true, ..Default::default() };
         let command = parse_command(&format!("table t add {key} 6")).unwrap();
         fixture.firewall.execute(&command, 0, quiet).unwrap();

@@ -181,7 +181,7 @@ impl Rfc {
 
     fn law(&self, from: u64, spec: &CoDelSpec) -> u64 {
         let exact = spec.interval_ns as f64 / f64::from(self.count).sqrt();
-        // Adding 1e-9 prevents that a rounding error puts an integer quotient below this integer.
+        // Adding 1e-9 prevents a rounding error from putting an integer quotient below its value.
         from + (exact + 1e-9).floor() as u64
     }
 

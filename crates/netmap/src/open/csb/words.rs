@@ -37,12 +37,12 @@ pub(super) trait CsbStorage {
     fn full_fence();
 }
 
-/// What the program has written for one ring: its indices, and whether it sleeps.
+/// The program's values for one ring: its indices, and whether it sleeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CsbAppState {
     pub(crate) head: u32,
     pub(crate) cur: u32,
-    /// The program sleeps until it is woken.
+    /// Whether the program sleeps until it is woken.
     pub(crate) needs_kick: bool,
 }
 

@@ -30,9 +30,9 @@ fn prefetch_slot(at: SlotIdx, n: u32) -> SlotIdx {
     if to < n { to } else { (to - n).min(at) }
 }
 
-/// Copies the first `len` bytes of a frame whose first cache line is `line`, at most a line, to
-/// `to`; returns their number. Rounds up to whole words, so that the shortest Ethernet frames are
-/// copied as a whole line too: its length is known to the compiler.
+/// Copies the first `len` bytes of a frame, at most one cache line, from `line` to `to`; returns
+/// their number. Rounds `len` up to whole words. So the shortest Ethernet frames are copied as a
+/// whole line, whose length the compiler knows.
 #[inline(always)]
 fn copy_line(to: SharedBuf<'_>, line: &[u8; LINE_BYTES], len: usize) -> usize {
     let short = len.min(LINE_BYTES);

@@ -85,7 +85,8 @@ impl FrameEdit {
         self.head_len += VLAN_TAG_LEN;
     }
 
-    /// Returns the bytes that replace the first bytes of the source; `None` if they stay.
+    /// Returns the bytes that replace the first bytes of the source; `None` if these bytes do not
+    /// change.
     pub(crate) fn head(&self) -> Option<&[u8]> {
         (self.head_len > 0).then(|| &self.head[..self.head_len])
     }

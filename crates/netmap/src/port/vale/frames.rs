@@ -14,8 +14,8 @@ pub(super) const LINE_BYTES: usize = 64;
 const HEADER_BYTES: usize = 24;
 /// The maximum number of slots of a frame; longer frames are lost.
 const MAX_FRAGMENTS: usize = 64;
-/// How many slots ahead the first lines of buffers are prefetched. The processor's own prefetching
-/// does not reach that far.
+/// How many slots ahead the first lines of buffers are prefetched. The processor's hardware
+/// prefetcher does not reach that far.
 const PREFETCH_DISTANCE: u32 = 8;
 /// The longest virtio-net header.
 pub(crate) const MAX_VNET_HEADER_LEN: usize = 12;
@@ -194,8 +194,9 @@ fn prefetch(ring: &RingView, i: SlotIdx) -> SlotIdx {
 }
 
 /// Returns what the flags of a frame's first slot request: a destination port, or no learning. A
-/// frame of several slots never names a port, because in flags copied from a received frame the
-/// same byte counts fragments; that count is 0 for a frame of one slot.
+/// frame of several slots cannot name a port: a program may have copied the flags from a received
+/// frame, and there the same byte is the number of fragments. For a frame of one slot, that number
+/// is 0.
 #[inline(always)]
 fn marks(slots: &[SlotSnapshot]) -> SlotMarks {
     let flags = slots.first().map_or(0, |slot| slot.flags.0);

@@ -10,7 +10,7 @@ use slipring_test_support::models::{explore, fails};
 
 use super::state::{WANTS_RX, WANTS_TX, WakeAction, WakerState, WakerWord, has_listeners};
 
-/// Not a mistake: the word behaves as `AtomicU64`.
+/// No defect: the word behaves like `AtomicU64`.
 const RIGHT: u8 = 0;
 /// The mistake: fences have no effect.
 const NO_FENCE: u8 = 1;

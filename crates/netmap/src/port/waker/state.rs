@@ -89,9 +89,9 @@ pub(super) enum WakeAction {
 /// The result of a tick for a waker in the ticker's list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TickResult {
-    /// Notify this handle.
+    /// The handle to notify, if the program must be notified now.
     pub(super) notify: Option<u64>,
-    /// Whether the waker stays in the list.
+    /// Whether the waker stays in the ticker's list.
     pub(super) stays: bool,
 }
 

@@ -1,10 +1,11 @@
-//! The client against servers that are scripts of replies.
+//! Tests of the client with servers that send scripted replies.
 
 use std::thread::{self, JoinHandle};
 
 use super::*;
 
-/// Answers each command by `answer`, until the client closes the connection or `answer` says so.
+/// Answers each command with the result of `answer`, until the client closes the connection or
+/// `answer` ends it.
 fn serve(
     socket: UnixStream,
     mut answer: impl FnMut(&VfioUserMessage) -> Option<(u32, Vec<u8>)> + Send + 'static,

@@ -12,7 +12,7 @@ use super::words::{
     claim_for_host, release_by_client, release_by_host, set_by_host,
 };
 
-/// Not a mistake: the cell behaves as `AtomicU64`.
+/// No defect: the cell behaves like `AtomicU64`.
 const RIGHT: u8 = 0;
 /// Claims have no ordering.
 const WEAK_CLAIM: u8 = 1;

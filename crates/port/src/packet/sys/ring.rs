@@ -95,7 +95,7 @@ pub(in super::super) struct RxFrame<'r> {
     /// The bytes of the frame, without the VLAN tag that the kernel removed. If the frame was too
     /// long for the ring, only the beginning.
     pub(in super::super) bytes: &'r mut [u8],
-    /// What the kernel left to hardware, as a virtio-net header.
+    /// The offloaded work that the kernel left to hardware, as a virtio-net header.
     pub(in super::super) vnet: [u8; VNET_LEN],
     /// The VLAN tag that the kernel removed, if any.
     pub(in super::super) tag: Option<[u8; 4]>,

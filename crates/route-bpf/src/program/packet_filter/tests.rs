@@ -1,4 +1,4 @@
-//! The filter in the kernel, on frames of test runs.
+//! Tests of the filter in the kernel, with the frames of test runs.
 
 use std::cell::RefCell;
 
@@ -41,7 +41,7 @@ impl InKernel {
     }
 
     /// Whether the filter takes a frame. In test runs, filters start after the Ethernet header, so
-    /// there is another one before the frame. It is for the loopback interface.
+    /// another Ethernet header precedes the frame, addressed to the loopback interface.
     fn takes(&self, frame: &[u8]) -> bool {
         let result = self.filter.test_run(&[&[0; 14], frame].concat(), 1).unwrap().result;
         assert!([0, u32::MAX].contains(&result), "{result}");
@@ -110,7 +110,7 @@ fn the_kernel_gets_everything_without_a_heartbeat_of_the_queue_and_before_the_st
         word.unwrap()
     };
     let order = std::sync::atomic::Ordering::Relaxed;
-    // The heartbeat of another queue.
+    // This is the heartbeat of another queue.
     word(BEATS_OFFSET).store(ResidentHeartbeat::now(), order);
     assert_eq!(kernel.reason(&frame), Some(PassReason::Stale));
     beat_ahead(&kernel.writer);

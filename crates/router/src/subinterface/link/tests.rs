@@ -1,4 +1,4 @@
-//! Random programs of hosts, packets and the kernel's requests, in virtual time.
+//! Random sequences of events of hosts, packets and the kernel, in virtual time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
@@ -20,7 +20,7 @@ pub(crate) const OWN_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const OWN: Ipv4Addr = Ipv4Addr::new(10, 100, 0, 1);
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Leads everything to one target.
+/// A lookup that returns the same target for all addresses.
 #[derive(Debug)]
 struct Everything;
 
@@ -36,7 +36,8 @@ impl Ipv6Lookup for Everything {
     }
 }
 
-/// An engine that holds all packets: they lead to the link of port 1, where no MAC address is known.
+/// An engine that holds all packets: their routes lead to the link of port 1, on which no MAC
+/// address is known.
 pub(crate) fn engine() -> RouteEngine {
     let port = |ifindex, address: Ipv4Addr| FibPort {
         ifindex,
@@ -104,13 +105,14 @@ fn arp(frame: &[u8]) -> ArpPacket {
     ArpPacket::parse(&frame[HEADER_LEN..]).unwrap()
 }
 
-/// What must be true of a link with a few hosts.
+/// The expected behaviour of a link with a few hosts.
 #[derive(Default)]
 struct Model {
     waiting: BTreeMap<IpAddr, VecDeque<u16>>,
-    /// The MAC address that each host has told last.
+    /// The MAC address that each host has announced last.
     told: BTreeMap<IpAddr, MacAddr>,
-    /// When each host was asked for last by broadcast, and how often since it last told anything.
+    /// When each host was last requested by broadcast, and how many requests followed its last
+    /// message.
     asked: BTreeMap<IpAddr, (u64, u32)>,
     kernel_answers: u32,
 }
@@ -241,7 +243,7 @@ fn the_kernel_hears_announcements_but_not_of_its_own_address() {
     let mac = MacAddr([2, 0, 0, 1, 0, 1]);
     let announced = |address| ArpPacket::announcement(mac, address).frame(MacAddr::BROADCAST);
     assert_eq!(link.receive(&announced(host(1)), 1), LinkVerdict::Pass);
-    // It would answer, as the link does.
+    // The kernel would answer this announcement, as the link does.
     assert_eq!(link.receive(&announced(OWN), 1), LinkVerdict::Consumed);
     assert_eq!(link.neighbours().conflicts(), 1);
 }
@@ -253,9 +255,9 @@ fn probes_and_announcements_of_the_kernel_leave() {
     for frame in [
         request(OWN_MAC, OWN, OWN),
         request(OWN_MAC, unspecified, OWN),
-        // Whether a known neighbour is still there.
+        // A probe whether a known neighbour is still reachable.
         ArpPacket::request(OWN_MAC, OWN, host(1)).frame(MacAddr([2, 0, 0, 1, 0, 1])),
-        // A gateway that is not on the link.
+        // A request for a gateway that is not on the link.
         request(OWN_MAC, OWN, Ipv4Addr::new(192, 0, 2, 1)),
     ] {
         assert_eq!(link.accept_from_kernel(&frame, 1), LinkVerdict::Pass, "{frame:02x?}");

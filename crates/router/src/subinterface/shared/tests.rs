@@ -1,4 +1,4 @@
-//! What workers get of a link that they share.
+//! Tests that workers get the right outputs of a shared link.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ fn packets_that_have_waited_go_back_to_their_workers_in_order() {
     assert_eq!(shared.next_ns(), Some(1_000_000_005));
     let own = "10.100.0.1".parse().unwrap();
     let reply = ArpPacket::request(OWN_MAC, own, host(1)).reply(HOST_MAC).frame(OWN_MAC);
-    // Whichever worker receives the answer.
+    // The worker that receives the answer does not matter.
     shared.all()[0].with(|link| link.receive(&reply, 6));
     let mut woken = Vec::new();
     assert!(shared.collect(0, 6, |worker| woken.push(worker)).is_empty());

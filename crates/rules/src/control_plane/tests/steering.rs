@@ -7,7 +7,7 @@ use slipring_wire::frame::{IpSpec, Ipv4Spec, L4Spec, PortPair};
 
 use super::*;
 
-/// Commands after which frames are steered in another way, or in the same.
+/// Commands that change how frames are steered, or leave it as it is.
 const CHANGES: &[&str] = &[
     "add 100 allow udp from any to any keep-state",
     "add 200 allow udp from any to any 1 limit src-addr 2",
@@ -23,7 +23,7 @@ const CHANGES: &[&str] = &[
     "flush",
 ];
 
-/// A plane with some engines, and the way of frames to them.
+/// A control plane with several engines, and the steering that leads frames to them.
 struct Steered {
     plane: ControlPlane,
     engines: Vec<Arc<EngineThread>>,
@@ -43,8 +43,8 @@ impl Steered {
         self.plane.execute(&order, 0).fault.is_none()
     }
 
-    /// Has the right engine check a frame that engine `receiver` has received; returns whether it
-    /// passes.
+    /// Makes the right engine check a frame that engine `receiver` has received; returns whether
+    /// the frame passes.
     fn passes(&self, receiver: usize, frame: &[u8]) -> bool {
         let receiver = receiver % self.engines.len();
         let of_engine =
@@ -117,7 +117,7 @@ proptest! {
     }
 }
 
-/// A stage that writes down in which order it is changed.
+/// A stage that records the order of its changes.
 struct Recorded {
     stage: RuleStage,
     events: Sender<&'static str>,

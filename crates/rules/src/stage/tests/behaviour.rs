@@ -1,4 +1,4 @@
-//! What rules do to packets on their way through a router.
+//! Tests of what rules do to packets on their way through a router.
 
 use slipring_route::{PuntClass, RouteDropCause, RouteVerdict};
 

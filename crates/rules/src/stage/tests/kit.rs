@@ -187,7 +187,7 @@ impl Router {
         (verdicts, sent)
     }
 
-    /// What the engine has in its output queue; the counters balance.
+    /// Returns the frames in the engine's output queue; asserts that the counters balance.
     pub(super) fn made(&mut self) -> Vec<Sent> {
         assert!(self.engine.counters().is_balanced(), "{:?}", self.engine.counters());
         std::iter::from_fn(|| self.engine.pop())

@@ -1,4 +1,5 @@
-//! Random lists and frames: the stage does what a plain walk does, rule by rule and frame by frame.
+//! Tests with random rules and frames that the stage does the same as a plain model, which checks
+//! rule by rule and frame by frame.
 
 use proptest::prelude::*;
 use slipring_ipfw::run::{CheckOutputs, Firewall, PacketMetadata, RuleVerdict};
@@ -9,7 +10,7 @@ use slipring_route::{
 use super::kit::*;
 use crate::dataplane::RuleDataplane;
 
-/// What becomes of a packet.
+/// What happens to a packet.
 #[derive(Debug, PartialEq, Eq)]
 enum Fate {
     Sent(u16, Vec<u8>),
@@ -37,7 +38,7 @@ impl Model {
         self.engine.process(&mut batch, &mut frames, 0);
         while self.engine.pop().is_some() {}
         let Some(RouteVerdict::Forward(out)) = batch.verdict(0) else { return Fate::Else };
-        // The second check sees the packet before its TTL is written, which no rule here asks for.
+        // The second check sees the packet before its TTL is written. No rule here tests the TTL.
         let sent = [out.prepend(), &frames[0].bytes[out.range()]].concat();
         let mut crossing = crossing.outgoing(out.port.0);
         let mut seen = frame.to_vec();

@@ -1,4 +1,5 @@
-//! Several stages, each with the frames that steering gives it, do what one does with all of them.
+//! Tests that several stages, each with the frames that steering gives it, together do the same as
+//! one stage with all frames.
 
 use proptest::prelude::*;
 use slipring_fib::FibPortIndex;
@@ -9,7 +10,7 @@ use super::model::rule;
 use crate::dataplane::RuleDataplane;
 use crate::distribution::FlowDistribution;
 
-/// What becomes of a packet, without the limits on ICMP errors, which each engine has for itself.
+/// What happens to a packet, without the limits on ICMP errors, which each engine has for itself.
 #[derive(Debug, PartialEq, Eq)]
 enum Fate {
     Sent(Vec<Sent>),
@@ -46,7 +47,7 @@ impl Threads {
     }
 }
 
-/// Rules that keep something of a packet.
+/// Rules that store something about a packet, such as a state.
 fn keeping_rule() -> impl Strategy<Value = String> {
     let rest = prop::sample::select(vec![
         "keep-state",

@@ -1,4 +1,4 @@
-//! Frames for the comparison with tcpdump: messages at the limit of what their decoders accept.
+//! Frames for the comparison with tcpdump: messages at the limits of their decoders.
 
 use super::built::TestFrame::{self, Ip4, Ip6};
 

@@ -124,7 +124,7 @@ pub(super) struct Oracle {
     disabled: Option<u8>,
     settings: Settings,
     draws: Stream,
-    /// By flow, with ordered endpoints; the newest state last.
+    /// The states by flow, whose endpoints are ordered; the newest state of a flow comes last.
     states: HashMap<Flow, Vec<State>>,
     alive: usize,
     parents: BTreeMap<(usize, Flow), u32>,
