@@ -21,7 +21,7 @@ use crate::support::{SLIPRING, build_bench_program};
 
 /// Command lines that end by themselves, and that need neither privileges nor other programs. `@@`
 /// stands for the path of a capture with three frames, and `@` for `pcap:` and that path.
-const ALONE: [&str; 46] = [
+const ALONE: [&str; 47] = [
     "gen -i null: -f tx -n 10",
     "gen -i pcap:@@.gen.pcap -f tx -n 10",
     "gen -i pcap:@@.gen.pcap -f rx",
