@@ -79,9 +79,8 @@ pub(crate) fn answer(
         return Ok(json!({ "v": ANSWER_VERSION, "events": [], "next": next, "lost": 0 }));
     };
     let EventPage { events, next, lost } = events.log.page(after, MAX_WAIT);
-    let is_wanted = |event: &Value| {
-        kinds.is_empty() || kinds.iter().any(|kind| event["event"] == **kind)
-    };
+    let is_wanted =
+        |event: &Value| kinds.is_empty() || kinds.iter().any(|kind| event["event"] == **kind);
     let events: Vec<_> = events.into_iter().filter(is_wanted).collect();
     Ok(json!({ "v": ANSWER_VERSION, "events": events, "next": next, "lost": lost }))
 }

@@ -196,7 +196,7 @@ fn an_unchanged_policer_keeps_its_tokens_when_policies_are_set_again() {
 fn a_policer_that_is_replaced_or_removed_counts_at_once() {
     let mut engine = policed(None, ExceedAction::Drop);
     let frame = udp("10.1.0.2", "10.3.0.2", 100);
-    let mut passes = |engine: &mut RouteEngine| {
+    let passes = |engine: &mut RouteEngine| {
         matches!(process(engine, &mut frame.clone()), RouteVerdict::Forward(_))
     };
     let spec = |burst_bytes| PolicerSpec {

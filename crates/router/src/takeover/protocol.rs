@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   predecessor                              successor
+//!                                         <-- begin
 //!      offer: interfaces, links, sockets  -->
 //!   forwards                                 opens, reads all tables, probes
 //!                                         <-- ready: programs
@@ -64,7 +65,9 @@ pub(super) enum HandedOver {
 
 /// The predecessor's side.
 pub(super) fn hand_over(channel: &mut Channel, router: &mut impl Predecessor) -> HandedOver {
-    let offered = router.offer().map_err(|why| refuse(channel, &why));
+    // The answer to the request comes before, and its reader may read on: so the successor has read it.
+    let begun = expect(channel, "begin").map_err(|error| error.to_string());
+    let offered = begun.and_then(|_| router.offer().map_err(|why| refuse(channel, &why)));
     let offered = offered.and_then(|OfferMessage { document, fds }| {
         let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
         channel.send(&document, &fds).map_err(|error| error.to_string())
@@ -102,6 +105,7 @@ fn refuse(channel: &mut Channel, why: &str) -> String {
 /// # Errors
 /// The predecessor's reason, or that of the connection.
 pub(super) fn receive_offer(channel: &mut Channel) -> io::Result<OfferMessage> {
+    channel.send(&json!({ "step": "begin" }), &[])?;
     let (document, fds) = expect(channel, "offer")?;
     Ok(OfferMessage { document, fds })
 }

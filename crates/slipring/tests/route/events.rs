@@ -19,12 +19,12 @@ crate::program_checks! {
 }
 
 crate::instances! {
-    xsk: crate::rig::Setup = crate::rig::Subject::Slipring("xsk"),
+    only_xsk: crate::rig::Setup = crate::rig::Subject::Slipring("xsk"),
     what_the_kernel_gets_is_listed_by_class_with_its_rate
 }
 
 crate::instances! {
-    xdp: crate::rig::Setup = crate::rig::Subject::Slipring("xdp"),
+    only_xdp: crate::rig::Setup = crate::rig::Subject::Slipring("xdp"),
     a_program_in_the_kernel_has_no_rates
 }
 

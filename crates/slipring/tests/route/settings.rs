@@ -195,7 +195,7 @@ fn a_file_and_its_rules_are_checked_without_a_router() {
     let check = || run(dir.path(), "--config edge.toml --check");
     write("edge.toml", FILE);
     assert_eq!(check(), (true, String::new(), String::new()));
-    write("edge.toml", &FILE.replace("interfaces", "interface"));
+    write("edge.toml", &FILE.replacen("interfaces", "interface", 1));
     let (is_good, _, refused) = check();
     assert!(!is_good && refused.contains("did you mean `interfaces`?"), "{refused}");
     write("edge.toml", "interfaces = [\"e0\", \"e1\"]\nrules = \"edge.rules\"\n");
