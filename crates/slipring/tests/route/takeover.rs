@@ -37,12 +37,6 @@ without_a_gap! {
 }
 
 crate::instances! {
-    rules_in_packet: crate::rig::Setup = crate::rig::Subject::Slipring("packet"),
-    states_of_rules_move,
-    a_takeover_in_two_threads_with_rules_keeps_the_order_of_each_flow
-}
-
-crate::instances! {
     rules_in_xsk: crate::rig::Setup = crate::rig::Subject::Slipring("xsk"),
     states_of_rules_move
 }
@@ -308,18 +302,5 @@ fn states_of_rules_move(setup: Setup) {
     rig.b.send(&other);
     rig.is_silent();
     stream.each_has_arrived_once();
-    next.stop(Signal::INT).well();
-}
-
-fn a_takeover_in_two_threads_with_rules_keeps_the_order_of_each_flow(setup: Setup) {
-    let Some(setup) = Setup::with_queues(setup.subject, 2) else { return };
-    let rules = "add 100 check-state\nadd 200 allow ip from any to any keep-state";
-    let dir = tempfile::tempdir().unwrap();
-    let rig = with_rules(setup.with_flags("--threads 2"), &dir, rules);
-    let mut stream = Stream::new(&rig);
-    stream.flow(500);
-    let next = take_over(&rig, rig.take_program(), &mut stream);
-    stream.flow(500);
-    assert_in_order(&stream.each_has_arrived_once());
     next.stop(Signal::INT).well();
 }
