@@ -378,8 +378,9 @@ impl<F: TxFormat> TxDescriptorRings for TxDescriptors<F> {
         self.parts.part
     }
 
+    /// What a descriptor cannot cover of a buffer lies on the next page, and takes another one.
     fn has_tail(&self, _buf: BufIdx) -> bool {
-        false
+        true
     }
 
     #[inline(always)]
@@ -418,8 +419,8 @@ impl<F: TxFormat> TxDescriptorRings for TxDescriptors<F> {
         }
     }
 
-    fn push_tail(&mut self, _buf: BufIdx, _len: u32, _more: bool) {
-        unreachable!("no buffer has a tail");
+    fn push_tail(&mut self, buf: BufIdx, len: u32, more: bool) {
+        self.push(buf, self.parts.part, len, more);
     }
 
     #[inline(always)]

@@ -17,6 +17,7 @@ const DONE: u64 = 1 << 32;
 const END: u64 = 1 << 33;
 const CRC_ERROR: u64 = 1 << 40;
 const REPORT: u64 = 1 << 27;
+const END_OF_FRAME: u64 = 1 << 24;
 
 /// Maps each range at the next multiple of 16 MiB.
 #[derive(Default)]
@@ -131,4 +132,26 @@ fn a_batch_reports_once_and_completes_as_a_whole() {
     assert_eq!([0, 1, 2].map(|i| ring.peek_completed(i).0), [20, 21, 22]);
     ring.release_completed(3);
     assert!(ring.has_room(SIZE - 1) && !ring.has_room(SIZE) && !ring.is_pending());
+}
+
+#[test]
+fn the_end_of_a_long_buffer_has_a_descriptor_of_its_own_because_it_lies_on_another_page() {
+    let (parts, _doorbell) = parts();
+    let part = 2048 - 256;
+    let memory = parts.memory.clone();
+    let word = |at: usize| memory.words64()[at].load(Ordering::Relaxed);
+    let mut ring = TxDescriptors::<LegacyTx>::new(RingParts { part, ..parts });
+    assert_eq!((ring.max_part(), ring.has_tail(BufIdx(21))), (part, true));
+    ring.push(BufIdx(21), 0, part, true);
+    ring.push_tail(BufIdx(21), 256, false);
+    ring.publish();
+    let pieces = [0, 1].map(|i| (word(2 * i), word(2 * i + 1) as u16 as u64));
+    assert_eq!(pieces[1], (pieces[0].0 + u64::from(part), 256));
+    for (address, len) in pieces {
+        assert_eq!(address / 4096, (address + len - 1) / 4096, "{len} bytes on one page");
+    }
+    assert_eq!([0, 1].map(|i| word(2 * i + 1) & END_OF_FRAME != 0), [false, true]);
+    memory.words64()[3].store(word(3) | DONE, Ordering::Relaxed);
+    assert_eq!(ring.refresh_completed(), 2);
+    assert_eq!([0, 1].map(|i| ring.peek_completed(i).0), [21, 21]);
 }

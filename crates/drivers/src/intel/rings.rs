@@ -16,6 +16,11 @@ const GROUP: u32 = 8;
 pub(crate) const RX_PART: u32 = 2048;
 const _: () = assert!(RX_PART <= BUF_SIZE_FOR_DEVICES, "every buffer has room for it");
 
+/// Bytes at the end of a buffer that lie in the next chunk, which may be on another page. A
+/// descriptor for a frame to send does not cover both sides: QEMU's models of the 82574L and 82576
+/// lose a frame, and report it as sent, if a descriptor's bytes lie on two pages behind an IOMMU.
+const BYTES_IN_NEXT_CHUNK: u32 = 256;
+
 /// Returns how many descriptors the ring for `slots` slots has. The device never owns one of them,
 /// because equal head and tail mean an empty ring.
 pub(crate) const fn ring_size(slots: u32) -> u32 {
@@ -69,7 +74,7 @@ pub(crate) fn ring_parts(
     };
     RingPairParts {
         rx: parts(&rings.rx, rx_tail, RX_PART),
-        tx: parts(&rings.tx, tx_tail, addresses.buf_size()),
+        tx: parts(&rings.tx, tx_tail, addresses.buf_size() - BYTES_IN_NEXT_CHUNK),
     }
 }
 
