@@ -29,7 +29,7 @@ pub use sys::kill_with_parent;
 use std::num::NonZeroU16;
 use std::sync::{Arc, LazyLock};
 
-use slipring_abi::name::{PortName, RingSelection};
+use slipring_abi::name::{PortName, PortNameKind, RingSelection};
 use slipring_port::{OpenCause, OpenError, OpenOptions, Port, RegionNeeds};
 use slipring_ring::{BUF_SIZE, BUF_SIZE_FOR_DEVICES, Geometry, Region};
 
@@ -174,9 +174,13 @@ fn host_rings(name: &PortName, [to_host, from_host]: [u32; 2]) -> [u32; 2] {
     [wish(name.conf.host_tx_rings, to_host), wish(name.conf.host_rx_rings, from_host)]
 }
 
-/// Returns the buffer size for a region of these ports: a larger one if a port opens an interface.
+/// Returns the buffer size for a region of these ports: one for devices if a port opens an interface
+/// or a card.
 fn buf_size(names: &[PortName]) -> u32 {
-    let device = |name: &PortName| name.kind.names_interface() && name.pipe.is_none();
+    let device = |name: &PortName| {
+        let is_interface = name.kind.names_interface() && name.pipe.is_none();
+        is_interface || name.kind == PortNameKind::Vfio
+    };
     if names.iter().any(device) { BUF_SIZE_FOR_DEVICES } else { BUF_SIZE }
 }
 
@@ -194,4 +198,20 @@ fn make_region(
     };
     let first = names.first().map(ToString::to_string).unwrap_or_default();
     Region::create(geometry, options.huge).map_err(|error| OpenError::new(first, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_that_a_device_accesses_cross_no_page() {
+        let size = |names: &[&str]| {
+            buf_size(&names.iter().map(|name| name.parse().unwrap()).collect::<Vec<_>>())
+        };
+        assert_eq!(size(&["null:", "pcap:file"]), BUF_SIZE);
+        for device in ["vfio:03:00.0", "packet:eth0", "xdp:eth0"] {
+            assert_eq!(size(&["null:", device]), BUF_SIZE_FOR_DEVICES, "{device}");
+        }
+    }
 }

@@ -73,7 +73,7 @@ pub fn flags(command: Command) -> Command {
         value(
             "buf-size",
             "BYTES",
-            "Size of a buffer in bytes [default: 2112, or 2048 with ports of interfaces]",
+            "Size of a buffer in bytes [default: 2112, or 2048 with ports of interfaces and cards]",
         )
         .value_parser(buf_size),
         switch("hugepages", "Refuse to run without 2 MiB pages"),
