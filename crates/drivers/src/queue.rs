@@ -32,6 +32,9 @@ pub struct CardQueue<C: NicChip> {
     link_event: OwnedFd,
     link: LinkState,
     ends_when_down: bool,
+    /// Whether a probe after the opening has found a link. A card negotiates when it is opened, and
+    /// a link that has not come up has not gone down.
+    had_link: bool,
     idle_syncs: u32,
     wants_probe: bool,
     /// Whether the device's causes are unmasked.
@@ -94,6 +97,7 @@ impl<C: NicChip> CardQueue<C> {
             link_event,
             link,
             ends_when_down,
+            had_link: false,
             idle_syncs: 0,
             wants_probe: true,
             is_armed: false,
@@ -137,8 +141,10 @@ impl<C: NicChip> CardQueue<C> {
         if !self.link.is_up {
             // Frames wait in the device until there is a link.
             self.tx_progress = None;
-            return if self.ends_when_down { Err(RunCause::WentDown) } else { Ok(()) };
+            let ends = self.ends_when_down && self.had_link;
+            return if ends { Err(RunCause::WentDown) } else { Ok(()) };
         }
+        self.had_link = true;
         let Some(since) = self.tx_progress else { return Ok(()) };
         let time = now();
         self.tx_probe_at = time + self.chip.0.tx_probe_after();

@@ -63,6 +63,18 @@ pub(crate) fn a_pulled_cable_is_reported_and_frames_flow_when_it_is_back(model: 
     assert_eq!(card.receive(&sent), sent);
 }
 
+pub(crate) fn a_port_that_ends_with_its_link_outlives_the_negotiation_and_ends_at_a_pulled_cable(
+    model: Model,
+) {
+    let options = OpenOptions { slots: SLOTS, exit_on_link_down: true, ..OpenOptions::default() };
+    let Some(mut card) = Card::open_with(model.device, options) else { return };
+    card.sync(Interest::BOTH).unwrap();
+    card.wait_for_link(true);
+    card.set_link(false);
+    let error = card.wait_for_end();
+    assert!(matches!(error.cause, RunCause::WentDown), "{error}");
+}
+
 pub(crate) fn a_frame_in_several_slots_leaves_as_one(model: Model) {
     let Some(mut card) = Card::open(model.device) else { return };
     let whole = &frames(16, OTHER_MAC)[15];

@@ -33,6 +33,11 @@ macro_rules! every_driver {
             }
 
             #[test]
+            fn a_port_that_ends_with_its_link_outlives_the_negotiation_and_ends_at_a_pulled_cable() {
+                behaviour::a_port_that_ends_with_its_link_outlives_the_negotiation_and_ends_at_a_pulled_cable(MODEL);
+            }
+
+            #[test]
             fn a_frame_in_several_slots_leaves_as_one() {
                 behaviour::a_frame_in_several_slots_leaves_as_one(MODEL);
             }
