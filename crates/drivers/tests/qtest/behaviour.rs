@@ -92,6 +92,27 @@ pub(crate) fn a_frame_in_several_slots_leaves_as_one(model: Model) {
     assert_eq!(card.port.stats().tx.packets, 1);
 }
 
+pub(crate) fn a_long_frame_in_full_slots_leaves_as_one(model: Model) {
+    let Some(mut card) = Card::open(model.device) else { return };
+    let mut whole = frames(1, OTHER_MAC).remove(0);
+    let len = card.port.info.caps.max_packet.min(9000);
+    whole.extend((whole.len() as u32..len).map(|at| at as u8));
+    let max_slot = card.port.info.caps.max_slot as usize;
+    let tx = card.port.queues[0].rings().tx;
+    let parts = whole.chunks(max_slot);
+    let count = parts.len() as u32;
+    for (i, part) in (0..).zip(parts) {
+        tx.bytes(i).unwrap().copy_in(part);
+        let flags = if i + 1 < count { SlotFlags::MOREFRAG } else { SlotFlags::default() };
+        tx.set(i, part.len(), flags);
+    }
+    tx.advance(count);
+    card.port.tx_sync().unwrap();
+    assert_eq!(card.on_wire(1)[0], whole);
+    card.drain_tx();
+    assert_eq!((card.port.stats().tx.packets, card.port.stats().strays), (1, 0));
+}
+
 pub(crate) fn a_card_that_is_gone_ends_the_port_by_name(model: Model) {
     let Some(mut card) = Card::open(model.device) else { return };
     card.remove();

@@ -55,6 +55,11 @@ macro_rules! every_driver {
             }
 
             #[test]
+            fn a_long_frame_in_full_slots_leaves_as_one() {
+                behaviour::a_long_frame_in_full_slots_leaves_as_one(MODEL);
+            }
+
+            #[test]
             fn a_card_that_is_gone_ends_the_port_by_name() {
                 behaviour::a_card_that_is_gone_ends_the_port_by_name(MODEL);
             }
