@@ -70,6 +70,9 @@ pub(crate) struct AttachedInterface {
     pub(super) link: InterfacePrograms,
     /// Restores the interface's settings when it is dropped.
     pub(super) settings: Option<FeatureGuard>,
+    /// Whether a predecessor had the driver leave VLAN tags in frames. Once it has handed over, this
+    /// engine restores that at its end.
+    pub(super) inherits_rx_vlan: bool,
 }
 
 /// All interfaces with their programs.
@@ -105,6 +108,7 @@ impl AttachedInterface {
             is_ruled: false,
             link: InterfacePrograms::Packet(interception),
             settings: None,
+            inherits_rx_vlan: false,
         }
     }
 
@@ -236,6 +240,7 @@ pub(super) fn xdp_interface(
         is_ruled: false,
         link: InterfacePrograms::Xdp { link },
         settings: Some(settings),
+        inherits_rx_vlan: false,
     })
 }
 

@@ -126,6 +126,14 @@ impl ResidentEngine {
         }
     }
 
+    /// Restores the settings at the end that the predecessor had changed. Before it has handed over, they
+    /// are its own.
+    pub(crate) fn inherit_settings(&mut self) {
+        for of in self.attachments.iter_mut().filter(|of| of.inherits_rx_vlan) {
+            of.settings.iter_mut().for_each(|guard| guard.also_restore(Feature::RxVlan, true));
+        }
+    }
+
     /// Leaves the interfaces' settings as they are at the end: a successor restores them.
     pub(crate) fn keep_settings(&mut self) {
         self.attachments
@@ -213,10 +221,7 @@ fn succeed(
     let failed = |error| Failure::from(refused(&error, Some(&iface.name)));
     match programs {
         OfferedPrograms::Xdp(mode) => {
-            let mut settings = iface.with_features(&[(Feature::RxVlan, false)]);
-            if restores_rx_vlan {
-                settings.also_restore(Feature::RxVlan, true);
-            }
+            let settings = iface.with_features(&[(Feature::RxVlan, false)]);
             let options = AttachOptions {
                 mode,
                 is_software: is_software(iface),
@@ -225,7 +230,9 @@ fn succeed(
                 takes_options: false,
             };
             let link = router.succeed(iface.index, port, options, link).map_err(failed)?;
-            xdp_interface(router, (iface, port), mode, link, settings).map_err(|it| it.failure)
+            let attached = xdp_interface(router, (iface, port), mode, link, settings);
+            let attached = attached.map_err(|it| it.failure)?;
+            Ok(AttachedInterface { inherits_rx_vlan: restores_rx_vlan, ..attached })
         }
         OfferedPrograms::Packet { keys, sockets } => {
             let queues = sockets.len() as u16;

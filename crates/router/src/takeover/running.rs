@@ -130,7 +130,10 @@ impl TakeoverService {
         let mut router = RunningRouter { service: self, workers, gates };
         match hand_over(&mut channel, &mut router) {
             HandedOver::Yes => {
-                self.routing.ask(|routing| routing.engine.keep_settings());
+                // A successor that opens its interfaces after this end changes the settings itself.
+                if !router.ends_first() {
+                    self.routing.ask(|routing| routing.engine.keep_settings());
+                }
                 self.successor.store(true, Ordering::Release);
                 terminate();
             }

@@ -188,6 +188,7 @@ impl Successor {
             Ok(())
         });
         taken.map_err(|error| failed(&error))?;
+        handle.ask(|routing| routing.engine.inherit_settings());
         handed.positions.iter().for_each(|at| open_gate(&workers, *at));
         workers.iter().for_each(WorkerLink::begin);
         Ok(warnings)
