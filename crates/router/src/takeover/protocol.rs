@@ -21,13 +21,26 @@
 //! 3. So at most one of them takes frames, and one does if either is alive. A successor that ends after
 //!    `taken` ends as any router: the kernel forwards.
 //! 4. Only the predecessor exchanges programs, so none is exchanged behind its back after it has resumed.
+//! 5. Each waits for a limited time, and then cuts the other one off: it can send nothing any more, and
+//!    what it had sent before counts. A router that hangs holds up the other one no longer than that.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::channel::Channel;
+
+/// How long either may take until the offer.
+const OFFER_LIMIT: Duration = Duration::from_secs(30);
+/// How long the successor may take to open its interfaces and to read all tables. The predecessor forwards
+/// meanwhile.
+const READY_LIMIT: Duration = Duration::from_mins(5);
+/// How long the predecessor may take to forward what it has taken, and to collect its states.
+const YOURS_LIMIT: Duration = Duration::from_secs(10);
+/// How long the successor may take to restore the states. Frames wait meanwhile.
+const TAKEN_LIMIT: Duration = Duration::from_secs(5);
 
 /// What is offered: a document, and the descriptors that it numbers.
 pub(super) struct OfferMessage {
@@ -66,13 +79,14 @@ pub(super) enum HandedOver {
 /// The predecessor's side.
 pub(super) fn hand_over(channel: &mut Channel, router: &mut impl Predecessor) -> HandedOver {
     // The answer to the request comes before, and its reader may read on: so the successor has read it.
-    let begun = expect(channel, "begin").map_err(|error| error.to_string());
+    let begun = expect(channel, "begin", OFFER_LIMIT).map_err(|error| error.to_string());
     let offered = begun.and_then(|_| router.offer().map_err(|why| refuse(channel, &why)));
     let offered = offered.and_then(|OfferMessage { document, fds }| {
         let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
         channel.send(&document, &fds).map_err(|error| error.to_string())
     });
-    let ready = offered.and_then(|()| expect(channel, "ready").map_err(|error| error.to_string()));
+    let ready = offered
+        .and_then(|()| expect(channel, "ready", READY_LIMIT).map_err(|error| error.to_string()));
     let (_, programs) = match ready {
         Ok(ready) => ready,
         Err(why) => return HandedOver::No(why),
@@ -80,8 +94,8 @@ pub(super) fn hand_over(channel: &mut Channel, router: &mut impl Predecessor) ->
     let taken = match router.release(programs) {
         Ok(state) => channel
             .send(&json!({ "step": "yours", "state": state }), &[])
-            .and_then(|()| expect(channel, "taken"))
-            .map_err(|error| format!("the new router has ended: {error}")),
+            .and_then(|()| expect(channel, "taken", TAKEN_LIMIT))
+            .map_err(|error| format!("the new router has not taken over: {error}")),
         Err(why) => Err(refuse(channel, &why)),
     };
     match taken {
@@ -94,7 +108,7 @@ pub(super) fn hand_over(channel: &mut Channel, router: &mut impl Predecessor) ->
 }
 
 /// Tells the successor why not. Returns the reason.
-fn refuse(channel: &mut Channel, why: &str) -> String {
+pub(super) fn refuse(channel: &mut Channel, why: &str) -> String {
     // A successor that has ended need not know.
     let _ = channel.send(&json!({ "step": "refused", "why": why }), &[]);
     why.to_owned()
@@ -106,7 +120,7 @@ fn refuse(channel: &mut Channel, why: &str) -> String {
 /// The predecessor's reason, or that of the connection.
 pub(super) fn receive_offer(channel: &mut Channel) -> io::Result<OfferMessage> {
     channel.send(&json!({ "step": "begin" }), &[])?;
-    let (document, fds) = expect(channel, "offer")?;
+    let (document, fds) = expect(channel, "offer", OFFER_LIMIT)?;
     Ok(OfferMessage { document, fds })
 }
 
@@ -121,14 +135,14 @@ pub(super) fn take_over(
     prepare: impl FnOnce(&Value) -> io::Result<()>,
 ) -> io::Result<()> {
     channel.send(&json!({ "step": "ready" }), programs)?;
-    let (mut yours, _) = expect(channel, "yours")?;
+    let (mut yours, _) = expect(channel, "yours", YOURS_LIMIT)?;
     prepare(&yours["state"].take())?;
     channel.send(&json!({ "step": "taken" }), &[])
 }
 
-/// Receives the message of a step.
-fn expect(channel: &mut Channel, step: &str) -> io::Result<(Value, Vec<OwnedFd>)> {
-    let (message, fds) = channel.receive()?;
+/// Receives the message of a step, for which the other router may take `limit`.
+fn expect(channel: &mut Channel, step: &str, limit: Duration) -> io::Result<(Value, Vec<OwnedFd>)> {
+    let (message, fds) = channel.receive(limit)?;
     match message["step"].as_str() {
         Some(is) if is == step => Ok((message, fds)),
         Some("refused") => {

@@ -148,13 +148,42 @@ fn descriptors_arrive_in_their_order_with_their_message() {
             channel.send(&json!({ "step": "yours" }), &[]).unwrap();
         });
         let mut channel = Channel::new(other);
-        let (message, got) = channel.receive().unwrap();
+        let (message, got) = channel.receive(READY_LIMIT).unwrap();
         assert_eq!(message["text"].as_str().map(str::len), Some(1 << 20));
         let got: Vec<_> = got.iter().map(|fd| inode(fd.as_fd())).collect();
         assert_eq!(got, fds.iter().map(|fd| inode(*fd)).collect::<Vec<_>>());
-        assert_eq!(channel.receive().unwrap().0["step"], "yours");
-        assert_eq!(channel.receive().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(channel.receive(READY_LIMIT).unwrap().0["step"], "yours");
+        assert_eq!(channel.receive(READY_LIMIT).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     });
+}
+
+#[test]
+fn a_router_that_is_silent_for_too_long_can_send_nothing_any_more() {
+    let (one, other) = UnixStream::pair().unwrap();
+    let (mut waiting, mut silent) = (Channel::new(one), Channel::new(other));
+    let late = waiting.receive(Duration::from_millis(1)).unwrap_err();
+    assert_eq!(late.kind(), io::ErrorKind::TimedOut);
+    assert!(silent.send(&json!({ "step": "taken" }), &[]).is_err());
+    assert!(waiting.receive(READY_LIMIT).is_err());
+}
+
+#[test]
+fn a_router_that_is_cut_off_in_a_message_has_not_sent_it() {
+    let (one, mut other) = UnixStream::pair().unwrap();
+    io::Write::write_all(&mut other, &[9, 0, 0, 0, 0]).unwrap();
+    let mut waiting = Channel::new(one);
+    let late = waiting.receive(Duration::from_millis(1)).unwrap_err();
+    assert_eq!(late.kind(), io::ErrorKind::TimedOut);
+    assert!(io::Write::write_all(&mut other, &[0]).is_err());
+}
+
+#[test]
+fn what_a_router_has_sent_before_it_is_cut_off_is_read() {
+    let (one, other) = UnixStream::pair().unwrap();
+    let (mut waiting, mut sender) = (Channel::new(one.try_clone().unwrap()), Channel::new(other));
+    sender.send(&json!({ "step": "taken" }), &[]).unwrap();
+    one.shutdown(std::net::Shutdown::Both).unwrap();
+    assert_eq!(waiting.receive(READY_LIMIT).unwrap().0["step"], "taken");
 }
 
 /// A file of its own.
