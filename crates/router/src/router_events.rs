@@ -66,6 +66,13 @@ impl RouterEvents {
         }
     }
 
+    /// Adds the event of a takeover after which this router forwards as before.
+    pub(crate) fn note_failed_takeover(&self, why: &str) {
+        if self.log.is_recording(now()) {
+            self.log.add(json!({ "event": "router", "what": "takeover given up", "why": why }));
+        }
+    }
+
     /// Adds the event of a reload.
     pub(crate) fn note_reload(&self, files: &[PathBuf]) {
         if self.log.is_recording(now()) {

@@ -120,7 +120,8 @@ impl RoutePlan {
         let takeover =
             TakeoverService::new(self.clone(), handle.clone(), rules.clone(), own_count > 0);
         let taken = takeover.successor();
-        let running = (rules.clone(), reload.clone(), Arc::new(takeover));
+        let takeover = Arc::new(takeover);
+        let running = (rules.clone(), reload.clone(), takeover.clone());
         let _control = self.serve(reservation, &handle, &watch, running, started)?;
         let _compat = self.serve_compat(compat.zip(answers))?;
         let metrics = RefCell::new(None);
@@ -154,6 +155,8 @@ impl RoutePlan {
             take_over: &take_over,
         };
         let watched = supervision.run(session, &signals, started);
+        // Before the end: a takeover that is given up would have the engine forward again.
+        takeover.end();
         end_forwarding(&handle, &links);
         if taken.load(Ordering::Acquire) {
             session.reporter.say("another router has taken over")?;

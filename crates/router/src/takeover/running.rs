@@ -1,9 +1,10 @@
 //! The running router, which can be taken over.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
@@ -11,7 +12,7 @@ use slipring_control::ControlRefusal;
 use slipring_port::{SocketRing, now, packet};
 
 use super::channel::Channel;
-use super::protocol::{HandedOver, OfferMessage, Predecessor, hand_over};
+use super::protocol::{HandedOver, OfferMessage, Predecessor, hand_over, refuse};
 use super::{TAKEOVER_VERSION, settings_of};
 use crate::plan::RoutePlan;
 use crate::routing::RoutingHandle;
@@ -29,9 +30,41 @@ pub(crate) struct TakeoverService {
     rules: Option<Arc<RunningRules>>,
     /// Subinterfaces of the router's own.
     has_own: bool,
-    is_busy: AtomicBool,
+    phase: Mutex<TakeoverPhase>,
+    /// Told when a takeover is over, either way.
+    is_over: Condvar,
     /// Whether a successor forwards.
     successor: Arc<AtomicBool>,
+}
+
+/// Which of its ends a run is at.
+#[derive(Default)]
+struct TakeoverPhase {
+    /// The connection to the router that takes over.
+    serving: Option<UnixStream>,
+    /// Whether the run ends for another reason: nobody can take over any more.
+    ends: bool,
+}
+
+impl TakeoverPhase {
+    /// Why no other router can take over now, in words.
+    const fn obstacle(&self) -> Option<&'static str> {
+        match (&self.serving, self.ends) {
+            (_, true) => Some("it ends"),
+            (Some(_), false) => Some("another router is taking over"),
+            (None, false) => None,
+        }
+    }
+}
+
+/// The right to be the only takeover, until it is dropped.
+struct TakeoverClaim<'s>(&'s TakeoverService);
+
+impl Drop for TakeoverClaim<'_> {
+    fn drop(&mut self) {
+        self.0.phase().serving = None;
+        self.0.is_over.notify_all();
+    }
 }
 
 impl TakeoverService {
@@ -46,7 +79,8 @@ impl TakeoverService {
             routing,
             rules,
             has_own,
-            is_busy: AtomicBool::new(false),
+            phase: Mutex::default(),
+            is_over: Condvar::new(),
             successor: Arc::default(),
         }
     }
@@ -89,10 +123,11 @@ impl TakeoverService {
             let cause = "VLANs that it makes end with it: the kernel has no such devices";
             return Err(self.refusal(cause, true));
         }
-        if self.is_busy.load(Ordering::Relaxed) || self.successor.load(Ordering::Relaxed) {
+        // Another one may come between this and the claim: that one is refused by the protocol.
+        if let Some(obstacle) = self.phase().obstacle() {
             return Err(ControlRefusal {
-                help: Some("wait until that one forwards: slipring route ctl status".to_owned()),
-                ..self.refusal("another router is taking over", false)
+                help: Some("wait until that is over: slipring route ctl status".to_owned()),
+                ..self.refusal(obstacle, false)
             });
         }
         Ok(json!({ "pid": std::process::id() }))
@@ -120,11 +155,15 @@ impl TakeoverService {
 
     /// Serves a router that takes over, until that is done or has failed.
     pub(crate) fn serve(&self, stream: &UnixStream) {
-        let Ok(stream) = stream.try_clone() else { return };
-        if self.is_busy.swap(true, Ordering::Acquire) {
-            return;
-        }
-        let mut channel = Channel::new(stream);
+        let Ok(own) = stream.try_clone() else { return };
+        let mut channel = Channel::new(own);
+        let _claim = match self.claim(stream) {
+            Ok(claim) => claim,
+            Err(why) => {
+                refuse(&mut channel, &why);
+                return;
+            }
+        };
         let workers = self.routing.ask(|routing| routing.workers.clone()).unwrap_or_default();
         let gates = workers.iter().flat_map(WorkerLink::gates).cloned().collect();
         let mut router = RunningRouter { service: self, workers, gates };
@@ -135,10 +174,46 @@ impl TakeoverService {
                     self.routing.ask(|routing| routing.engine.keep_settings());
                 }
                 self.successor.store(true, Ordering::Release);
+                self.phase().ends = true;
                 terminate();
             }
-            HandedOver::No(_) => self.is_busy.store(false, Ordering::Release),
+            HandedOver::No(why) => {
+                self.routing.ask(move |routing| routing.events.note_failed_takeover(&why));
+            }
         }
+    }
+
+    /// Makes this takeover the only one.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    fn claim(&self, stream: &UnixStream) -> Result<TakeoverClaim<'_>, String> {
+        let mut phase = self.phase();
+        match phase.obstacle() {
+            Some(obstacle) => Err(obstacle.to_owned()),
+            None => {
+                phase.serving = Some(stream.try_clone().map_err(|error| error.to_string())?);
+                Ok(TakeoverClaim(self))
+            }
+        }
+    }
+
+    /// Ends a takeover that is on its way: it is given up, unless the successor forwards already. Returns
+    /// when that is decided. From then on, nobody can take over.
+    pub(crate) fn end(&self) {
+        let mut phase = self.phase();
+        phase.ends = true;
+        if let Some(stream) = &phase.serving {
+            // What the successor has sent is read still. If the connection is gone, that ends as well.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        let over = self.is_over.wait_while(phase, |phase| phase.serving.is_some());
+        drop(over.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// A poisoned lock can be ignored: each change is a single one.
+    fn phase(&self) -> MutexGuard<'_, TakeoverPhase> {
+        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -157,19 +232,20 @@ impl RunningRouter<'_> {
     }
 
     /// The sockets of each interface, by queue.
-    fn sockets(&self) -> Vec<Vec<(OwnedFd, SocketRing)>> {
+    ///
+    /// # Errors
+    /// The system's error, if there are too many descriptors.
+    fn sockets(&self) -> std::io::Result<Vec<Vec<(OwnedFd, SocketRing)>>> {
         let count = self.service.routing.ask(|routing| routing.engine.interfaces().len());
         let mut all: Vec<Vec<_>> = (0..count.unwrap_or_default()).map(|_| Vec::new()).collect();
         let mut gates: Vec<_> = self.gates.iter().collect();
         gates.sort_by_key(|gate| (gate.interface, gate.number));
         for gate in gates {
-            if let Some((socket, ring)) = gate.socket()
-                && let Ok(socket) = socket.try_clone_to_owned()
-            {
-                all[gate.interface].push((socket, ring));
+            if let Some((socket, ring)) = gate.socket() {
+                all[gate.interface].push((socket.try_clone_to_owned()?, ring));
             }
         }
-        all
+        Ok(all)
     }
 
     /// Waits until the workers have sent what they had taken.
@@ -207,7 +283,7 @@ impl Predecessor for RunningRouter<'_> {
             let document = json!({ "step": "offer", "ends_first": true });
             return Ok(OfferMessage { document, fds: Vec::new() });
         }
-        let sockets = self.sockets();
+        let sockets = self.sockets().map_err(|error| error.to_string())?;
         let offer = self.service.routing.ask(move |routing| routing.engine.offer(&sockets));
         let offer = offer.unwrap_or_else(|| Err(std::io::ErrorKind::NotConnected.into()));
         let (engine, fds) = offer.map_err(|error| error.to_string())?;
