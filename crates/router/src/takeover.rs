@@ -26,10 +26,17 @@ use serde_json::{Value, json};
 pub(crate) use running::TakeoverService;
 pub(crate) use successor::{Successor, TakeoverStart};
 
+use slipring_port::iface::Iface;
+
 use crate::plan::RoutePlan;
 
 /// Version of the messages.
 const TAKEOVER_VERSION: u64 = 1;
+
+/// Number of queues of each interface, to receive and to send: programs and workers are made for them.
+fn queues_of<'i>(ifaces: impl Iterator<Item = &'i Iface>) -> Value {
+    ifaces.map(|iface| json!([iface.rx_queues, iface.tx_queues])).collect()
+}
 
 /// The settings that both routers must have.
 fn settings_of(plan: &RoutePlan) -> [(&'static str, Value); 4] {

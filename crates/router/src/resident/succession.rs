@@ -156,6 +156,15 @@ impl EngineOffer {
         self.interfaces.iter().any(is_packet).into()
     }
 
+    /// Whether it is for these interfaces: each has its sockets, if it has any.
+    pub(crate) fn fits(&self, ifaces: &[Iface]) -> bool {
+        let fits = |(of, iface): (&InterfaceOffer, &Iface)| match &of.programs {
+            OfferedPrograms::Xdp(_) => true,
+            OfferedPrograms::Packet { sockets, .. } => sockets.len() == iface.rx_queues as usize,
+        };
+        self.interfaces.len() == ifaces.len() && self.interfaces.iter().zip(ifaces).all(fits)
+    }
+
     /// Reads an offer; `None` if it is not one.
     pub(crate) fn read(document: &Value, fds: Vec<OwnedFd>) -> Option<Self> {
         let mut fds = fds.into_iter();

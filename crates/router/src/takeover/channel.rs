@@ -62,9 +62,8 @@ impl Channel {
     fn receive_message(&mut self) -> io::Result<(Value, Vec<OwnedFd>)> {
         let mut head = [0; 8];
         self.read(&mut head)?;
-        let [bytes, count] = [0, 4].map(|at| {
-            u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]])
-        });
+        let [bytes, count] = [0, 4]
+            .map(|at| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]));
         if bytes > MAX_BYTES || count > MAX_DESCRIPTORS {
             return Err(io::ErrorKind::InvalidData.into());
         }

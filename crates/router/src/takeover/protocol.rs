@@ -107,8 +107,16 @@ pub(super) fn hand_over(channel: &mut Channel, router: &mut impl Predecessor) ->
     }
 }
 
+/// Refuses a successor before it gets an offer.
+pub(super) fn turn_away(channel: &mut Channel, why: &str) {
+    // A successor that has not begun could not read the refusal.
+    if expect(channel, "begin", OFFER_LIMIT).is_ok() {
+        refuse(channel, why);
+    }
+}
+
 /// Tells the successor why not. Returns the reason.
-pub(super) fn refuse(channel: &mut Channel, why: &str) -> String {
+fn refuse(channel: &mut Channel, why: &str) -> String {
     // A successor that has ended need not know.
     let _ = channel.send(&json!({ "step": "refused", "why": why }), &[]);
     why.to_owned()

@@ -1,7 +1,7 @@
 //! The running router, which can be taken over.
 
-use std::os::fd::{AsFd, OwnedFd};
 use std::net::Shutdown;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,8 +12,8 @@ use slipring_control::ControlRefusal;
 use slipring_port::{SocketRing, now, packet};
 
 use super::channel::Channel;
-use super::protocol::{HandedOver, OfferMessage, Predecessor, hand_over, refuse};
-use super::{TAKEOVER_VERSION, settings_of};
+use super::protocol::{HandedOver, OfferMessage, Predecessor, hand_over, turn_away};
+use super::{TAKEOVER_VERSION, queues_of, settings_of};
 use crate::plan::RoutePlan;
 use crate::routing::RoutingHandle;
 use crate::rules::RunningRules;
@@ -111,13 +111,21 @@ impl TakeoverService {
                 );
             }
         }
-        let indexes = self.routing.ask(|routing| {
-            let interfaces = routing.engine.interfaces().iter();
-            interfaces.map(|of| of.iface.index).collect::<Vec<_>>()
+        let known = self.routing.ask(|routing| {
+            let ifaces = || routing.engine.interfaces().iter().map(|of| &of.iface);
+            (ifaces().map(|iface| iface.index).collect::<Vec<_>>(), queues_of(ifaces()))
         });
+        let (indexes, queues) = known.unwrap_or_default();
         if args.get("ifindexes") != Some(&json!(indexes)) {
             let cause = "its interfaces were deleted, and others have their names";
             return Err(self.refusal(cause, true));
+        }
+        let asked = args.get("queues").unwrap_or(&Value::Null);
+        if *asked != queues {
+            let cause = format!(
+                "its interfaces had other numbers of queues when it was started, [receive, send]:                  {queues}, and have {asked} now"
+            );
+            return Err(self.refusal(&cause, true));
         }
         if self.has_own {
             let cause = "VLANs that it makes end with it: the kernel has no such devices";
@@ -160,7 +168,7 @@ impl TakeoverService {
         let _claim = match self.claim(stream) {
             Ok(claim) => claim,
             Err(why) => {
-                refuse(&mut channel, &why);
+                turn_away(&mut channel, &why);
                 return;
             }
         };

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::channel::Channel;
 use super::protocol::{receive_offer, take_over};
-use super::{TAKEOVER_VERSION, settings_of};
+use super::{TAKEOVER_VERSION, queues_of, settings_of};
 use crate::checks::{self, Obstacle};
 use crate::plan::RoutePlan;
 use crate::resident::{self, EngineOffer};
@@ -102,7 +102,7 @@ impl RoutePlan {
             return Ok(TakeoverStart { handed, ..alone(found) });
         }
         let engine = EngineOffer::read(&offer.document["engine"], offer.fds);
-        let engine = engine.filter(|engine| engine.interfaces.len() == ifaces.len());
+        let engine = engine.filter(|engine| engine.fits(ifaces));
         let engine = engine.ok_or_else(|| failed(&io::ErrorKind::InvalidData.into()))?;
         let found = start::check(self, ifaces, engine.tcx_programs())?;
         Ok(TakeoverStart { offered: Some((successor, engine)), ..alone(found) })
@@ -121,6 +121,7 @@ impl RoutePlan {
             settings_of(self).into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         args.insert("version".to_owned(), env!("CARGO_PKG_VERSION").into());
         args.insert("ifindexes".to_owned(), ifaces.iter().map(|iface| iface.index).collect());
+        args.insert("queues".to_owned(), queues_of(ifaces.iter()));
         args.insert("protocol".to_owned(), TAKEOVER_VERSION.into());
         let answer = client.request("takeover", Value::Object(args)).map_err(refused)?;
         let pid = answer["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok());

@@ -21,6 +21,8 @@ crate::program_checks! {
     a_router_that_is_killed_while_it_takes_over_changes_nothing,
     a_router_that_is_killed_while_it_is_taken_over_doubles_no_packet,
     a_second_router_at_once_is_refused,
+    a_router_with_other_queues_does_not_take_over,
+    a_router_that_is_ended_while_it_is_taken_over_ends,
 }
 
 macro_rules! without_a_gap {
@@ -241,17 +243,20 @@ fn a_router_that_is_killed_while_it_is_taken_over_doubles_no_packet(setup: Setup
     stream.each_has_arrived_once();
 }
 
-/// Asks the running router to be taken over, and returns the connection and its answer.
-fn request(rig: &Rig, running: &Program) -> (BufReader<UnixStream>, Value) {
+/// Asks the running router to be taken over by one that sees these numbers of queues. Returns the
+/// connection and its answer.
+fn request(rig: &Rig, running: &Program, queues: u32) -> (BufReader<UnixStream>, Value) {
     let answer = rig.ask(&["interface"]);
     let interfaces = answer["interfaces"].as_array().unwrap();
     let of = |key: &str| interfaces.iter().map(|it| it[key].clone()).collect::<Vec<_>>();
+    let queues = vec![[queues; 2]; interfaces.len()];
     let crate::rig::Subject::Slipring(io) = rig.subject else { unreachable!() };
     let socket = rig.run_dir().join(format!("{}.sock", running.pid()));
     let mut stream = UnixStream::connect(socket).unwrap();
     let request = json!({
         "id": 1, "do": "takeover", "protocol": 1, "version": env!("CARGO_PKG_VERSION"),
-        "interfaces": of("name"), "ifindexes": of("ifindex"), "io": io, "threads": null, "rules": false,
+        "interfaces": of("name"), "ifindexes": of("ifindex"), "queues": queues, "io": io, "threads": null,
+        "rules": false,
     });
     writeln!(stream, "{request}").unwrap();
     let (mut lines, mut line) = (BufReader::new(stream), String::new());
@@ -262,10 +267,10 @@ fn request(rig: &Rig, running: &Program) -> (BufReader<UnixStream>, Value) {
 fn a_second_router_at_once_is_refused(setup: Setup) {
     let rig = setup.start();
     let running = rig.take_program();
-    let (first, answer) = request(&rig, &running);
+    let (first, answer) = request(&rig, &running, 1);
     assert_eq!(answer["ok"]["pid"].as_u64(), Some(running.pid().into()), "{answer}");
     let (_, answer) = eventually("the offer of the first", || {
-        let (lines, answer) = request(&rig, &running);
+        let (lines, answer) = request(&rig, &running, 1);
         answer["error"]["cause"].is_string().then_some((lines, answer))
     });
     let cause = answer["error"]["cause"].as_str();
@@ -281,6 +286,26 @@ fn with_rules(setup: Setup, dir: &tempfile::TempDir, rules: &str) -> Rig {
     std::fs::write(&path, format!("add 10 allow ip from any to any 9\n{rules}\n")).unwrap();
     let flags = format!("{} --rules {}", setup.flags, path.display());
     setup.with_flags(&flags).start()
+}
+
+fn a_router_with_other_queues_does_not_take_over(setup: Setup) {
+    let rig = setup.start();
+    let running = rig.take_program();
+    let (_, answer) = request(&rig, &running, 2);
+    let (cause, help) = (answer["error"]["cause"].as_str(), answer["error"]["help"].as_str());
+    assert!(cause.is_some_and(|cause| cause.contains("numbers of queues")), "{answer}");
+    assert!(help.is_some_and(|help| help.contains("slipring route ctl shutdown")), "{answer}");
+    is_untouched(&rig, running);
+}
+
+/// A router that is ended while another one takes over ends, and what it has not taken is not lost.
+fn a_router_that_is_ended_while_it_is_taken_over_ends(setup: Setup) {
+    let rig = setup.start();
+    let running = rig.take_program();
+    let (_silent, answer) = request(&rig, &running, 1);
+    assert_eq!(answer["ok"]["pid"].as_u64(), Some(running.pid().into()), "{answer}");
+    rig.forwards(&[Packet::udp(v4().a, v4().b, b"as before")]);
+    running.stop(Signal::INT).well();
 }
 
 /// Answers to a flow that a state has admitted before.
