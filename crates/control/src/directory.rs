@@ -70,6 +70,8 @@ impl ControlSocket {
     /// Listens in `dir`, and under `name` if it is given. Also removes sockets of ended processes.
     pub(crate) fn open(dir: &Path, name: Option<&str>) -> Result<Self, ControlError> {
         trust::make_dir(dir, DIR_MODE).map_err(refused("make", dir))?;
+        // Declared before the lock, so dropped after it: the drop takes the lock itself.
+        let socket;
         // Without this lock, another process that removes dead sockets could see this one between
         // bind and listen, and remove it.
         let _lock = FileLock::lock(&dir.join(LOCK_FILE)).map_err(refused("lock", dir))?;
@@ -78,7 +80,7 @@ impl ControlSocket {
         let path = dir.join(format!("{}.sock", std::process::id()));
         let listener = UnixListener::bind(&path)
             .map_err(|error| ControlError::system("listen on", &path, error))?;
-        let socket = Self { listener, path: Some(path.clone()) };
+        socket = Self { listener, path: Some(path.clone()) };
         let only_own = fs::Permissions::from_mode(0o600);
         fs::set_permissions(&path, only_own)
             .map_err(|error| ControlError::system("protect", &path, error))?;
@@ -100,7 +102,10 @@ impl Drop for ControlSocket {
         let Some(path) = &self.path else { return };
         // Files that cannot be removed now are removed at the next start. A name that another run has
         // taken over stays.
-        let names = path.parent().map(sockets).unwrap_or_default();
+        let Some(dir) = path.parent() else { return };
+        // Without this lock, a name could become another run's between the look at it and its removal.
+        let _lock = FileLock::lock(&dir.join(LOCK_FILE));
+        let names = sockets(dir);
         for name in names.iter().filter(|name| leads_to(name, path)) {
             let _ = fs::remove_file(name);
         }
