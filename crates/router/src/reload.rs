@@ -20,6 +20,7 @@ use slipring_cli::{Diagnostic, Failure};
 use crate::plan::RoutePlan;
 use crate::routing::{Routing, RoutingHandle};
 use crate::rules::RunningRules;
+use crate::start;
 
 /// What a run can read again.
 pub(crate) struct RouterReload {
@@ -59,6 +60,7 @@ impl RouterReload {
         if !fixed.is_empty() {
             return Err(needs_restart(&new, &fixed).into());
         }
+        start::check_vrfs(&new)?;
         let warnings = match self.rules.as_ref().zip(new.rules.as_deref()) {
             Some((rules, path)) => rules.replace(path)?,
             None => Vec::new(),

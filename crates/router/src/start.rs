@@ -84,10 +84,7 @@ pub(crate) fn check(
     if !missing.is_empty() && !plan.no_fallback {
         return Err(no_fallback(&missing).into());
     }
-    let missing = named_vrfs::missing_rules(&plan.vrfs).map_err(unlisted_rules)?;
-    if !missing.is_empty() {
-        return Err(named_vrfs::refusal(&missing).into());
-    }
+    check_vrfs(plan)?;
     let checked = interfaces.iter().map(|iface| CheckedInterface::new(iface, own_programs));
     let checked: Vec<_> = checked.collect();
     let found = match checks::obstacles(&checked) {
@@ -100,6 +97,15 @@ pub(crate) fn check(
         return Err(would_bypass(&bypassed).into());
     }
     Ok(found)
+}
+
+/// Checks that the kernel chooses the tables that `[[vrf]]` says.
+///
+/// # Errors
+/// If rules of the kernel are missing, with the commands that add them, or cannot be listed.
+pub(crate) fn check_vrfs(plan: &RoutePlan) -> Result<(), Failure> {
+    let missing = named_vrfs::missing_rules(&plan.vrfs).map_err(unlisted_rules)?;
+    if missing.is_empty() { Ok(()) } else { Err(named_vrfs::refusal(&missing).into()) }
 }
 
 fn no_fallback(missing: &[String]) -> Diagnostic {

@@ -115,6 +115,9 @@ fn a_reload_gives_an_interface_another_name(setup: Setup) {
     let refused = started.refusal(&twice);
     assert!(refused.contains("e2 is in two VRFs, red and blue"), "{refused}");
     assert_eq!(interface(&started.rig, "vrf"), "blue");
+    let refused = started.refusal(&RED.replace("100", "4242"));
+    assert!(refused.contains("ip rule add iif e2 table 4242"), "{refused}");
+    assert_eq!(interface(&started.rig, "vrf"), "blue");
     started.reload("");
     assert_eq!(interface(&started.rig, "vrf"), serde_json::Value::Null);
 }
