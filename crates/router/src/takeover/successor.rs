@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use super::channel::Channel;
@@ -16,7 +17,8 @@ use crate::service::PROGRAM_NAME;
 use crate::start;
 use crate::worker::WorkerLink;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::{PidfdFlags, pidfd_open};
 use serde_json::{Map, Value};
 use slipring_cli::codes::{SR0114, SR0405};
 use slipring_cli::{Diagnostic, Failure, Session};
@@ -124,15 +126,9 @@ impl RoutePlan {
         args.insert("queues".to_owned(), queues_of(ifaces.iter()));
         args.insert("protocol".to_owned(), TAKEOVER_VERSION.into());
         let answer = client.request("takeover", Value::Object(args)).map_err(refused)?;
-        let pid = answer["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok());
-        let process = pid.and_then(|pid| Pid::from_raw(pid as i32));
-        let (Some(pid), Some(process)) = (pid, process) else {
-            return Err(failed(&io::ErrorKind::InvalidData.into()));
-        };
-        let process =
-            pidfd_open(process, PidfdFlags::empty()).map_err(|error| failed(&error.into()))?;
-        let channel = Channel::new(client.into_stream().map_err(refused)?);
-        Ok(Successor { channel, pid, process })
+        let stream = client.into_stream().map_err(refused)?;
+        let (pid, process) = process_of(&stream, &answer).map_err(|error| failed(&error))?;
+        Ok(Successor { channel: Channel::new(stream), pid, process })
     }
 }
 
@@ -215,6 +211,20 @@ impl Successor {
             }
         }
     }
+}
+
+/// The process at the other end, and a descriptor of it: the kernel's word, with which the answer agrees.
+///
+/// # Errors
+/// If it is of another PID namespace, so that its end could not be seen; or the system's error.
+fn process_of(stream: &UnixStream, answer: &Value) -> io::Result<(u32, OwnedFd)> {
+    let process = socket_peercred(stream)?.pid;
+    let pid = process.as_raw_pid() as u32;
+    // Seen from another PID namespace, the number is 0, which no process has for itself.
+    if answer["pid"].as_u64() != Some(pid.into()) {
+        return Err(io::Error::other("it is in another PID namespace: its end cannot be seen"));
+    }
+    Ok((pid, pidfd_open(process, PidfdFlags::empty())?))
 }
 
 fn open_gate(workers: &[WorkerLink], (interface, number, position): (usize, usize, u32)) {
