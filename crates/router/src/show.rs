@@ -206,6 +206,9 @@ fn event(of: &Value) -> String {
             let files = of["files"].as_array().into_iter().flatten().filter_map(Value::as_str);
             format!("router: reload of {}\n", files.collect::<Vec<_>>().join(", "))
         }
+        _ if of["why"].is_string() => {
+            format!("router: {}: {}\n", field(of, "what"), field(of, "why"))
+        }
         _ if of["what"].is_string() => {
             format!("router: {} {}\n", field(of, "count"), field(of, "what"))
         }
@@ -315,6 +318,10 @@ mod tests {
             (
                 json!({ "event": "router", "what": "reload", "files": ["/a", "/b"] }),
                 "router: reload of /a, /b\n",
+            ),
+            (
+                json!({ "event": "router", "what": "takeover given up", "why": "it has ended" }),
+                "router: takeover given up: it has ended\n",
             ),
         ] {
             assert_eq!(text("monitor", &event), line);
