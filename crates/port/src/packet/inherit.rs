@@ -45,7 +45,8 @@ fn open_queues(
 ) -> Result<Port, OpenCause> {
     let iface = Iface::find(ifname)?;
     let mut queues: Vec<Box<dyn Queue>> = Vec::new();
-    // The other process may still have its own sockets on the queues, which excludes AF_XDP sockets.
+    // The other process may still have AF_XDP sockets on the queues, which excludes others: these send by
+    // `sendmmsg`, also after it has ended.
     let senders = senders(&iface, None, region, options, sockets.len()).map_err(refused)?;
     for (inherited, sender) in sockets.into_iter().zip(senders) {
         let receiver = RxSocket::inherit(inherited.socket, inherited.ring).map_err(refused)?;
