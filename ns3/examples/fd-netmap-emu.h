@@ -69,6 +69,7 @@ struct Options
     std::string deviceName{"veth0"};
     bool netmapMode{true};
     bool bql{false};
+    uint32_t bqlMax{1514};
     bool ping{true};
     bool pcap{false};
     double duration{10};
@@ -82,6 +83,7 @@ struct Options
         line.AddValue("deviceName", "interface (veth0), or any port of slipring (packet:veth0)", deviceName);
         line.AddValue("netmapMode", "true: SlipringNetDevice; false: FdNetDevice on a raw socket", netmapMode);
         line.AddValue("bql", "byte queue limits on the tx ring; only with netmapMode", bql);
+        line.AddValue("bqlMax", "bytes; with --bql, the ring holds at most a frame more; 0: only ns-3 limits the limit", bqlMax);
         line.AddValue("ping", "ping the server meanwhile", ping);
         line.AddValue("pcap", "write captures fd-netmap-emu-*.pcap", pcap);
         line.AddValue("duration", "s", duration);
@@ -199,7 +201,11 @@ Install(const Options& options,
     control.SetRootQueueDisc("ns3::" + options.qdisc + "QueueDisc");
     if (options.bql && options.netmapMode)
     {
-        control.SetQueueLimits("ns3::DynamicQueueLimits");
+        // The limit grows by all that leaves the ring until the simulator hears of it, and shrinks
+        // only after 1 s: on a busy machine a maximum keeps the backlog in the queue disc.
+        UintegerValue most(options.bqlMax);
+        options.bqlMax > 0 ? control.SetQueueLimits("ns3::DynamicQueueLimits", "MaxLimit", most)
+                           : control.SetQueueLimits("ns3::DynamicQueueLimits");
     }
     control.Install(devices.Get(0));
     auto ipv4 = node->GetObject<Ipv4>();

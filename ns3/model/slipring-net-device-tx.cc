@@ -140,10 +140,7 @@ SlipringNetDevice::Write(uint8_t* buffer, size_t length)
         }
     }
     m_stats[number].txAccepted++;
-    if (Ptr<NetDeviceQueue> deviceQueue = GetDeviceQueue(number))
-    {
-        deviceQueue->NotifyQueuedBytes(static_cast<uint32_t>(length));
-    }
+    NotifyQueued(number, static_cast<uint32_t>(length));
     UpdateInflight();
     ScheduleStallCheck();
     bool isFull = queue.tx.GetUnsynced() >= m_txBurst;
@@ -160,6 +157,56 @@ SlipringNetDevice::Write(uint8_t* buffer, size_t length)
         StopIfFull(number);
     }
     return static_cast<ssize_t>(length);
+}
+
+void
+SlipringNetDevice::NotifyQueued(uint32_t number, uint32_t bytes)
+{
+    Ptr<NetDeviceQueue> deviceQueue = GetDeviceQueue(number);
+    if (!deviceQueue)
+    {
+        return;
+    }
+    bool wasStopped = deviceQueue->IsStopped();
+    deviceQueue->NotifyQueuedBytes(bytes);
+    m_stats[number].limitStops += !wasStopped && deviceQueue->IsStopped() ? 1 : 0;
+}
+
+void
+SlipringNetDevice::ResetLimits(uint32_t number)
+{
+    Ptr<NetDeviceQueue> deviceQueue = GetDeviceQueue(number);
+    if (!deviceQueue)
+    {
+        return;
+    }
+    deviceQueue->ResetQueueLimits();
+    if (Ptr<QueueLimits> limits = deviceQueue->GetQueueLimits())
+    {
+        // DynamicQueueLimits::Reset leaves the old bound in force; any report computes the new one.
+        limits->Completed(0);
+    }
+    if (m_queues[number].stopped)
+    {
+        deviceQueue->Start();
+    }
+}
+
+void
+SlipringNetDevice::ResumeLimited()
+{
+    for (uint32_t i = 0; m_running && i < m_queues.size(); i++)
+    {
+        Ptr<NetDeviceQueue> deviceQueue = GetDeviceQueue(i);
+        Ptr<QueueLimits> limits = deviceQueue ? deviceQueue->GetQueueLimits() : nullptr;
+        if (limits && deviceQueue->IsStopped() && m_queues[i].tx.GetInflightFrames() == 0)
+        {
+            // The frames for which the limits have stopped the queue went with the former ring.
+            // Only bytes that were transmitted end such a stop, and run the queue disc.
+            limits->Queued(1);
+            deviceQueue->NotifyTransmittedBytes(1);
+        }
+    }
 }
 
 void

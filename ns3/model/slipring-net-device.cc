@@ -438,6 +438,7 @@ SlipringNetDevice::StartPort()
     m_interface.empty() ? SetLink(true) : ObserveLink();
     SchedulePeriod();
     ScheduleService();
+    ResumeLimited();
 }
 
 void
@@ -498,12 +499,8 @@ SlipringNetDevice::CountUnfinished()
         m_stats[i].txPackets += completed.frames;
         m_stats[i].txBytes += completed.bytes;
         m_stats[i].txUnfinished += queue.tx.GetInflightFrames();
-        if (Ptr<NetDeviceQueue> deviceQueue = GetDeviceQueue(i))
-        {
-            // A restart begins with an empty ring, and a queue that may send.
-            deviceQueue->ResetQueueLimits();
-            queue.stopped ? deviceQueue->Start() : void();
-        }
+        // A restart begins with an empty ring, and a queue that may send.
+        ResetLimits(i);
     }
 }
 

@@ -357,6 +357,22 @@ class SlipringNetDevice : public FdNetDevice
     bool SyncTx(uint32_t number);
 
     /**
+     * Tells the byte queue limits of a queue about a frame in its ring.
+     * \param number number of the queue
+     * \param bytes length of the frame
+     */
+    void NotifyQueued(uint32_t number, uint32_t bytes);
+
+    /**
+     * Makes a queue, and its byte queue limits, forget the frames of a ring that is closed.
+     * \param number number of the queue
+     */
+    void ResetLimits(uint32_t number);
+
+    /// Wakes the queues that byte queue limits have stopped because of frames of a former ring.
+    void ResumeLimited();
+
+    /**
      * Stops a queue whose ring has no room for a frame of the MTU.
      * \param number number of the queue
      */

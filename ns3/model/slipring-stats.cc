@@ -33,6 +33,7 @@ constexpr Field FIELDS[] = {
     {"rx_overruns", &SlipringQueueStats::rxOverruns},
     {"stops", &SlipringQueueStats::stops},
     {"wakes", &SlipringQueueStats::wakes},
+    {"limit_stops", &SlipringQueueStats::limitStops},
     {"stalls", &SlipringQueueStats::stalls},
 };
 

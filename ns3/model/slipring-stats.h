@@ -60,8 +60,9 @@ struct SlipringQueueStats
     uint64_t txSyncs{0};     //!< tx syncs
     uint64_t rxBursts{0};    //!< bursts with at least one frame
     uint64_t rxOverruns{0};  //!< bursts that found the rx ring full
-    uint64_t stops{0};       //!< how often the tx queue was stopped
-    uint64_t wakes{0};       //!< how often the tx queue was woken
+    uint64_t stops{0};       //!< how often a full tx ring stopped the tx queue
+    uint64_t wakes{0};       //!< how often free slots woke the tx queue
+    uint64_t limitStops{0};  //!< how often byte queue limits stopped the tx queue
     uint64_t stalls{0};      //!< how often no frame left the tx ring for TxStallTimeout
     std::array<uint64_t, SLIPRING_DROP_REASONS> drops{}; //!< dropped frames by reason
 

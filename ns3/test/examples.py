@@ -19,7 +19,7 @@ RUNS = [
     ("ping --duration=3", r"reply 1 from 10\.0\.1\.2: [\d.]+ ms", r"ping .*: \d+ due, (\d+) answered"),
     ("ping --duration=3 --netmapMode=false", r"ping .*, (\d+) answered"),
     ("onoff --duration=3 --transportProt=Udp --rate=50Mbps", r"server received (\d+) bytes of UDP", r", (\d+) answered"),
-    ("onoff --duration=3 --transportProt=Tcp --rate=50Mbps --wire=20Mbps --bql=true", r"server received (\d+) bytes of TCP", r"in flight \d+ \(max (\d+)\) bytes"),
+    ("onoff --duration=3 --transportProt=Tcp --rate=50Mbps --wire=20Mbps --bql=true", r"server received (\d+) bytes of TCP", r"in flight \d+ \(max (\d+)\) bytes", r"limit_stops=(\d+)"),
     ("onoff --duration=3 --transportProt=Tcp --rate=50Mbps --netmapMode=false", r"server received (\d+) bytes of TCP"),
     ("send --mode=0", r"packets sent (\d+)", r"period (\d+)[.\d]* ms", r"failures \d+", r"throughput (\d+)[.e+\d]* pps"),
     ("send --mode=1", r"packets sent (\d+)"),
@@ -29,6 +29,8 @@ RUNS = [
     ("tc --duration=8 --netmapMode=false", r"received (\d+) frames"),
 ]
 LAG = r"lag of the simulator"
+# With byte queue limits, the tx ring holds two frames of the MTU at most, however late the simulator is.
+BQL_BYTES = 2 * 1514
 
 
 def run(script, words):
@@ -44,6 +46,12 @@ def missing(text, patterns):
         found = re.findall(pattern, text)
         return any(match.strip("0") != "" for match in found) if "(" in pattern and found else bool(found)
     return [pattern for pattern in patterns if not is_found(pattern)]
+
+
+def above_limit(words, text):
+    """Returns the samples of bytes in flight that byte queue limits should have prevented."""
+    samples = re.findall(r"in flight \d+ \(max \d+\) bytes", text) if "--bql=true" in words else []
+    return [f"bytes within {BQL_BYTES}: {s}" for s in samples if int(s.split()[4].strip(")")) > BQL_BYTES]
 
 
 def descendants(pid):
@@ -101,7 +109,7 @@ def main():
     failures = []
     for words, *patterns in RUNS:
         status, text = run(script, words)
-        wrong = missing(text, patterns + [LAG])
+        wrong = missing(text, patterns + [LAG]) + above_limit(words, text)
         print(f"{'ok' if status == 0 and not wrong else 'FAILED'}: {words}", flush=True)
         if status != 0 or wrong:
             failures.append(f"{words}: status {status}, no {wrong} in:\n{text}")

@@ -8,8 +8,12 @@
 #include "slipring-poller.h"
 
 #include "ns3/fatal-error.h"
+#include "ns3/ipv4-queue-disc-item.h"
+#include "ns3/net-device-queue-interface.h"
 #include "ns3/simulator.h"
 #include "ns3/string.h"
+#include "ns3/traffic-control-helper.h"
+#include "ns3/traffic-control-layer.h"
 #include "ns3/uinteger.h"
 
 #include <cstring>
@@ -150,6 +154,53 @@ SendPayload(Ptr<NetDevice> device, const Frame& frame)
 {
     Ptr<Packet> packet = Create<Packet>(frame.data() + 14, static_cast<uint32_t>(frame.size() - 14));
     return device->Send(packet, device->GetBroadcast(), 0x88b5);
+}
+
+FunctionTest::FunctionTest(std::string name, std::function<void(FunctionTest&)> function)
+    : TestCase(name),
+      m_function(function)
+{
+}
+
+void
+FunctionTest::DoRun()
+{
+    m_function(*this);
+    Simulator::Destroy();
+}
+
+QueuedDevice::QueuedDevice(const std::string& portName, uint32_t slots, Ptr<QueueLimits> limits)
+{
+    device = MakeDevice(portName, slots);
+    node = device->GetNode();
+    Ptr<TrafficControlLayer> layer = CreateObject<TrafficControlLayer>();
+    node->AggregateObject(layer);
+    layer->SetNode(node);
+    TrafficControlHelper helper;
+    helper.SetRootQueueDisc("ns3::FifoQueueDisc", "MaxSize", StringValue("5000p"));
+    discs = helper.Install(device);
+    if (limits)
+    {
+        device->GetObject<NetDeviceQueueInterface>()->GetTxQueue(0)->SetQueueLimits(limits);
+    }
+}
+
+void
+QueuedDevice::Send(uint32_t count, uint32_t size)
+{
+    for (uint32_t i = 0; i < count; i++)
+    {
+        Ipv4Header header;
+        header.SetPayloadSize(size);
+        auto item = Create<Ipv4QueueDiscItem>(Create<Packet>(size), device->GetBroadcast(), 0x0800, header);
+        node->GetObject<TrafficControlLayer>()->Send(device, item);
+    }
+}
+
+Bottleneck::Bottleneck(const std::string& pipe, uint32_t slots, Ptr<QueueLimits> limits)
+    : QueuedDevice(pipe + "}1", slots, limits),
+      peer(pipe + "{1", slots)
+{
 }
 
 } // namespace slipringtest

@@ -8,9 +8,13 @@
 #include "ns3/node.h"
 #include "ns3/packet.h"
 #include "ns3/slipring-net-device-helper.h"
+#include "ns3/queue-disc-container.h"
+#include "ns3/queue-limits.h"
 #include "ns3/slipring-net-device.h"
+#include "ns3/test.h"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -136,6 +140,81 @@ Ptr<SlipringNetDevice> MakeDevice(const std::string& portName, uint32_t slots = 
  * \return what the device returns
  */
 bool SendPayload(Ptr<NetDevice> device, const Frame& frame);
+
+/// A test that is one function
+class FunctionTest : public TestCase
+{
+  public:
+    /**
+     * \param name name of the test
+     * \param function the test
+     */
+    FunctionTest(std::string name, std::function<void(FunctionTest&)> function);
+
+    /**
+     * Notes a failure if the values differ.
+     * \param actual the actual value
+     * \param expected the expected value
+     * \param what what it is
+     */
+    template <typename A, typename B>
+    void Equal(const A& actual, const B& expected, const std::string& what)
+    {
+        NS_TEST_EXPECT_MSG_EQ(actual, static_cast<A>(expected), what);
+    }
+
+    /**
+     * Notes a failure unless the first value is at least the second.
+     * \param actual the actual value
+     * \param least the least value
+     * \param what what it is
+     */
+    template <typename A>
+    void AtLeast(A actual, A least, const std::string& what)
+    {
+        NS_TEST_EXPECT_MSG_GT_OR_EQ(actual, least, what);
+    }
+
+  private:
+    void DoRun() override;
+
+    std::function<void(FunctionTest&)> m_function; //!< the test
+};
+
+/// A device with a queue disc
+struct QueuedDevice
+{
+    Ptr<Node> node;                //!< node of the device
+    Ptr<SlipringNetDevice> device; //!< the device
+    QueueDiscContainer discs;      //!< the queue discs
+
+    /**
+     * \param portName name of the port
+     * \param slots slots of each ring
+     * \param limits limits of the bytes in the ring, or null
+     */
+    QueuedDevice(const std::string& portName, uint32_t slots, Ptr<QueueLimits> limits = nullptr);
+
+    /**
+     * Gives packets to the queue disc.
+     * \param count number of packets
+     * \param size bytes of each, without headers
+     */
+    void Send(uint32_t count, uint32_t size);
+};
+
+/// A pipe with a queued device at one end, and a raw port at the other
+struct Bottleneck : public QueuedDevice
+{
+    RawPort peer; //!< the other end
+
+    /**
+     * \param pipe name of the pipe
+     * \param slots slots of each ring
+     * \param limits limits of the bytes in the ring, or null
+     */
+    Bottleneck(const std::string& pipe, uint32_t slots, Ptr<QueueLimits> limits = nullptr);
+};
 
 } // namespace slipringtest
 } // namespace ns3
