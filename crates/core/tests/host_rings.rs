@@ -57,10 +57,10 @@ fn a_name_opens_as_many_host_rings_as_it_says_or_the_mode_names_what_it_says() {
     assert_eq!(error.help().as_deref(), Some(help));
 }
 
-/// A card that was taken from the kernel has a TAP device of its name. This one is in no machine, so
-/// that opening its wire's side ends with its name.
+/// A namespace's owner sets the alias of a TAP device in it. A thread that enters the namespace, as
+/// the daemon's does for a client, must not open the card that the alias names with its own rights.
 #[test]
-fn the_names_of_a_taken_card_are_the_card_and_its_tap_device() {
+fn an_alias_in_an_entered_namespace_names_no_card_of_the_host() {
     let Ok(netns) = Netns::new() else {
         return slipring_test_support::skip!("network namespaces need root");
     };
@@ -90,9 +90,10 @@ fn the_names_of_a_taken_card_are_the_card_and_its_tap_device() {
         });
         opened.unwrap().map_err(|error: OpenError| error.to_string())
     };
-    assert_eq!(kind_of("netmap:taken0^"), Ok("tap"));
-    assert!(kind_of("netmap:taken0").unwrap_err().contains("no PCI device ffff:ff:1f.7"));
-    let second = kind_of("netmap:taken0-1").unwrap_err();
-    assert!(second.contains("ffff:ff:1f.7"), "{second}");
-    assert_ne!(kind_of("netmap:plain0^"), Ok("tap"));
+    assert_ne!(kind_of("netmap:taken0^"), Ok("tap"));
+    for name in ["netmap:taken0", "netmap:taken0-1"] {
+        if let Err(error) = kind_of(name) {
+            assert!(!error.contains("ffff:ff:1f.7"), "{name}: {error}");
+        }
+    }
 }

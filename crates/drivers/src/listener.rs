@@ -19,7 +19,7 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
 
@@ -29,6 +29,8 @@ use crate::settings::{CardSettings, MalformedSettings, SettingRefusal};
 
 /// How long the other end may take for a line. Longer than a program may take for its next sync.
 const LINE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time after which a client is tried again that could not be accepted.
+const ACCEPT_RETRY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// Longest line in bytes.
 const MAX_LINE_BYTES: u64 = 4096;
 
@@ -52,7 +54,14 @@ pub fn listen(card: &str, control: &Arc<CardControl>) -> io::Result<()> {
                 return;
             }
             let _ = rustix::io::read(&wake, &mut [0; 8]);
-            serve_next(&listener, &control);
+            if let Err(error) = serve_next(&listener, &control)
+                && error.kind() != io::ErrorKind::WouldBlock
+            {
+                // No descriptor is free, for example. The client still waits, so that a poll of the
+                // listener would return at once.
+                let mut fds = [PollFd::new(&wake, PollFlags::IN)];
+                let _ = poll(&mut fds, Some(&ACCEPT_RETRY));
+            }
         }
     };
     std::thread::Builder::new().name("card-settings".into()).spawn(serve).map(drop)
@@ -64,17 +73,20 @@ fn wait(listener: &UnixListener, wake: &impl AsFd) -> bool {
     rustix::io::retry_on_intr(|| poll(&mut fds, None)).is_ok()
 }
 
-/// Serves the next client, if there is one. What goes wrong is the client's business.
-fn serve_next(listener: &UnixListener, control: &CardControl) {
+/// Serves the next client, if there is one. What goes wrong with the client is its own business.
+///
+/// # Errors
+/// The system's error if no client can be accepted; `WouldBlock` if none waits.
+fn serve_next(listener: &UnixListener, control: &CardControl) -> io::Result<()> {
     let _ = listener.set_nonblocking(true);
-    let Ok((client, _)) = listener.accept() else { return };
+    let (client, _) = listener.accept()?;
     let own = geteuid();
     let is_trusted =
         socket_peercred(&client).is_ok_and(|peer| peer.uid.is_root() || peer.uid == own);
-    if !is_trusted || client.set_nonblocking(false).is_err() {
-        return;
+    if is_trusted && client.set_nonblocking(false).is_ok() {
+        let _ = answer(client, |change| control.request(change));
     }
-    let _ = answer(client, |change| control.request(change));
+    Ok(())
 }
 
 fn answer(
@@ -193,11 +205,13 @@ mod tests {
 
     #[test]
     fn a_process_that_has_taken_the_name_of_another_is_not_believed() {
-        let listener = UnixListener::bind_addr(&address(1, "ff:ff.7").unwrap()).unwrap();
-        let error = ask(1, "ff:ff.7", &CardSettings::default()).unwrap_err();
+        // Names of sockets belong to a whole network namespace, in which the same test may run twice.
+        let (other, card) = (u32::MAX, format!("of {}", std::process::id()));
+        let listener = UnixListener::bind_addr(&address(other, &card).unwrap()).unwrap();
+        let error = ask(other, &card, &CardSettings::default()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
         drop(listener);
-        let error = ask(1, "ff:ff.7", &CardSettings::default()).unwrap_err();
+        let error = ask(other, &card, &CardSettings::default()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
     }
 }

@@ -186,6 +186,10 @@ impl CardSettings {
         }
         self.check_speed(can)?;
         let pause = self.pause.unwrap_or(false);
+        if pause && self.duplex == Some(Duplex::Half) {
+            let reason = "a link pauses only at full duplex (IEEE 802.3, annex 31B)".into();
+            return Err(SettingRefusal::new(reason, "--pause off, or --duplex full"));
+        }
         if self.autonegotiation != Some(false) {
             let offers = LinkOffers {
                 speeds: can.speeds,

@@ -9,6 +9,13 @@
 //!   netmap:eth1   ->  vfio:0000:03:00.0      the wire's side
 //!   netmap:eth1^  ->  tap:eth1               the host's side
 //! ```
+//! The owner of a network namespace can give any TAP device in it any alias. So an alias counts only
+//! in the network namespace of the process itself, not in that of a client for whom a thread of the
+//! daemon has entered it: otherwise the owner would be given a card of the host.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
 
 use crate::iface::Iface;
 use crate::netlink::Netlink;
@@ -25,12 +32,24 @@ pub fn alias_of(pci_address: &str) -> String {
 }
 
 /// Returns the PCI address of the card that a TAP device stands in for; `None` for all other
-/// interfaces.
+/// interfaces, and for all interfaces if this thread has entered another network namespace than that
+/// of its process.
 #[must_use]
 pub fn card_of(ifname: &str) -> Option<String> {
+    // An unreadable namespace is a foreign one.
+    if !is_in_own_netns().unwrap_or(false) {
+        return None;
+    }
     let iface = Iface::find(ifname).ok().filter(|iface| iface.driver == TAP_DRIVER)?;
     let alias = Netlink::open().ok()?.alias(iface.index).ok()??;
     alias.strip_prefix(ALIAS_PREFIX).filter(|address| is_pci_address(address)).map(str::to_owned)
+}
+
+/// Whether this thread is in the network namespace of the process's first thread.
+fn is_in_own_netns() -> io::Result<bool> {
+    let [own, entered] = ["/proc/self/ns/net", "/proc/thread-self/ns/net"].map(fs::metadata);
+    let (own, entered) = (own?, entered?);
+    Ok((own.dev(), own.ino()) == (entered.dev(), entered.ino()))
 }
 
 /// Whether a text is a PCI address with its domain: `0000:03:00.0`.
@@ -56,6 +75,7 @@ mod tests {
             assert!(!is_pci_address(text), "{text}");
         }
         assert_eq!(card_of("lo"), None);
+        assert!(is_in_own_netns().unwrap());
         assert_eq!(alias_of("0000:03:00.0"), "vfio:0000:03:00.0");
     }
 }

@@ -69,7 +69,7 @@ impl<F: IntelFamily> NicChip for IntelChip<F> {
 
     fn probe(&mut self) -> Result<LinkState, ChipFault> {
         let link = mac::link(&self.bar)?;
-        let has_come_up = link.is_up && !std::mem::replace(&mut self.was_up, link.is_up);
+        let has_come_up = comes_up(&mut self.was_up, link.is_up);
         let negotiates = self.plan.is_some_and(|plan| plan.pause && plan.is_negotiated());
         if has_come_up && negotiates {
             phy::resolve_pause(&self.bar);
@@ -106,5 +106,23 @@ impl<F: IntelFamily> NicChip for IntelChip<F> {
 
     fn stop(&mut self) {
         mac::stop(&self.bar, self.device.as_ref());
+    }
+}
+
+/// Whether a link that was down is up now. Remembers the link that is observed.
+fn comes_up(was_up: &mut bool, is_up: bool) -> bool {
+    let was_up = std::mem::replace(was_up, is_up);
+    is_up && !was_up
+}
+
+#[cfg(test)]
+mod tests {
+    use super::comes_up;
+
+    #[test]
+    fn a_link_that_was_down_in_between_comes_up_again() {
+        let mut was_up = false;
+        let seen = [true, true, false, false, true].map(|is_up| comes_up(&mut was_up, is_up));
+        assert_eq!(seen, [true, false, false, false, true]);
     }
 }

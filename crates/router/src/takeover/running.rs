@@ -174,7 +174,7 @@ impl TakeoverService {
         };
         let workers = self.routing.ask(|routing| routing.workers.clone()).unwrap_or_default();
         let gates = workers.iter().flat_map(WorkerLink::gates).cloned().collect();
-        let mut router = RunningRouter { service: self, workers, gates };
+        let mut router = HandingOverRouter { service: self, workers, gates };
         match hand_over(&mut channel, &mut router) {
             HandedOver::Yes => {
                 // A successor that opens its interfaces after this end changes the settings itself.
@@ -226,13 +226,13 @@ impl TakeoverService {
 }
 
 /// The running router, during a takeover.
-struct RunningRouter<'s> {
+struct HandingOverRouter<'s> {
     service: &'s TakeoverService,
     workers: Vec<WorkerLink>,
     gates: Vec<Arc<QueueGate>>,
 }
 
-impl RunningRouter<'_> {
+impl HandingOverRouter<'_> {
     /// Whether the workers' sockets stay with their interfaces' queues: the kernel forwards until the
     /// successor has its own.
     fn ends_first(&self) -> bool {
@@ -285,7 +285,7 @@ impl RunningRouter<'_> {
     }
 }
 
-impl Predecessor for RunningRouter<'_> {
+impl Predecessor for HandingOverRouter<'_> {
     fn offer(&mut self) -> Result<OfferMessage, String> {
         if self.ends_first() {
             let document = json!({ "step": "offer", "ends_first": true });
