@@ -135,10 +135,7 @@ libslipring: $(if $(filter file,$(origin LIBRARY)),library) ## build the C libra
 
 ns3: ## build the ns-3 module against the installed ns-3, and run its tests and examples; LIBRARY=FILE takes a libslipring.a that is built
 	@scripts/setup.sh ns3
-	@$(if $(filter file,$(origin LIBRARY)),cargo build --release -q -p slipring-capi)
-	@scripts/ns3.sh licence $(LIBRARY)
-	@cmake -S ns3 -B $(TARGET)/ns3 -DSLIPRING_LIBRARY=$(abspath $(LIBRARY)) -DSLIPRING_SANITIZE=$(SANITIZE) > /dev/null
-	@cmake --build $(TARGET)/ns3 --parallel
+	@CMAKE_ARGS=-DSLIPRING_SANITIZE=$(SANITIZE) scripts/ns3.sh build $(if $(filter file,$(origin LIBRARY)),,$(abspath $(LIBRARY)))
 	@cd $(TARGET)/ns3 && ctest --output-on-failure
 	@scripts/ns3.sh examples
 

@@ -60,7 +60,7 @@ card() {
 # card on the cable receives.
 sink() {
     rm -f "$DIR/sink$1"
-    machine+=(-netdev "dgram,id=s$1,local.type=unix,local.path=$DIR/sink$1,remote.type=unix,remote.path=$DIR/nobody"
+    machine+=(-netdev "dgram,id=s$1,local.type=unix,local.path=$DIR/sink$1,remote.type=unix,remote.path=$DIR/none"
         -netdev "hubport,id=h$1,hubid=$1,netdev=s$1")
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Parts of `make ns3` and `make ns3-contrib`:
 #
-#   ns3.sh build            builds module, tests and examples against the installed ns-3, into target/ns3
+#   ns3.sh build [LIBRARY]  builds module, tests and examples against the installed ns-3, into target/ns3
 #   ns3.sh licence LIBRARY  fails if libslipring.a has code that the GPL, version 2, does not allow beside its own
 #   ns3.sh examples         runs what is built: links beside `slipring emulate --virtual`, the examples over veth
 #   ns3.sh contrib PATH     builds module and tests in the source tree of ns-3 at PATH, and runs the suites
@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 
 TARGET=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 OUT=$TARGET/ns3
-LIBRARY=$TARGET/debug/libslipring.a
+LIBRARY=
 export CARGO_TERM_COLOR=never
 
 licence() {
@@ -23,14 +23,16 @@ licence() {
     fi
 }
 
-# The library alone: built together with programs, it would get their features, too.
+# Sets LIBRARY to the library that is given, or builds it. Built together with programs, it would get
+# their features, too.
 core() {
-    cargo build -q -p slipring-capi
+    LIBRARY=${1:-$TARGET/debug/libslipring.a}
+    [ $# -gt 0 ] || cargo build -q -p slipring-capi
     licence "$LIBRARY"
 }
 
 build() {
-    core
+    core "$@"
     # shellcheck disable=SC2086 # CMAKE_ARGS are words.
     cmake -S ns3 -B "$OUT" -DSLIPRING_LIBRARY="$LIBRARY" ${CMAKE_ARGS:-} > "$OUT.log" 2>&1 ||
         { cat "$OUT.log" >&2; echo "ns3: CMake failed; try: scripts/setup.sh ns3" >&2; exit 1; }
@@ -68,7 +70,7 @@ contrib() {
 }
 
 case $1 in
-    build) build ;;
+    build) shift; build "$@" ;;
     licence) licence "${2:?}" ;;
     examples) examples ;;
     contrib) contrib "${2:-}" ;;

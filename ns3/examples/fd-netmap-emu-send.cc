@@ -73,7 +73,7 @@ Run(Ptr<NetDevice> device, const std::string& server, int mode, uint32_t size, d
     auto raw = DynamicCast<FdNetDevice>(device);
     auto ours = DynamicCast<SlipringNetDevice>(device);
     std::vector<uint8_t> frame(size, 0);
-    // To nobody, from nobody; an EtherType for experiments.
+    // To and from stations that do not exist; an EtherType for experiments.
     frame[0] = frame[6] = 2;
     frame[5] = 1;
     frame[12] = 0x88;

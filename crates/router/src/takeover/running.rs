@@ -42,7 +42,7 @@ pub(crate) struct TakeoverService {
 struct TakeoverPhase {
     /// The connection to the router that takes over.
     serving: Option<UnixStream>,
-    /// Whether the run ends for another reason: nobody can take over any more.
+    /// Whether the run ends for another reason: no router can take over any more.
     ends: bool,
 }
 
@@ -207,7 +207,7 @@ impl TakeoverService {
     }
 
     /// Ends a takeover that is on its way: it is given up, unless the successor forwards already. Returns
-    /// when that is decided. From then on, nobody can take over.
+    /// when that is decided. From then on, no router can take over.
     pub(crate) fn end(&self) {
         let mut phase = self.phase();
         phase.ends = true;
